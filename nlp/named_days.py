@@ -105,7 +105,7 @@ _ASKS_IN_SHORT: Final = re.compile(
 """The end of a question about plans without a question mark, such as 周四要干嘛."""
 _AFTER_TOMORROW: Final = re.compile(r"\b(?:the )?day after tomorrow\b", re.IGNORECASE)
 _CLAUSE_CHARS: Final = 200
-"""Characters of a clause in which is looked for its tense."""
+"""Characters of a clause, before a day and after it, in which is looked for its tense."""
 _CLAUSE_END: Final = re.compile(r"[,，。;；!！?？\n]|\.(?!\d)")
 
 
@@ -123,11 +123,9 @@ def asked_days(question: str, today: date) -> NamedDays:
         return named
     days = set(named.days)
     for match in _WEEK_AHEAD().finditer(question):
-        monday = today - timedelta(days=today.weekday())
-        if match["next"]:
-            monday += _WEEK
-        week = (monday + timedelta(days=number) for number in range(7))
-        days.update(day for day in week if day >= today)
+        first = (7 if match["next"] else 0) - today.weekday()
+        for number in range(max(first, 0), first + 7):
+            days.update(_shifted(today, timedelta(days=number)))
     return named._replace(days=frozenset(days))
 
 
@@ -187,8 +185,10 @@ def _named(text: str, today: date, *, adverbs: bool) -> NamedDays:
             weekly.update(_weekly(match))
             continue
         is_future, is_past = _tense(text, match)
-        is_weekend = match["chinese_weekend"] or match["weekend"]
-        named = set(_weekend_days(match, today) if is_weekend else _weekdays(match, today))
+        if match["chinese_weekend"] or match["weekend"]:
+            named = set(_weekend_days(match, today))
+        else:
+            named = set(_weekdays(match, today))
         if is_past != is_future:
             named = {day for day in named if (day <= today if is_past else day >= today)}
         days.update(named)
@@ -276,11 +276,9 @@ def _shifted(day: date, by: timedelta) -> list[date]:
 
 def _tense(text: str, match: re.Match[str]) -> tuple[bool, bool]:
     """Whether the clause around a match tells of what is to come, and whether of what is over."""
-    earliest = max(0, match.start() - _CLAUSE_CHARS)
-    latest = min(len(text), match.end() + _CLAUSE_CHARS)
-    begins = [end.end() for end in _CLAUSE_END.finditer(text, earliest, match.start())]
-    end = _CLAUSE_END.search(text, match.end(), latest)
-    clause = text[begins[-1] if begins else earliest : end.start() if end else latest]
+    before = _CLAUSE_END.split(text[max(0, match.start() - _CLAUSE_CHARS) : match.start()])[-1]
+    after = _CLAUSE_END.split(text[match.end() : match.end() + _CLAUSE_CHARS], maxsplit=1)[0]
+    clause = before + match[0] + after
     is_future = _FUTURE().search(clause) is not None
     past = _PAST().search(_FUTURE().sub(" ", clause))
     return is_future, past is not None

@@ -83,13 +83,14 @@ class InsightManager:
         other_words: Sequence[str] = (),
         session: Session | None = None,
         folder: str | None = None,
+        asked: bool = False,
         at_every_prompt: bool = False,
     ) -> ExplainedMemory:
-        """Why a search by the recent messages and `other_words`, made now in `session` and `folder`, and
-        `at_every_prompt` by the stricter rule of a hook, finds a memory or does not: the memory with `memory_id`, or
-        the one that shares most with the words of `text`. Raises InvalidInput: both or neither was given, there is no
-        message, there are too many other words, or there is no such scope; MemoryNotFound: no conversation has it, nor
-        the archive of this one."""
+        """Why a search by the recent messages and `other_words`, made now in `session` and `folder`, by somebody who
+        `asked` for memories or `at_every_prompt` by the stricter rule of a hook, finds a memory or does not: the memory
+        with `memory_id`, or the one that shares most with the words of `text`. Raises InvalidInput: both or neither was
+        given, all that the messages say was recalled, there are too many other words, or there is no such scope;
+        MemoryNotFound: no conversation has it, nor the archive of this one."""
         if (memory_id is None) == (text is None):
             raise InvalidInput(
                 "One memory must be named; give either its memory_id, or text with some of its words."
@@ -97,7 +98,9 @@ class InsightManager:
         query = await self._short_term.query_of(
             recent, role_weights=role_weights, other_words=other_words
         )
-        asking = Asking(scope, session=session, folder=folder, at_every_prompt=at_every_prompt)
+        asking = Asking(
+            scope, session=session, folder=folder, asked=asked, at_every_prompt=at_every_prompt
+        )
         alike = 0
         if text is not None:
             nearest = await self._nearest(text, scope)

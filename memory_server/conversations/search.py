@@ -164,7 +164,7 @@ class ShortTermSearch:
     ) -> Found:
         """Reinforce the memories that a search by the recent messages finds and that the answer used: the answer shares
         rare words with them that the messages did not have. `became`: the id of the memory that holds the answer, if it
-        is stored already. Raises InvalidInput: there is no message."""
+        is stored already. Raises InvalidInput: all that the messages say was recalled."""
         from memory_server.conversations.recall.credit import used, words_said
 
         query = await self.query_of(recent)

@@ -159,11 +159,14 @@ class TriggerSearch:
         drawn = drawn_by_chance(shelf.memories, excluded, rng=rng, count=by_chance)
         fired = [shelf.memories[index] for index in scan.rounds.activated]
         activated = await asyncio.to_thread(filled_memories.each, fired)
+        failed = failed_in({**verdicts, **scan.failed_later}, shelf.memories)
+        # As a chat opens, a trigger that reads the last message throws, and nothing is wrong with it.
+        if not said_messages:
+            failed = tuple(item for item in failed if item[1].kind != "thrown")
         return Activation(
             activated=activated,
             random=await asyncio.to_thread(filled_memories.each, drawn),
-            # As a chat opens there is no message yet, which many a trigger looks at without asking.
-            failed=failed_in({**verdicts, **scan.failed_later}, shelf.memories) if messages else (),
+            failed=failed,
             searched=len(shelf.memories),
             unread=unread,
             held_back=scan.held_back(),

@@ -87,7 +87,7 @@ async def recall_for_turn(
     It is reinforced, unless the caller does not want it. `message_count`: how many messages the chat has; None: its
     recalls are counted. `keeps_state`: what is given counts for cooldowns (`keep_firings`). `lore_room`: the characters
     that memories with triggers may have; None: no bound is known. `given`: the keys of texts that the session has.
-    Raises InvalidInput: there are too many other words."""
+    Raises InvalidInput: all that the messages say was recalled, or there are too many other words."""
 
     async def search_triggers() -> tuple[Activation, str | None]:
         """What the triggers activate, and why they could not run."""
@@ -217,7 +217,7 @@ async def turn_prompt(
     max_chars: int = MAX_CHARS,
 ) -> TurnPrompt:
     """What the messages bring to mind for a prompt, marked as recalled and put into the record of recalls, and where it
-    is from; the text is empty if nothing came. Raises InvalidInput as `recall_for_turn`."""
+    is from; the text is empty if nothing came. Raises InvalidInput: all that the messages say was recalled."""
     room = prompt_room(max_chars)
     recollection = await recall_for_turn(
         conversation,

@@ -111,7 +111,7 @@ class Documents:
         """`resources/read`: a page of notes or a resource of conversations. Raises MCPError."""
         uri = str(params.uri)
         note_document = self._note_documents.get(uri)
-        with _errors_of_protocol(request):
+        with errors_of_protocol(request):
             if note_document is not None:
                 mime_type = note_document.mime_type
                 text = await _note_text(self._resolve(request), uri)
@@ -131,7 +131,7 @@ class Documents:
     async def get_prompt(
         self, request: Request, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
-        with _errors_of_protocol(request):
+        with errors_of_protocol(request):
             if params.name in prompts.PROMPTS:
                 self._check_offered(params.name)
             text = await prompts.write(self._resolve(request), params.name, params.arguments or {})
@@ -157,7 +157,7 @@ class Documents:
         """`completion/complete`: ids of conversations, for every argument that takes one."""
         ids: list[str] = []
         if self.of_conversations and params.argument.name in ("id", "conversation_id"):
-            with _errors_of_protocol(request):
+            with errors_of_protocol(request):
                 ids = await resources.complete_id(
                     self._resolve(request).conversations, params.argument.value
                 )
@@ -168,7 +168,7 @@ class Documents:
 
 
 @contextmanager
-def _errors_of_protocol(request: Request) -> Iterator[None]:
+def errors_of_protocol(request: Request) -> Iterator[None]:
     """Raises MCPError, with the code of the client's revision, in place of every error of the block."""
     try:
         yield

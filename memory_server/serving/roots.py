@@ -11,6 +11,8 @@ import anyio
 from mcp.server import ServerRequestContext
 from mcp.shared.exceptions import MCPDeprecationWarning
 
+from memory_server.serving.documents import errors_of_protocol
+
 log = logging.getLogger(__name__)
 Move = Callable[[Sequence[str]], Awaitable[None]]
 """Takes the URIs of the roots of the client."""
@@ -36,12 +38,13 @@ class Roots:
     def before(
         self, handler: Callable[[Request, Params], Awaitable[Answer]]
     ) -> Callable[[Request, Params], Awaitable[Answer]]:
-        """The handler of a request, which waits until the client was asked."""
+        """The handler of a request, which waits until the client was asked. It raises MCPError where `ask` raises."""
         if self._move is None:
             return handler
 
         async def asked(request: Request, params: Params) -> Answer:
-            await self.ask(request)
+            with errors_of_protocol(request):
+                await self.ask(request)
             return await handler(request, params)
 
         return asked
@@ -50,10 +53,12 @@ class Roots:
         """Ask the client, if it can be asked and was not; if it does not answer, nothing changes. Raises InvalidInput:
         the file of the project that is open cannot be used."""
         async with self._asking:
-            is_due = self._move is not None and not self._is_asked and _can_say(request)
-            # Before the answer, because the client may open another folder meanwhile.
-            self._is_asked = True
-            if self._move is None or not is_due:
+            if self._is_asked:
+                return
+            self._is_asked = (
+                True  # before the client answers: meanwhile it may say that this changed
+            )
+            if self._move is None or not _can_say(request):
                 return
             try:
                 await self._move(await _listed(request))

@@ -288,6 +288,7 @@ async def _explained(
         memory_id=memory_id,
         text=sought if memory_id is None else None,
         session=_new_session(),
+        asked=face == SEARCH,
         at_every_prompt=face == HOOK,
     )
 

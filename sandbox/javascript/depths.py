@@ -17,8 +17,13 @@ HOOK_MESSAGES: Final = 50
 HOOK_CHARS: Final = 100_000
 """Characters of these messages at most, beyond the usual ones."""
 
+# sandbox/worker/realm/keys.js has the same list.
+SCOPES: Final = (
+    *("any", "named", "scanned", "scanned_unnamed"),
+    *("user", "assistant", "system", "char", "both", "other"),
+)
 _DEPTHS: Final = re.compile(
-    r"['\"`](?:any|named|scanned|scanned_unnamed|user|assistant|system|char|both|other)['\"`]\s*,\s*(?P<depth>\d{1,6}|null)\s*,?\s*\)"
+    rf"['\"`](?:{'|'.join(SCOPES)})['\"`]\s*,\s*(?P<depth>\d{{1,6}}|null)\s*,?\s*\)"
     r"|\bmessages\s*(?:\?\.|\.)\s*(?:slice|at)\s*\(\s*-\s*(?P<back>\d{1,6})\s*[,)]"
 )
 

@@ -8,15 +8,10 @@ from collections.abc import Iterator
 
 from languages import Sentence
 from sandbox.javascript import syntax
-from sandbox.javascript.depths import HOOK_MESSAGES
+from sandbox.javascript.depths import HOOK_MESSAGES, SCOPES
 from sandbox.javascript.message_fields import OTHER_ROLES
 from sandbox.javascript.syntax import LintFinding, Node, Source, Subject, at, bare, number_of
 
-# sandbox/worker/realm/keys.js has the same list.
-SCOPES = (
-    *("any", "named", "scanned", "scanned_unnamed"),
-    *("user", "assistant", "system", "char", "both", "other"),
-)
 _OTHER_SCOPES = {**OTHER_ROLES, "all": "any", "everyone": "any", "both sides": "both"}
 """Names of the scopes in other programs."""
 _NEAR = 0.75

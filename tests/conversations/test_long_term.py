@@ -233,8 +233,10 @@ async def test_without_a_shelf_only_the_conversation_is_seen() -> None:
 
 
 async def test_a_search_without_messages_asks_the_triggers_too(house: Shelf) -> None:
-    await house.of().search([])
+    await house.of().add("reads the last message", "p", "throw")
+    results = await house.of().search([])
     assert house.runner.seeds, "a date can make a trigger fire as a chat opens"
+    assert not results.failed, "there is no last message, and nothing is wrong with the trigger"
 
 
 async def test_each_search_draws_a_new_seed(house: Shelf) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nlp.named_days import asked_days, told_days, words_of_days
+from nlp.named_days import NamedDays, asked_days, told_days, words_of_days
 
 TODAY = date(2026, 11, 25)
 
@@ -40,6 +40,8 @@ def days(*numbers: int) -> set[date]:
         ("改天请你吃饭", set()),
         ("not in a month of Sundays", set()),
         ("周四综合症", set()),
+        (f"on Thursday we will {'walk and ' * 40}", days(26)),
+        (f"we will {'walk and ' * 40} on Thursday", days(19, 26)),
     ],
 )
 def test_a_text_tells_of_the_days_that_it_names(text: str, told: set[date]) -> None:
@@ -84,6 +86,41 @@ def test_what_is_so_each_week_is_of_every_such_day(text: str, weekdays: set[int]
 )
 def test_a_question_asks_of_the_days_that_it_names(question: str, asked: set[date]) -> None:
     assert asked_days(question, TODAY).days == asked
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_what_many_memories_say_is_not_a_word_of_a_day(number: int) -> None:
+    assert "每个" not in words_of_days(NamedDays(weekly=frozenset({number})))
+
+
+@given(
+    st.sampled_from(
+        [
+            *("last weekend", "this weekend", "上上周末", "下下周末", "next Friday", "last Monday"),
+            *(
+                "every Monday",
+                "tomorrow",
+                "昨天",
+                "前天",
+                "the day after tomorrow",
+                "下周四",
+                "2月29日",
+            ),
+            *(
+                "what is planned for next week?",
+                "这周有什么安排？",
+                "下周末有什么安排？",
+                "on Thursday",
+            ),
+        ]
+    ),
+    st.sampled_from([date.min, date.max]),
+    st.integers(0, 20),
+)
+def test_a_day_is_named_at_both_ends_of_the_calendar_too(text: str, end: date, apart: int) -> None:
+    today = end + timedelta(days=apart if end == date.min else -apart)
+    told_days(text, today)
+    asked_days(text, today)
 
 
 @given(

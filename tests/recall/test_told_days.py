@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from random import Random
 
 import pytest
@@ -14,9 +14,12 @@ from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall import selection, told_days
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import USUAL, RecallParameters
+from memory_server.conversations.recall.told_days import days_asked, telling
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import Message, context_text
-from nlp import Enrichment, QueryWeights
+from memory_server.kernel.times import milliseconds
+from nlp import Enrichment, QueryWeights, named_days
+from nlp.named_days import NamedDays
 
 ZONE = timezone(timedelta(hours=8))
 WORDING = KeywordOptions(
@@ -106,7 +109,7 @@ def test_a_plan_comes_among_many_memories_too(question: str) -> None:
     assert VACCINE in told(question, parameters=OF_A_HOOK, further=further)
 
 
-@pytest.mark.parametrize("at", ["0001-01-01T00:00", "0001-01-01T08:00", "9999-12-31T23:00"])
+@pytest.mark.parametrize("at", ["0001-01-01T08:00", "9999-12-31T23:00"])
 def test_a_memory_at_an_end_of_the_calendar_ends_no_recall(at: str) -> None:
     assert VACCINE in told("周四要干嘛？", further=[memory(at, "Dentist on Thursday at five")])
 
@@ -115,7 +118,7 @@ def test_only_so_many_characters_are_read_for_days_and_the_newest_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert HABIT in told("周四有什么安排？")
-    monkeypatch.setattr(told_days, "_MOST_CHARS", 200)
+    monkeypatch.setattr(told_days, "_SEARCH_CHARS", 500)
     assert VACCINE in told("周四有什么安排？")
     assert HABIT not in told("周四有什么安排？")
 
@@ -127,6 +130,34 @@ def test_a_day_in_a_statement_or_in_a_question_about_something_else_brings_no_pl
     text: str,
 ) -> None:
     assert not told(text, parameters=OF_A_HOOK)
+
+
+@pytest.mark.parametrize("at", ["0001-01-01T01:00", "0001-01-03T12:00", "9999-12-31T01:00"])
+@pytest.mark.parametrize("text", ["On Thursday we fly", "上周末 or last weekend", "周四要去"])
+def test_a_memory_at_an_end_of_the_calendar_hinders_no_question(at: str, text: str) -> None:
+    for zone in (UTC, ZONE):
+        time_ms = milliseconds(datetime.fromisoformat(at).replace(tzinfo=UTC))
+        asked = days_asked("what is on Thursday or this weekend?", NOW, zone)
+        assert asked is not None
+        other = memory("2026-11-24T18:30", VACCINE)
+        there = replace(other, time_ms=time_ms, messages=(Message("user", text),))
+        assert telling([(1, there), (2, other)], asked) == {2}
+
+
+def test_a_search_looks_at_the_newest_as_far_as_its_characters_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_at: list[int] = []
+
+    def counting(text: str, today: date) -> NamedDays:
+        looked_at.append(len(text))
+        return named_days.told_days(text, today)
+
+    monkeypatch.setattr(told_days, "told_days", counting)
+    long_text = "On Thursday the painter comes to look at the fence. " * 40
+    further = [replace(memory("2026-10-01T12:00", long_text), id=str(n)) for n in range(300)]
+    assert VACCINE in told("周四要干嘛？", further=further)
+    assert sum(looked_at) <= 2 * 200_000, "the index and the plain search look once each"
 
 
 def test_after_midnight_tomorrow_is_the_day_that_comes_after_sleeping_too() -> None:

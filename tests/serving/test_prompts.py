@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from mcp import Client
+from mcp import Client, types
 from mcp.shared.exceptions import MCPError
 
 from memory_server import open_memory
+from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message
 from memory_server.kernel.recalled_block import TAG, without_recalled
 from memory_server.serving.prompts import MAX_ARGUMENT_CHARS, PROMPTS
+from memory_server.serving.roots import Roots
 from memory_server.serving.server import build_server
 from memory_server.tools import TOOLS
 
@@ -167,3 +171,49 @@ async def test_what_cannot_be_used_is_said_in_one_sentence(
             await client.get_prompt(name, arguments)
     assert refused.value.error.code == -32602
     assert says in refused.value.error.message
+
+
+async def test_where_the_project_that_is_open_cannot_be_used_each_request_says_why(
+    tmp_path: Path,
+) -> None:
+    async def cannot(_uris: Sequence[str]) -> None:
+        raise InvalidInput("The project file cannot be used; correct it.")
+
+    async def listed(_request: Any) -> types.ListRootsResult:
+        return types.ListRootsResult(roots=[])
+
+    async with (
+        open_memory(tmp_path) as app,
+        Client(
+            build_server(lambda _: app.call, move=cannot), mode="legacy", list_roots_callback=listed
+        ) as client,
+    ):
+        for request in (
+            lambda: client.list_resources(),
+            lambda: client.read_resource("memory://stats"),
+            lambda: client.get_prompt("recall-context", {"current_topic": "pizza"}),
+        ):
+            with pytest.raises(MCPError, match="project file cannot be used; correct it") as error:
+                await request()
+            assert error.value.error.code == types.INVALID_PARAMS
+
+
+async def test_a_folder_that_is_opened_while_the_client_is_asked_is_asked_for_again() -> None:
+    moves: list[Sequence[str]] = []
+
+    async def move(uris: Sequence[str]) -> None:
+        moves.append(uris)
+
+    async def list_roots() -> types.ListRootsResult:
+        if not moves:
+            await roots.changed(request, None)
+        return types.ListRootsResult(roots=[])
+
+    roots = Roots(move)
+    able = SimpleNamespace(capabilities=SimpleNamespace(roots=True))
+    request: Any = SimpleNamespace(
+        session=SimpleNamespace(client_params=able, list_roots=list_roots)
+    )
+    for _again in range(3):
+        await roots.ask(request)
+    assert len(moves) == 2

@@ -790,6 +790,10 @@ async def test_a_memory_is_muted_from_the_receipt_and_comes_again_from_its_page(
     line = await ask(page.app, "我能吃芒果布丁吗？")
     assert line["held"]["muted"] == 1
     assert "1 is muted here." in (await page.get("recalls", lang="en")).text
+    question = {"q": "我能吃芒果布丁吗？", "id": ids[2], "lang": "en"}
+    muted = "It is muted, so it never comes unasked"
+    assert muted in (await page.get("ask", face="turn", **question)).text
+    assert muted not in (await page.get("ask", face="search", **question)).text
     document = await page.do(
         "mute", **{"id": ids[2], "in": ""}, back=f"memory?c={CHAT}&id={ids[2]}&lang=en"
     )

@@ -235,12 +235,12 @@ def _telling(memories: Sequence[ShortTermMemory], query: RecallQuery) -> set[int
     if asked is None:
         return set()
     holders = [
-        number
+        (number, memory)
         for number, memory in enumerate(memories)
         if not frozenset(memory.words).isdisjoint(asked.words)
     ]
-    holders.sort(key=lambda number: -memories[number].time_ms)
-    return telling(((number, memories[number]) for number in holders), asked)
+    holders.sort(key=lambda holder: -holder[1].time_ms)
+    return telling(holders, asked)
 
 
 def _span_of(

@@ -6,8 +6,9 @@ selections ask here, for the memories that hold a word of these days. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime, timedelta, tzinfo
+from collections.abc import Callable, Iterable
+from datetime import date, datetime, timedelta, tzinfo
+from operator import or_
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel.messages import said_in
@@ -15,10 +16,12 @@ from memory_server.kernel.times import local
 from memory_server.kernel.values import dataclass
 from nlp.named_days import NamedDays, asked_days, told_days, words_of_days
 
-_MOST_CHARS = 200_000
-"""Characters of the memories that are looked at in one search, the newest first: some 0.2 s."""
 _LOOKED_AT_CHARS = 2_000
 """Characters of a message that are looked at."""
+_SEARCH_CHARS = 200_000
+"""Characters of messages that a search looks at: some 50 ms."""
+_LEAST_CHARS = 100
+"""What a message takes of them at least: a short one costs time too."""
 _NIGHT_HOURS = 4
 """Until this hour people call the day before today."""
 
@@ -35,44 +38,39 @@ class AskedDays:
 
 def days_asked(question: str, now: datetime, zone: tzinfo | None) -> AskedDays | None:
     """The days of which a question asks at `now`, a local time; None: it names none."""
-    days = asked_days(question, now.date())
-    if now.hour < _NIGHT_HOURS:
-        days = _both(days, asked_days(question, now.date() - timedelta(days=1)))
+    days = _named_at(now, asked_days, question)
     if not days:
         return None
     return AskedDays(days, tuple(sorted(words_of_days(days))), zone)
 
 
 def telling(newest_first: Iterable[tuple[int, ShortTermMemory]], asked: AskedDays) -> set[int]:
-    """Return the numbers of the memories that tell of these days, as far back as a search may look."""
+    """The numbers of the memories that tell of one of these days, seen from the day on which each of their messages was
+    said; the newest, as far as the characters of a search go."""
     numbers: set[int] = set()
-    chars_left = _MOST_CHARS
+    chars = 0
     for number, memory in newest_first:
-        chars_left -= len(memory.text)
-        if chars_left < 0:
-            break
-        if _tells_of(memory, asked):
-            numbers.add(number)
+        if not memory.time_ms:
+            continue  # its time is not known, so `Thursday` in it means no day
+        for message in memory.messages or said_in(memory.text):
+            text = message.content[:_LOOKED_AT_CHARS]
+            chars += max(len(text), _LEAST_CHARS)
+            if chars > _SEARCH_CHARS:
+                return numbers
+            said = local(message.time_ms or memory.time_ms, asked.zone)
+            if asked.days.has(_named_at(said, told_days, text)):
+                numbers.add(number)
+                break
     return numbers
 
 
-def _tells_of(memory: ShortTermMemory, asked: AskedDays) -> bool:
-    """Whether a memory tells of one of these days, seen from the day on which each of its messages was said."""
-    if not memory.time_ms:
-        return False  # its time is not known, so `Thursday` in it means no day
-    for message in memory.messages or said_in(memory.text):
-        text = message.content[:_LOOKED_AT_CHARS]
-        try:
-            said = local(message.time_ms or memory.time_ms, asked.zone)
-            told = told_days(text, said.date())
-            if told and said.hour < _NIGHT_HOURS:
-                told = _both(told, told_days(text, said.date() - timedelta(days=1)))
-        except (OverflowError, OSError, ValueError):
-            continue  # it was said at an end of the calendar
-        if asked.days.has(told):
-            return True
-    return False
-
-
-def _both(days: NamedDays, others: NamedDays) -> NamedDays:
-    return NamedDays(days.days | others.days, days.weekly | others.weekly, days.gone | others.gone)
+def _named_at(at: datetime, named: Callable[[str, date], NamedDays], text: str) -> NamedDays:
+    """The days that a text of this time names; none at an end of the calendar, if it leads beyond it."""
+    today = at.date()
+    try:
+        days = named(text, today)
+        if at.hour >= _NIGHT_HOURS:
+            return days
+        return NamedDays(*map(or_, days, named(text, today - timedelta(days=1))))
+    except (OverflowError, OSError, ValueError):
+        return NamedDays()

@@ -215,7 +215,7 @@ class KeywordOptions:
         if self.enrichment.dates:
             moments = moments_in(last, now)
             rest = without_moments(last, moments)
-            spans = self._spans(rest, now_ms)
+            spans = _spans(rest, now.date())
         if self.enrichment.signature:  # the Node original knows no such questions
             is_over = all(moment.end < now for moment in moments)
             overview = overview_of(
@@ -250,7 +250,7 @@ class KeywordOptions:
         asked: AskedDays | None = None
         is_asking = is_question(last)
         if self.enrichment.dates and (is_asking or asks_in_short(last)):
-            asked = self._days_asked(last, now_ms)
+            asked = days_asked(last, now, self.zone)
         if asked is not None:
             spans = [span for span in spans if not span.near]
             spans += [TimeSpan(day, day) for day in sorted(asked.days.gone)]
@@ -321,20 +321,6 @@ class KeywordOptions:
             return self.emphasis.given_for_question
         return self.emphasis.given
 
-    def _spans(self, text: str, now_ms: int) -> list[TimeSpan]:
-        """The stretches of time that a text of `now_ms` names."""
-        try:
-            return time_spans(text, local(now_ms, self.zone).date())
-        except (OverflowError, OSError, ValueError):
-            return []  # beyond the range of dates
-
-    def _days_asked(self, question: str, now_ms: int) -> AskedDays | None:
-        """The days that a question of `now_ms` names."""
-        try:
-            return days_asked(question, local(now_ms, self.zone), self.zone)
-        except (OverflowError, OSError, ValueError):
-            return None  # beyond the range of dates
-
     def _stretches(
         self, spans: Iterable[TimeSpan], moments: Iterable[Moment]
     ) -> tuple[tuple[int, int], ...]:
@@ -391,6 +377,14 @@ def _day_words(spans: Iterable[TimeSpan]) -> frozenset[str]:
     for span in spans:
         words.update(map(day_word, span.days(_MOST_DAYS)))
     return frozenset(words)
+
+
+def _spans(text: str, today: date) -> list[TimeSpan]:
+    """The stretches of time that a text of `today` names."""
+    try:
+        return time_spans(text, today)
+    except (OverflowError, ValueError):
+        return []  # beyond the range of dates
 
 
 def _last(messages: Sequence[Message]) -> Sequence[Message]:
