@@ -362,8 +362,8 @@ def _without_private(messages: Sequence[Any]) -> list[Any]:
 
 
 def _public(messages: Sequence[Any]) -> list[dict[str, Any]]:
-    """The messages of a program without private parts, in whichever form it has them. Raises InvalidInput: one cannot be
-    read, so nobody knows what is private in it."""
+    """The messages of a program without private parts, in any form. Raises InvalidInput: one cannot be read, and may
+    hold a private part."""
     return [_fields_of(message) for message in to_keep(map(storable, messages_of(messages)))]
 
 

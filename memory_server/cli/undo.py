@@ -73,18 +73,21 @@ async def _only(app: CallerView, flags: Namespace) -> str | None:
     return conversation_id
 
 
-async def _show_change(app: CallerView, flags: Namespace, change: str) -> None:
-    """Show a change that an undo would take back. Raises InvalidInput: it is not among the newest ones."""
-    conversation_id = await _only(app, flags)
-    engines = engines_of(app, flags)
-    changes = await past_changes(
-        engines,
+async def _newest_changes(app: CallerView, flags: Namespace) -> Sequence[PastChange]:
+    """Return the newest changes of the places that the flags name."""
+    return await past_changes(
+        engines_of(app, flags),
         flags,
-        conversation_id,
+        await _only(app, flags),
         now_ms=app.clock(),
         limit=_LOOKED_BACK,
         most_steps=USUAL_STEPS,
     )
+
+
+async def _show_change(app: CallerView, flags: Namespace, change: str) -> None:
+    """Show a change that an undo would take back. Raises InvalidInput: it is not among the newest ones."""
+    changes = await _newest_changes(app, flags)
     parts = [past for past in changes if change in (past.id, _id_of(past))]
     if not parts:
         raise InvalidInput(
@@ -125,16 +128,7 @@ async def _undo_last(app: CallerView, flags: Namespace) -> None:
 async def _last_change(app: CallerView, flags: Namespace) -> Sequence[PastChange]:
     """The newest change that somebody made, with all its parts; a recall that only reinforced memories is not one, and
     neither is a question to a model that gave nothing."""
-    conversation_id = await _only(app, flags)
-    engines = engines_of(app, flags)
-    changes = await past_changes(
-        engines,
-        flags,
-        conversation_id,
-        now_ms=app.clock(),
-        limit=_LOOKED_BACK,
-        most_steps=USUAL_STEPS,
-    )
+    changes = await _newest_changes(app, flags)
     deliberate = [change for change in changes if _is_deliberate(change)]
     if not deliberate:
         return []
