@@ -159,16 +159,14 @@ class TriggerSearch:
         drawn = drawn_by_chance(shelf.memories, excluded, rng=rng, count=by_chance)
         fired = [shelf.memories[index] for index in scan.rounds.activated]
         # One thread fills both, because each turn to a thread costs every recall.
-        activated, random = await asyncio.to_thread(
-            lambda: (filled_memories.each(fired), filled_memories.each(drawn))
-        )
+        filled_texts = await asyncio.to_thread(filled_memories.each, (*fired, *drawn))
         failed = failed_in({**verdicts, **scan.failed_later}, shelf.memories)
         # As a chat opens, a trigger that reads the last message throws, and nothing is wrong with it.
         if not said_messages:
             failed = tuple(item for item in failed if item[1].kind != "thrown")
         return Activation(
-            activated=activated,
-            random=random,
+            activated=filled_texts[: len(fired)],
+            random=filled_texts[len(fired) :],
             failed=failed,
             searched=len(shelf.memories),
             unread=unread,
