@@ -353,6 +353,17 @@ def test_what_is_far_below_the_best_comes_only_to_who_asked() -> None:
         assert ids(recall_of(memories, question, parameters=parameters)) == ["best", "far"]
 
 
+def test_what_tells_of_a_change_comes_beside_a_better_memory_of_what_was() -> None:
+    memories = [
+        memory_of("was", "I live in Munich, near the Isar", age=200 * DAY),
+        memory_of("is", "I moved to Berlin, it is in Wedding", age=60 * DAY),
+    ]
+    recall = recall_of(memories, "Where do I live?")
+    was, change = recall.top
+    assert (was.memory.id, change.memory.id) == ("was", "is")
+    assert change.receipt.relevance < USUAL.nearly_best * was.receipt.relevance
+
+
 @pytest.mark.anyio
 async def test_the_names_of_who_takes_part_and_of_who_speaks_are_never_cut(tmp_path: Path) -> None:
     async with open_memory(tmp_path) as memory:
