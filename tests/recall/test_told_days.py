@@ -19,7 +19,7 @@ from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import Message, context_text
 from memory_server.kernel.times import milliseconds
 from nlp import Enrichment, QueryWeights, named_days
-from nlp.named_days import NamedDays
+from nlp.date_words import NamedDays
 
 ZONE = timezone(timedelta(hours=8))
 WORDING = KeywordOptions(
