@@ -18,7 +18,7 @@ from memory_server.conversations.recall.told_days import days_asked, telling
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import Message, context_text
 from memory_server.kernel.times import milliseconds
-from nlp import Enrichment, QueryWeights, named_days
+from nlp import Enrichment, QueryWeights, date_words
 from nlp.date_words import NamedDays
 
 ZONE = timezone(timedelta(hours=8))
@@ -30,7 +30,7 @@ WORDING = KeywordOptions(
     zone=ZONE,
 )
 NOW = datetime(2026, 11, 25, 9, 0, tzinfo=ZONE)
-OF_A_HOOK = replace(USUAL, question_match=1.1, statement_words=2, nearly_best=0.5)
+OF_A_HOOK = replace(USUAL, question_match=1.1, statement_words=2)
 TOLD = {
     "2026-11-24T18:01": "I want to do the lazy loading of the images on Thursday",
     "2026-11-24T18:30": "周四下午三点要去给年糕打疫苗",
@@ -151,7 +151,7 @@ def test_a_search_looks_at_the_newest_as_far_as_its_characters_go(
 
     def counting(text: str, today: date) -> NamedDays:
         looked_at.append(len(text))
-        return named_days.told_days(text, today)
+        return date_words.told_days(text, today)
 
     monkeypatch.setattr(told_days, "told_days", counting)
     long_text = "On Thursday the painter comes to look at the fence. " * 40

@@ -40,7 +40,7 @@ from nlp import (
 )
 from nlp.date_words import asks_in_short, day_word, weekday_words
 from nlp.keywords import role_weight_of
-from nlp.query_terms import own_words_term, speaks_of_oneself
+from nlp.query_terms import own_words_term, speaks_of_oneself, telling_count
 from nlp.questions import Cue, Overview, asking_part, cue_of, is_question, overview_of
 from nlp.stems import stem
 from nlp.time_spans import Moment, TimeSpan, moments_in, time_spans, without_moments
@@ -82,6 +82,8 @@ class RecallQuery:
     """The days that a question names: what tells of them comes."""
     days: frozenset[str] = frozenset()
     """The words of the days of which an overview is asked for: what was said on another day may name one."""
+    telling_words: int = 0
+    """The number of different words of the last message that say something."""
     other_words: tuple[str, ...] = ()
     """What the caller gave beside the messages."""
     private_words: int = 0
@@ -237,6 +239,7 @@ class KeywordOptions:
             role_weights=role_weights,
             names=_names_of(messages, names),
         )
+        telling_words = telling_count(words)
         grams: dict[str, QueryTerm] = {}
         if self.grams:
             grams = sought_grams(
@@ -273,6 +276,7 @@ class KeywordOptions:
             cue=cue_of(last) if question else None,
             names_time=names_time,
             asked_days=asked,
+            telling_words=telling_words,
             other_words=tuple(other_words),
             asker=_asker_of(messages, last),
         )
