@@ -28,9 +28,9 @@ from memory_server.conversations.search import SEARCH_WAIT_SECONDS
 from memory_server.conversations.services import Services
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
 from memory_server.kernel.messages import GivenMessage, Message
-from memory_server.kernel.nesting import DEEPEST, deeper
 from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.recalled_block import as_said
+from memory_server.kernel.strict_json import DEEPEST, deeper
 from memory_server.kernel.times import local, moment_of
 from memory_server.kernel.values import dataclass
 from memory_server.lore import (
