@@ -79,6 +79,7 @@ _QUIET = frozenset(
     ("parentId", "parent_id", "updatedAt", "updated_at", "finish_reason", "stop_reason", "attached")
 )
 """Fields that clients send with each message beside its text; that they are not read is not worth a word."""
+_PLAIN_FIELDS = frozenset(("role", "content", "name"))
 _KNOWN = frozenset((*_ROLE_FIELDS, *TEXT_FIELDS, *TIME_FIELDS, *_CALLS, *_KINDS)) | _QUIET
 
 
@@ -108,7 +109,7 @@ def role_of(word: object) -> str | None:
 def message_rows(value: Any) -> Any:
     """The list of messages that `value` holds: itself, the one in `{"messages": [...]}`, or of a single message. What
     is something else stays as it is."""
-    if not isinstance(value, Mapping):
+    if isinstance(value, list) or not isinstance(value, Mapping):
         return value
     rows = value.get("messages")
     if isinstance(rows, list):
@@ -132,6 +133,9 @@ def is_message(value: Any) -> bool:
 
 def read_message(row: Mapping[str, Any], zone: tzinfo | None = None) -> MessageReading:
     """Read one message; `zone` is that of times without an offset, None the system's."""
+    if _is_plain(row):
+        return MessageReading({name: row[name] for name in row if row[name] is not None})
+
     role = _role_in(row)
     if role == "tool" or (role is None and _is_item_of_a_tool(row)):
         return MessageReading(None, [_kind_of(str(row.get("type")))])
@@ -162,6 +166,14 @@ def read_message(row: Mapping[str, Any], zone: tzinfo | None = None) -> MessageR
         undated = time_field, reason
     unknown = [name for name in row if name not in _KNOWN and row[name] is not None]
     return MessageReading(fields, [kind for kind in kinds if kind], unknown, undated)
+
+
+def _is_plain(row: Mapping[str, Any]) -> bool:
+    """Whether a message has only a role of ours and a text, and perhaps a name, as most have: its fields stay as they
+    are."""
+    if not row.keys() <= _PLAIN_FIELDS:
+        return False
+    return row.get("role") in ROLES and type(row.get("content")) is str
 
 
 def _role_in(row: Mapping[str, Any]) -> str | None:
@@ -262,7 +274,9 @@ def _time_in(row: Mapping[str, Any], zone: tzinfo | None) -> tuple[str, Any, str
     keeps what was given. The first field that can be read counts."""
     unread: tuple[str, Any, str] = ("timestamp", None, "")
     for name in TIME_FIELDS:
-        value = row.get(name)
+        if name not in row:
+            continue
+        value = row[name]
         if isinstance(value, Mapping):  # opencode
             value = value.get("created")
         if value is None or value == "":
