@@ -29,11 +29,10 @@ _ROLES_IN_MESSAGES: Mapping[str, str] = {
     **dict.fromkeys(("user", "human"), "user"),
     **dict.fromkeys(("assistant", "ai", "model", "gpt"), "assistant"),
     **dict.fromkeys(("system", "developer"), "system"),
+    **dict.fromkeys(("tool", "function", "tool_result", "toolresult", "ipython"), "tool"),
 }
-"""Words that chat clients and APIs write for a role, in lower case. A message with another one says so: who is meant by
-`bot` or `char` would be a guess."""
-_ROLES_OF_TOOLS = frozenset(("tool", "function", "tool_result", "toolresult", "ipython"))
-"""Roles, in lower case, of what a tool gave: nobody said it."""
+"""Words that chat clients and APIs write for a role, in lower case; `tool` is that of what a tool gave, which nobody
+said. A message with another word says so: who is meant by `bot` or `char` would be a guess."""
 _ROLE_FIELDS = ("role", "sender", "author", "from", "type")
 """Where a message says who wrote it; only `role` may have an unknown word."""
 _TYPES_OF_LANGCHAIN = ("human", "ai")
@@ -100,10 +99,7 @@ def role_of(word: object) -> str | None:
     """The role that a word means: one of ours, or `tool` for what a tool gave. None: it is not known."""
     if not isinstance(word, str):
         return None
-    lower = word.strip().casefold()
-    if lower in _ROLES_OF_TOOLS:
-        return "tool"
-    return _ROLES_IN_MESSAGES.get(lower)
+    return _ROLES_IN_MESSAGES.get(word.strip().casefold())
 
 
 def message_rows(value: Any) -> Any:
@@ -199,7 +195,7 @@ def _text_field(row: Mapping[str, Any]) -> str:
     for name in TEXT_FIELDS:
         if row.get(name) not in (None, "", []):
             return name
-    return next(filter(row.__contains__, TEXT_FIELDS), TEXT_FIELDS[0])
+    return next((name for name in TEXT_FIELDS if name in row), TEXT_FIELDS[0])
 
 
 def _said_in(value: Any) -> tuple[Any, list[str]]:
