@@ -3,7 +3,7 @@ it. It knows no conversation, no store and no face."""
 
 from __future__ import annotations
 
-from memory_server.lore.book_entry import BookEntry, is_constant
+from memory_server.lore.book_entry import BookEntry
 from memory_server.lore.book_identity import is_another
 from memory_server.lore.book_versions import is_changed_here
 from memory_server.lore.books import (
@@ -29,6 +29,20 @@ from memory_server.lore.chat_state import (
     firing_key,
     last_fired,
     without_memory,
+)
+from memory_server.lore.entry_index import ScannedChat
+from memory_server.lore.entry_keys import (
+    ANYBODY,
+    NAMED,
+    SCANNED,
+    CountedKeys,
+    EntryKeys,
+    KeyCondition,
+    keys_json,
+    plain_pattern,
+    question_of,
+    taken_keys,
+    trigger_of,
 )
 from memory_server.lore.firing_forms import (
     book_json,
@@ -91,22 +105,24 @@ from memory_server.lore.rules import (
     FiringRules,
     GroupRules,
     RecursionRules,
-    ScoredKeys,
 )
 from memory_server.lore.shelf import JoinedShelves, Shelf, Shelved, most_triggers, shelf_of
 
 __all__ = [
+    "ANYBODY",
     "LATER_PRECEDENCE",
     "MOST_CHATS",
     "MOST_GROUPS",
     "MOST_MESSAGES",
     "MOST_NUMBER",
     "MOST_RULE_CHARS",
+    "NAMED",
     "NO_RULES",
     "OF_CHAT",
     "OF_PERSONA",
     "PLAIN",
     "ROOM",
+    "SCANNED",
     "USUAL_ORDER",
     "USUAL_PRECEDENCE",
     "BookContents",
@@ -118,7 +134,9 @@ __all__ = [
     "ChatState",
     "ChatStep",
     "Counted",
+    "CountedKeys",
     "EntryKey",
+    "EntryKeys",
     "FiringRounds",
     "FiringRules",
     "Fitting",
@@ -128,13 +146,14 @@ __all__ = [
     "HeldBackReason",
     "HeldBook",
     "JoinedShelves",
+    "KeyCondition",
     "LongTermMemory",
     "LoreText",
     "MacroContext",
     "Recursion",
     "RecursionRules",
     "Room",
-    "ScoredKeys",
+    "ScannedChat",
     "Shelf",
     "Shelved",
     "TriggerRemoved",
@@ -160,9 +179,9 @@ __all__ = [
     "imported_fingerprint",
     "is_another",
     "is_changed_here",
-    "is_constant",
     "is_switched_here",
     "key_of",
+    "keys_json",
     "last_fired",
     "left_out_text",
     "length_text",
@@ -172,6 +191,8 @@ __all__ = [
     "most_triggers",
     "no_room_text",
     "older_version",
+    "plain_pattern",
+    "question_of",
     "reason_text",
     "removing_book",
     "rules_json",
@@ -180,7 +201,9 @@ __all__ = [
     "short_seed",
     "switching",
     "taken_book",
+    "taken_keys",
     "taken_rules",
+    "trigger_of",
     "trigger_text",
     "unfilled",
     "unfilled_keys",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from memory_server.lore.entry_keys import EntryKeys
 from memory_server.lore.rules import FiringRules
 
 
@@ -24,3 +25,6 @@ class Entry(Protocol):
 
     @property
     def rules(self) -> FiringRules: ...
+
+    @property
+    def keys(self) -> EntryKeys | None: ...

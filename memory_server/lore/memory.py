@@ -8,7 +8,8 @@ from typing import Any, Literal, Protocol
 
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.values import dataclass
-from memory_server.lore.book_entry import BookEntry
+from memory_server.lore.book_entry import BookEntry, is_constant
+from memory_server.lore.entry_keys import EntryKeys
 from memory_server.lore.rules import PLAIN, FiringRules
 
 ForgetReason = Literal[
@@ -22,7 +23,8 @@ the client (`taken_back`)."""
 
 @dataclass(frozen=True, slots=True)
 class LongTermMemory:
-    """A named prompt that comes to mind when its JavaScript trigger is truthy."""
+    """A named prompt that comes to mind when its JavaScript trigger is truthy. `keys`: those of an entry of a book, of
+    which the trigger is written (`trigger_of`); None: the trigger is written by a person."""
 
     name: str
     prompt: str
@@ -34,6 +36,7 @@ class LongTermMemory:
     rules: FiringRules = PLAIN
     book: BookEntry | None = None
     """The book that it is from; None: it is not from a book."""
+    keys: EntryKeys | None = None
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
     # The same three names as those of a short-term memory, for what looks at both kinds.
@@ -49,6 +52,11 @@ class LongTermMemory:
     @property
     def text(self) -> str:
         return f"{self.name}\n{self.prompt}"
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it comes to mind in every search."""
+        return is_constant(self.trigger) if self.keys is None else self.keys.is_constant
 
 
 @dataclass(frozen=True, slots=True)
