@@ -260,7 +260,7 @@ class TriggerSearch:
             chat_seed=short_seed(f"{self.conversation_id}\0{occasion.session}"),
         )
 
-    async def verdicts(
+    async def _verdicts(
         self,
         shelf: Shelf,
         context: Mapping[str, Any],
@@ -281,12 +281,12 @@ class TriggerSearch:
             for position, index in enumerate(indexes)
             if index in last_fired
         }
-        ran = await self.run(list(triggers.values()), context, asking)
+        ran = await self._run(list(triggers.values()), context, asking)
         for position, verdict in ran.items():
             verdicts[indexes[position]] = verdict
         return dict(sorted(verdicts.items()))
 
-    async def run(
+    async def _run(
         self,
         triggers: Sequence[str],
         context: Mapping[str, Any],
@@ -366,7 +366,7 @@ class _Scan:
 
     async def run(self) -> Mapping[int, Verdict]:
         """The verdicts of the first round, after all rounds have been decided."""
-        verdicts = await self._search.verdicts(
+        verdicts = await self._search._verdicts(
             self._shelf, self._context_with(""), self._last_fired()
         )
         by_words = await self._search.by_words(self._shelf, self._occasion)
@@ -387,7 +387,7 @@ class _Scan:
 
     async def fired_entries(self, indexes: Sequence[int], text_of_book: str) -> list[int]:
         """Those of the memories whose triggers fire where the last message has this text of a book too."""
-        verdicts = await self._search.verdicts(
+        verdicts = await self._search._verdicts(
             self._shelf, self._context_with(text_of_book), self._last_fired(), frozenset(indexes)
         )
         for index, verdict in verdicts.items():
@@ -414,7 +414,7 @@ class _Scan:
                     present[index].add(key)
 
         questions = list(asking)
-        for position in fired_in(await self._search.run(questions, context)):
+        for position in fired_in(await self._search._run(questions, context)):
             for index, key in asking[questions[position]]:
                 present[index].add(key)
         return present

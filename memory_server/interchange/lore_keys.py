@@ -194,7 +194,9 @@ class EntryReading:
 
     def _expressions(self) -> tuple[str, ...]:
         """Those of the keys as they are kept that are expressions."""
-        keys = (*keys_of(self.entry), *self.entry.scored_secondary)
+        keys = list(keys_of(self.entry))
+        if self.is_counted:
+            keys += self.entry.scored_secondary
         return tuple(dict.fromkeys(filter(None, map(self._expression_of, keys))))
 
     def _expression_of(self, key: str) -> str | None:
