@@ -13,7 +13,7 @@ import unicodedata
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sandbox.host.candidates import named_text, speaker_names
+from sandbox.conditions import named_text, speaker_names
 from sandbox.javascript.spelling import folded
 
 WORDS = """

@@ -34,9 +34,8 @@ from memory_server.conversations.changes import TriggerSet
 from memory_server.conversations.model import LongTermMemory
 from memory_server.interchange import lore_memories, lorebooks
 from sandbox import Failed, Fired, SandboxLimits, TriggerSandbox
+from sandbox.condition_reading import read
 from sandbox.host.process import resident_mb
-from sandbox.javascript.needs import prospect_of
-from sandbox.prospects import UNKNOWN
 
 NOW = datetime(2026, 7, 17, 9, tzinfo=UTC)
 WORDS = [
@@ -338,8 +337,8 @@ async def fill(folder: Path, memories: Sequence[LongTermMemory]) -> None:
         await memory.store.compact("default")
 
 
-def share_of_known_needs(memories: Memories) -> float:
-    return sum(prospect_of(source) != UNKNOWN for source, _ in memories) / len(memories)
+def share_of_conditions(memories: Memories) -> float:
+    return sum(read(source) is not None for source, _ in memories) / len(memories)
 
 
 def over_mcp(
@@ -356,7 +355,7 @@ def over_mcp(
         "given": [(source, "memory") for source in sources],
         "lorebook 5,000": lorebook(5_000),
     }
-    needs = {name: share_of_known_needs(memories) for name, memories in sets.items()}
+    conditions = {name: share_of_conditions(memories) for name, memories in sets.items()}
     times: dict[str, list[float]] = {}
     heads: dict[str, tuple[int, float, float]] = {}
     programs = {"": sys.executable}
@@ -406,7 +405,7 @@ def over_mcp(
         fired, first, size = heads.get(name, (0, 0.0, 0.0))
         more = ""
         if name in heads:
-            more = f"fire {fired:>5}  first {first:7.1f}  {size:4.0f} MB  need known {needs[plain]:.0%}"
+            more = f"fire {fired:>5}  first {first:7.1f}  {size:4.0f} MB  conditions {conditions[plain]:.0%}"
         beside_node = ""
         if f"node:vm {plain}" in middle and name in heads:
             beside_node = f"{middle[f'node:vm {plain}'] / middle[name]:6.1f} x"

@@ -25,9 +25,9 @@ from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.services import Services
 from memory_server.conversations.shelf import most_triggers, shelf_of
 from memory_server.kernel.messages import Message
+from sandbox.conditions import speaker_names
 from sandbox.firing.rounds import message_seed
 from sandbox.firing.rules import FiringRules, RecursionRules
-from sandbox.host.candidates import speaker_names
 from sandbox.limits import MOST_NAME_CHARS
 
 pytestmark = pytest.mark.anyio
