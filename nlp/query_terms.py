@@ -216,10 +216,18 @@ def earlier_factor(
     """The factor on each message before the last one, which has these `words`."""
     if emphasis.before_question is None or not is_question(messages[-1].content):
         return emphasis.earlier
-    telling_words = sum(term.telling and not term.beside for term in words.values())
-    if telling_words < _WORDS_OF_A_QUESTION:
+    if telling_count(words) < _WORDS_OF_A_QUESTION:
         return min(emphasis.earlier, _BEFORE_SHORT_QUESTION)
     return emphasis.before_question
+
+
+def telling_count(words: Mapping[str, QueryTerm]) -> int:
+    """Return how many words of the last message say something."""
+    count = 0
+    for term in words.values():
+        if term.telling and not term.beside:
+            count += 1
+    return count
 
 
 def _words_of_change(text: str, options: Enrichment) -> tuple[str, ...]:

@@ -66,7 +66,13 @@ def _members(members: Any) -> Any:
     return [name for name in stripped_names if name]
 
 
-_ABOVE_ZERO = ("same_moment", "statement_words", "flashback_score_full", "flashback_horizon_ms")
+_ABOVE_ZERO = (
+    "same_moment",
+    "statement_words",
+    "long_message_words",
+    "flashback_score_full",
+    "flashback_horizon_ms",
+)
 _WITH_A_NAME = {
     "decay_per_ms",
     "threshold",
@@ -108,7 +114,7 @@ what they change (`tests/bench/eval.py --beside short_term.advanced.spacing_ms=0
 
 
 # They are not validated, because that would make a validator of its own at every start.
-_STRICT = {"statement_words": 2, "nearly_best": 0.5, "question_match": 1.1, "with_best": 0.0}
+_STRICT = {"statement_words": 2, "question_match": 1.1, "with_best": 0.0}
 _AT_EVERY_PROMPT: Any = AdvancedSettings.model_construct(None, **_STRICT)
 
 

@@ -64,7 +64,7 @@ ADVANCED: dict[str, Any] = {
     "with_best": 0.31,
     "other_words_needed": 33,
     "other_words_asked": 3.5,
-    "other_words_match": 0.34,
+    "long_message_words": 3.4,
 }
 DISTINCT: dict[str, Any] = {
     "half_life_days": 2.0,

@@ -34,7 +34,7 @@ WORDING = KeywordOptions(
     zone=ZONE,
 )
 UNASKED = replace(USUAL, flashback_count=0, question_count=2)
-HOOK = replace(UNASKED, statement_words=2, nearly_best=0.5, question_match=1.1, with_best=0.0)
+HOOK = replace(UNASKED, statement_words=2, question_match=1.1, with_best=0.0)
 ASKED = replace(UNASKED, weak_too=True)
 
 

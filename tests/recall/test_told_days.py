@@ -30,7 +30,7 @@ WORDING = KeywordOptions(
     zone=ZONE,
 )
 NOW = datetime(2026, 11, 25, 9, 0, tzinfo=ZONE)
-OF_A_HOOK = replace(USUAL, question_match=1.1, statement_words=2, nearly_best=0.5)
+OF_A_HOOK = replace(USUAL, question_match=1.1, statement_words=2)
 TOLD = {
     "2026-11-24T18:01": "I want to do the lazy loading of the images on Thursday",
     "2026-11-24T18:30": "周四下午三点要去给年糕打疫苗",

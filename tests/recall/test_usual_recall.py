@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC
+from math import inf
 from pathlib import Path
 from random import Random
 
@@ -299,20 +300,68 @@ def test_small_talk_brings_nothing(talk: str) -> None:
     assert ids(recall_of(memories, talk)) == []
 
 
-@pytest.mark.parametrize(
-    ("question", "grows_beyond"),
-    [(False, (0, 12, 300, 3_000, 100_000)), (True, (0, 12, 300, 300, 300))],
-)
-def test_the_bound_grows_with_the_number_of_memories_after_a_question_up_to_300(
-    question: bool, grows_beyond: tuple[int, ...]
-) -> None:
+@pytest.mark.parametrize("question", [False, True])
+def test_the_bound_grows_with_the_number_of_memories_up_to_300(question: bool) -> None:
     query = RecallQuery(question=question)
     bounds = [match_needed(count, query, USUAL) for count in (0, 12, 300, 3_000, 100_000)]
-    assert bounds == [match_needed(count, query, USUAL) for count in grows_beyond] == sorted(bounds)
-    assert bounds[0] == bounds[1] < bounds[2]
+    assert bounds[0] == bounds[1] < bounds[2] == bounds[3] == bounds[4]
     share = USUAL.question_match if question else USUAL.statement_match
     assert bounds[2] == pytest.approx(share * USUAL.least_match)
     assert match_needed(10, query, RecallParameters()) == 0.0
+
+
+def test_the_bound_grows_with_the_words_of_a_long_message_that_say_something() -> None:
+    counts = (0, 1, 6, 12, 24)
+    bounds = [match_needed(300, RecallQuery(telling_words=count), USUAL) for count in counts]
+    assert bounds[0] == bounds[1] == bounds[2]
+    assert bounds[3] == pytest.approx(2**0.5 * bounds[2])
+    assert bounds[4] == pytest.approx(2 * bounds[2])
+    never_longer = replace(USUAL, long_message_words=inf)
+    assert match_needed(300, RecallQuery(telling_words=24), never_longer) == bounds[0]
+
+
+def test_words_that_say_something_are_counted_in_the_last_message_alone() -> None:
+    messages = [Message("user", "The harbour was full of boats"), Message("user", "we saw a heron")]
+    query = WORDING.of_query(messages, NOW, other_words=("bird", "marsh"))
+    assert query.telling_words == 2  # saw, heron
+
+
+def test_a_long_message_that_shares_one_word_by_chance_brings_nothing() -> None:
+    memories = [memory_of("heron", "The heron stood beside the old bridge")]
+    memories += [memory_of(f"m{n}", f"other talk number{n}", age=(n + 2) * DAY) for n in range(300)]
+    aside = "A heron"
+    long_talk = (
+        "The heron exhibition opens tomorrow with lectures, guided tours, paintings, workshops, "
+        "music, dinner, fireworks, dancing and prizes for young photographers"
+    )
+    assert ids(recall_of(memories, aside)) == ["heron"]
+    assert ids(recall_of(memories, long_talk)) == []
+    never_longer = replace(USUAL, long_message_words=inf)
+    assert ids(recall_of(memories, long_talk, parameters=never_longer)) == ["heron"]
+
+
+def test_what_is_far_below_the_best_comes_only_to_who_asked() -> None:
+    memories = [
+        memory_of("best", "The rotten hull of the Heron leaks", age=2 * HOUR),
+        memory_of("far", "Quinceport is a long way off, beyond the hills and the wide river"),
+    ]
+    memories += [memory_of(f"m{n}", f"other talk number{n}", age=(n + 2) * DAY) for n in range(300)]
+    question = "Does the rotten hull of the Heron leak in Quinceport?"
+    assert ids(recall_of(memories, question)) == ["best"]
+    for changed in ({"nearly_best": 0.0}, {"weak_too": True}):
+        parameters = replace(USUAL, **changed)
+        assert ids(recall_of(memories, question, parameters=parameters)) == ["best", "far"]
+
+
+def test_what_tells_of_a_change_comes_beside_a_better_memory_of_what_was() -> None:
+    memories = [
+        memory_of("was", "I live in Munich, near the Isar", age=200 * DAY),
+        memory_of("is", "I moved to Berlin, it is in Wedding", age=60 * DAY),
+    ]
+    recall = recall_of(memories, "Where do I live?")
+    was, change = recall.top
+    assert (was.memory.id, change.memory.id) == ("was", "is")
+    assert change.receipt.relevance < USUAL.nearly_best * was.receipt.relevance
 
 
 @pytest.mark.anyio
@@ -353,7 +402,8 @@ def test_a_name_is_found_whole_and_by_its_parts() -> None:
 def test_however_heavy_a_memory_is_others_are_found_beside_it() -> None:
     heavy = replace(memory_of("heavy", "猫猫咪咪阿黄" * 50), role_weights={"user": 1e6})
     memories = [heavy, memory_of("a", "我的狗叫阿黄", age=2 * DAY)]
-    assert set(ids(recall_of(memories, "阿黄在哪里？"))) == {"heavy", "a"}
+    parameters = replace(USUAL, nearly_best=0.0)
+    assert set(ids(recall_of(memories, "阿黄在哪里？", parameters=parameters))) == {"heavy", "a"}
 
 
 def test_a_question_gives_five_matches_and_nothing_by_chance() -> None:
@@ -398,7 +448,8 @@ def test_after_a_statement_a_memory_that_comes_brings_those_that_are_nearly_as_r
         ("near", True),
     ]
     assert ids(recall_of(memories, *talk, parameters=replace(USUAL, with_best=0.0))) == ["best"]
-    assert "little" in ids(recall_of(memories, *talk, parameters=replace(USUAL, with_best=0.01)))
+    of_any_share = replace(USUAL, with_best=0.01, nearly_best=0.0)
+    assert "little" in ids(recall_of(memories, *talk, parameters=of_any_share))
     assert ids(recall_of(memories, talk[1], "I see.")) == []  # none comes that could bring others
     assert ids(recall_of(memories, talk[1], "Which hull leaks, that of the Heron?")) == ["best"]
 

@@ -160,7 +160,9 @@ def _outranked(decision: Decision, row: int) -> Verdict:
     others = decision.explained(decision.order.chosen)
     if not others:
         return Verdict("outranked", why.no_place())
-    if not parameters.weak_too and decision.counted.relevances[row] < decision.order.least_beside:
+    least_beside = decision.order.least_beside
+    is_near = len(decision.counted.near_best(np.array([row]), least_beside)) > 0
+    if not parameters.weak_too and not is_near:
         return Verdict(
             "outranked", why.far_below_best(parameters.nearly_best, shown(others[0])), others[:1]
         )

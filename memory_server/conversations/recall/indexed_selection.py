@@ -104,8 +104,11 @@ class Indexed:
     def relevance(self) -> Floats:
         return self.relevances
 
-    def at_least(self, rows: Integers, least: float) -> Integers:
-        return rows[self.relevances[rows] >= least]
+    def near_best(self, rows: Integers, least: float) -> Integers:
+        is_near = self.relevances >= least
+        shared = self.match.shared
+        tells_of_change = shared.of_terms(lambda term: term.tells_of_change)
+        return rows[(is_near | shared.rows_with(tells_of_change))[rows]]
 
     def among(self, rows: Integers, few: Iterable[int]) -> set[int]:
         is_among = np.zeros(len(self.eligible), np.bool_)

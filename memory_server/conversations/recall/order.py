@@ -108,8 +108,9 @@ if TYPE_CHECKING:  # a protocol of so many methods takes 2 ms to make
         def relevance(self) -> Any:
             """The relevance of each row, to which the order adds."""
 
-        def at_least(self, rows: Rows, least: float) -> Rows:
-            """Those of `rows` whose relevance, with what was added, is so much."""
+        def near_best(self, rows: Rows, least: float) -> Rows:
+            """Those of `rows` whose relevance, with what was added, is so much; and those that tell of a change in what
+            is asked for, because what was does not come without what is."""
 
         def among(self, rows: Rows, few: Iterable[int]) -> set[int]:
             """Those of `few` that are among `rows`."""
@@ -201,7 +202,7 @@ def order_of(counted: Counted) -> Order:
         relevance[row] += loan.points
     least_beside = _least_beside(counted, rows)
     if least_beside > 0.0:
-        rows = counted.at_least(rows, least_beside)
+        rows = counted.near_best(rows, least_beside)
     ranked = counted.best_first(rows, relevance)
     nearness: Nearnesses | None = None
     cosines = counted.cosines()

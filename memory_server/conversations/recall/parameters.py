@@ -35,12 +35,15 @@ class RecallParameters:
     """The share of `least_match` that is enough after a question."""
     statement_match: float = 1.0
     """The share of `least_match` that the words of a statement need; function words do not count."""
+    # A long text about something else shares by chance what only a right answer shares with a short one. The length of
+    # a memory was tried as well and gained nothing beside this.
+    long_message_words: float = inf
+    """Words of the last message that say something, beyond which the needed points grow with the square root of their
+    number."""
     statement_words: int = 1
     """How many different words of a statement a memory must share. The hook demands two."""
     nearly_best: float = 0.0
-    """A memory with less than this share of the relevance of the best one does not come unasked. The hook: 0.5."""
-    other_words_match: float = 1.2
-    """Factor on the points that a statement needs, if the caller gave other words."""
+    """A memory with less than this share of the relevance of the best one does not come unasked."""
     other_words_needed: int = 2
     """How many different other words, of the caller or kept with it, a memory must share if its text shares no word
     with a statement. After a question one is enough."""
@@ -147,8 +150,10 @@ USUAL = RecallParameters(
     decay_ceiling=5.0,
     threshold=-inf,
     least_match=33.0,
-    question_match=0.65,
+    question_match=0.8,
     statement_match=0.9,
+    long_message_words=6.0,
+    nearly_best=0.5,
     with_best=0.5,
     must_share=True,
     rarity=True,

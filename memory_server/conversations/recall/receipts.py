@@ -67,6 +67,11 @@ class MatchedWord:
         """Whether it stands in sentences about anything, so that it is never enough alone."""
         return self.when or self.asks
 
+    @property
+    def tells_of_change(self) -> bool:
+        """Whether people tell by it of a change in what is asked for: moved, where a question asks where one lives."""
+        return self.beside and not self.asks
+
     def counts(self, *, question: bool) -> bool:
         """Whether it counts for the threshold: after a statement it must say something."""
         return not self.incidental if question else self.telling

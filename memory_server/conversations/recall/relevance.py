@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import exp, log
+from math import exp, log, sqrt
 from struct import pack, unpack
 from typing import NamedTuple
 
@@ -59,23 +59,19 @@ def score_points(memory: ShortTermMemory, parameters: RecallParameters) -> float
 
 
 def match_needed(memories: int, query: RecallQuery, parameters: RecallParameters) -> float:
-    """The points that a memory must share with the query, among `memories` memories. After a statement it grows with
-    the greatest possible idf, because among more memories one shares more by chance. After a question it does not grow
-    beyond 300 memories: right answers do not share more there. Below 12 memories it stays the same: otherwise a single
-    common word would be enough."""
+    """Return the points that a memory must share with the query, among `memories` memories.
+
+    They grow with the greatest possible idf, because among more memories one shares more by chance. They do not grow
+    beyond 300 memories: right answers do not share more there. Below 12 memories they stay the same: otherwise a single
+    common word would be enough. For a long message they grow with the square root of the words that say something.
+    """
+    form_factor = parameters.statement_match
     if query.question:
         form_factor = parameters.question_match
-        memories = min(memories, _USUAL_NUMBER)
-    else:
-        form_factor = parameters.statement_match
-        if query.other_words:
-            form_factor *= parameters.other_words_match
-    return (
-        form_factor
-        * parameters.least_match
-        * _idf(1, max(memories, _FEWEST))
-        / _idf(1, _USUAL_NUMBER)
-    )
+    size = min(max(memories, _FEWEST), _USUAL_NUMBER)
+    size_factor = _idf(1, size) / _idf(1, _USUAL_NUMBER)
+    length_factor = sqrt(max(1.0, query.telling_words / parameters.long_message_words))
+    return form_factor * parameters.least_match * size_factor * length_factor
 
 
 def rarity(holders: int, memories: int) -> float:

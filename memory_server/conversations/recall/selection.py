@@ -157,8 +157,13 @@ class Scanned:
     def relevance(self) -> list[float]:
         return self._relevance
 
-    def at_least(self, rows: Iterable[int], least: float) -> list[int]:
-        return [row for row in rows if self._relevance[row] >= least]
+    def near_best(self, rows: Iterable[int], least: float) -> list[int]:
+        return [row for row in rows if self._is_near(row, least)]
+
+    def _is_near(self, row: int, least: float) -> bool:
+        if self._relevance[row] >= least:
+            return True
+        return any(word.tells_of_change for word in self.receipts[row].matched)
 
     def among(self, rows: Iterable[int], few: Iterable[int]) -> set[int]:
         return set(rows).intersection(few)

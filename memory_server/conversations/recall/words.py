@@ -43,7 +43,7 @@ from nlp.keywords import role_weight_of
 from nlp.moments import Moment, moments_in, without_moments
 from nlp.named_days import asks_in_short, weekday_words
 from nlp.overview_questions import Overview, overview_of
-from nlp.query_terms import own_words_term, speaks_of_oneself
+from nlp.query_terms import own_words_term, speaks_of_oneself, telling_count
 from nlp.questions import Cue, asking_part, cue_of, is_question
 from nlp.stems import stem
 from nlp.stretches import TimeSpan
@@ -86,6 +86,8 @@ class RecallQuery:
     """The days that a question names: what tells of them comes."""
     days: frozenset[str] = frozenset()
     """The words of the days of which an overview is asked for: what was said on another day may name one."""
+    telling_words: int = 0
+    """The number of different words of the last message that say something."""
     other_words: tuple[str, ...] = ()
     """What the caller gave beside the messages."""
     private_words: int = 0
@@ -241,6 +243,7 @@ class KeywordOptions:
             role_weights=role_weights,
             names=_names_of(messages, names),
         )
+        telling_words = telling_count(words)
         grams: dict[str, QueryTerm] = {}
         if self.grams:
             grams = sought_grams(
@@ -277,6 +280,7 @@ class KeywordOptions:
             cue=cue_of(last) if question else None,
             names_time=names_time,
             asked_days=asked,
+            telling_words=telling_words,
             other_words=tuple(other_words),
             asker=_asker_of(messages, last),
         )
