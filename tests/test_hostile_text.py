@@ -62,7 +62,6 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
         "",
         ("'", "'\\", "/*", "*", "/[", "[a", "\\/", "0", "//", "\n"),
     ),
-    "sandbox.conditions._UNCERTAIN": (anywhere, "", ("a", "é", "的")),
     "memory_server.interchange.pages._SECTION": (anywhere, "", ("## a\n", "## ", "#", " #")),
     "memory_server.interchange.pages._HEADING": (anywhere, "", ("# a\n", "# ", "#", " #")),
     "memory_server.interchange.pages._FENCE": (anywhere, "", ("`", "~", "```\n")),

@@ -221,8 +221,24 @@ Memories = list[tuple[str, str]]
 """Triggers with the prompts of their memories."""
 
 
-def mostly_quiet(count: int, firing: int) -> Memories:
-    """Distinct triggers of the shapes that people and models write most; the first `firing` of them fire."""
+KEY_SHAPES = (
+    "match_keys(context.messages, ['{0}', '{1}'], 'any') > 0",
+    "match_keys(context.messages, ['{0}', '{1}', '{2}'], 'user', 6) >= 1",
+    "match_keys_all(context.messages, ['{0}', '{1}']) && Math.random() < 0.9",
+    "match_keys(context.messages, ['{0}']) > 0 && match_keys(context.messages, ['{1}', '{2}']) === 0",
+)
+"""Triggers that are conditions on keys or begin with one."""
+OTHER_SHAPES = (
+    "context.messages.some(m => m.role === 'user' && m.content.includes('{0}'))",
+    "/{0}|{1}/i.test(context.messages.at(-1).content)",
+    "new Date().getMonth() === 3 || match_keys(context.messages, ['{0}']) > 0",
+    "let n = 0; for (const m of context.messages) n += m.content.split('{0}').length - 1; n > 2",
+)
+"""Triggers that always run."""
+
+
+def mostly_quiet(count: int, firing: int, shapes: Sequence[str] = KEY_SHAPES) -> Memories:
+    """Distinct triggers of these shapes; the first `firing` of them fire."""
     dice = random.Random(2)
     syllables = ["ka", "lo", "mi", "ten", "ru", "sha", "vi", "po", "ner", "zul"]
 
@@ -231,14 +247,6 @@ def mostly_quiet(count: int, firing: int) -> Memories:
             return "".join(dice.choices(syllables, k=3))
         return "".join(chr(dice.randrange(0x7000, 0x9000)) for _ in range(dice.choice((2, 2, 3))))
 
-    shapes = (
-        "match_keys(context.messages, ['{0}', '{1}'], 'any') > 0",
-        "match_keys(context.messages, ['{0}', '{1}', '{2}'], 'user', 6) >= 1",
-        "match_keys_all(context.messages, ['{0}', '{1}']) && Math.random() < 0.9",
-        "context.messages.some(m => m.role === 'user' && m.content.includes('{0}'))",
-        "/{0}|{1}/i.test(context.messages.at(-1).content)",
-        "match_keys(context.messages, ['{0}']) > 0 && match_keys(context.messages, ['{1}', '{2}']) === 0",
-    )
     fires = "match_keys(context.messages, ['{0}', '咖啡', 'coffee'], 'any', 8) > 0"
     memories: Memories = []
     for number in range(count):
@@ -351,6 +359,7 @@ def over_mcp(
         "1,000, none fires": mostly_quiet(1_000, 0),
         "5,000": mostly_quiet(5_000, 50),
         "10,000": mostly_quiet(10_000, 100),
+        "1,000 that run": mostly_quiet(1_000, 10, OTHER_SHAPES),
         "given": [(source, "memory") for source in sources],
         "lorebook 5,000": lorebook(5_000),
     }
@@ -390,7 +399,7 @@ def over_mcp(
                 times.setdefault(name, []).append((time.perf_counter() - began) * 1000)
             if number % 10 == 0:
                 context = {"messages": chat, "conversation_id": "default", "participants": {}}
-                for name in ("1,000", "given"):
+                for name in ("1,000", "1,000 that run", "given"):
                     triggers = [source for source, _ in sets[name]]
                     times.setdefault(f"node:vm {name}", []).extend(node_vm(triggers, context))
         for name, client in clients.items():
