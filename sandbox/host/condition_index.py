@@ -87,9 +87,9 @@ class ConditionIndex:
             return everything
         try:
             keys = self._keys.found_in(texts)
-        except TooMuchText:
+            return self._selection(triggers, self._decided(keys, Chat(messages, names, keys)))
+        except (TooMuchText, TypeError):  # one trigger is not even a text
             return everything
-        return self._selection(triggers, self._decided(keys, Chat(messages, names, keys)))
 
     def _decided(self, keys: Collection[str], chat: Chat) -> dict[str, Outcome]:
         """Return the outcome of each trigger that looks for one of the keys."""
@@ -105,12 +105,14 @@ class ConditionIndex:
         running: list[int] = []
         firing: list[int] = []
         for index, source in enumerate(triggers):
-            outcome = Outcome.RUNS
-            if isinstance(source, str):
-                outcome = decided.get(source) or self._usual.get(source, Outcome.RUNS)
+            outcome = decided.get(source)
+            if outcome is None:
+                outcome = self._usual.get(source, Outcome.RUNS)
+            if outcome is Outcome.STAYS_QUIET:
+                continue
             if outcome is Outcome.RUNS:
                 running.append(index)
-            elif outcome is Outcome.FIRES:
+            else:
                 firing.append(index)
         return Selection(running, firing)
 
