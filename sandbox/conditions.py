@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -45,6 +45,8 @@ MARK: Final = "\n\x01"
 """What stands before the texts of a book that are searched with the last message."""
 PIECE: Final = 3
 """Characters of the beginning of a word, by which an index finds it."""
+MOST_CHARACTERS: Final = 20_000_000
+"""Characters that an index of keys looks through: some 20 ms."""
 _MOST_KEPT_TEXTS = 300
 _MOST_KEPT_CHARACTERS = 1_000
 """Characters of a text whose forms are kept for the next search, which has most messages again."""
@@ -270,17 +272,56 @@ def named_text(message: Mapping[str, Any], names: Mapping[str, str]) -> str:
     return f"\x01{name}: {message['content']}" if name else f"\x01{message['content']}"
 
 
-class Chat:
-    """The messages of a search, in which conditions are decided. `names`: those of speakers, by role."""
+class TooMuchText(Exception):
+    """The texts would take too long to be looked through for all keys."""
 
-    def __init__(self, messages: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> None:
+
+class KeyIndex:
+    """Many keys, which are found together: one look at a text tells by which pieces of words they can begin in it."""
+
+    def __init__(self) -> None:
+        self._keys_by_piece: dict[str, dict[str, None]] = {}
+
+    def add(self, key: str) -> None:
+        """Take in a key, which is not empty."""
+        forms = compiled(key)
+        for word in filter(None, (forms.written, forms.spelled)):
+            self._keys_by_piece.setdefault(word.text[:PIECE], {})[key] = None
+
+    def clear(self) -> None:
+        """Forget all keys."""
+        self._keys_by_piece.clear()
+
+    def found_in(self, texts: Sequence[str]) -> set[str]:
+        """Return the keys that stand in any of the texts. Raises TooMuchText. A key that a condition finds in a chat
+        stands in one of its messages with the name of its speaker (`named_text`)."""
+        found: set[str] = set()
+        characters_left = MOST_CHARACTERS
+        for text in map(spoken, texts):
+            for piece in self._keys_by_piece.keys() & text.pieces:
+                for key in self._keys_by_piece[piece].keys() - found:
+                    characters_left -= len(text.written)
+                    if characters_left < 0:
+                        raise TooMuchText
+                    if text.has(key):
+                        found.add(key)
+        return found
+
+
+class Chat:
+    """The messages of a search, in which conditions are decided. `names`: those of speakers, by role. `keys`: those
+    that stand in any of the messages, if it is known."""
+
+    def __init__(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        names: Mapping[str, str],
+        keys: Collection[str] | None = None,
+    ) -> None:
         self._messages = messages
         self._names = names
+        self._keys = keys
         self._texts: dict[tuple[str, int], Sequence[SpokenText]] = {}
-
-    def named(self) -> list[SpokenText]:
-        """Return each message with its speaker: a key that a search finds stands in one of these."""
-        return [spoken(named_text(message, self._names)) for message in self._messages]
 
     def holds(self, condition: Condition) -> bool:
         """Tell whether a condition is true."""
@@ -300,22 +341,24 @@ class Chat:
 
     def count(self, search: KeySearch) -> int:
         """Return how many of the keys each text has, summed over the texts; a scanned chat is one text."""
-        texts = self.texts(search.scope, search.depth)
         count = 0
         for spellings in _distinct(search.keys):
-            texts_with_key = sum(text.has_any(spellings) for text in texts)
+            texts_with_key = self._texts_with(spellings, search)
             count += min(texts_with_key, 1) if _is_scanned(search.scope) else texts_with_key
         return count
 
     def _has_every(self, search: KeySearch) -> bool:
         if not search.keys or "" in search.keys:
             return False
-        texts = self.texts(search.scope, search.depth)
+        return all(self._texts_with(spellings, search) for spellings in _distinct(search.keys))
 
-        def is_in_a_text(spellings: Sequence[str]) -> bool:
-            return any(text.has_any(spellings) for text in texts)
-
-        return all(map(is_in_a_text, _distinct(search.keys)))
+    def _texts_with(self, spellings: Sequence[str], search: KeySearch) -> int:
+        """Return how many texts of the search have one of the spellings of a key."""
+        if self._keys is not None:
+            spellings = [key for key in spellings if key in self._keys]
+        if not spellings:
+            return 0
+        return sum(text.has_any(spellings) for text in self.texts(search.scope, search.depth))
 
     def texts(self, scope: str, depth: int) -> Sequence[SpokenText]:
         """Return the texts of the last `depth` messages that are of the scope. The one text of a scanned chat comes in

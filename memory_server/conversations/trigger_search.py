@@ -66,6 +66,8 @@ from sandbox import Failed, Fired, Verdict, given_by_a_hook
 log = logging.getLogger(__name__)
 _WORTH_A_THREAD = 2_000
 """Memories of several conversations that take some 10 ms to be put together."""
+_WORTH_A_THREAD_CHARS = 10_000
+"""Characters of messages in which keys are looked for some milliseconds."""
 _MOST_FILLED_CHARS = 1_000_000
 """Characters of texts in which a search fills macros: fifteen times the largest prompt."""
 
@@ -143,7 +145,7 @@ class TriggerSearch:
         """Evaluate every trigger of the conversation, of `also` and of the shared conversation against `messages`,
         without the parts marked as recalled. `flashbacks`: how many may come by chance; None: as the settings say.
         `session`: the chat, whose number of messages is `message_count`; None: its recalls are counted. `room`:
-        characters beyond which the texts of books start no further entries; texts with a key of `given` (`text_key`) take
+        characters beyond which the texts of books start no further entries; texts with a key of `given` (`version_key`) take
         none, because the reader has them. Without messages, as when a chat opens, what asks for a date or for participants
         can fire. Nothing is changed: `keep_firings` does that. Raises InvalidInput: all that the messages say was
         recalled, or the participants are nested too deeply."""
@@ -269,7 +271,11 @@ class TriggerSearch:
     ) -> Mapping[int, Verdict]:
         """Return the verdicts on memories of the shelf by their indexes; those without one are quiet. Entries are
         decided by their keys, all else by the sandbox. `among`: no others are looked at."""
-        coming = shelf.entries.coming(ScannedChat(context), among)
+        chat = ScannedChat(context)
+        if chat.chars < _WORTH_A_THREAD_CHARS:
+            coming = shelf.entries.coming(chat, among)
+        else:
+            coming = await asyncio.to_thread(shelf.entries.coming, chat, among)
         verdicts: dict[int, Verdict] = dict.fromkeys(coming, Fired(0))
 
         triggers = shelf.triggers

@@ -46,12 +46,12 @@ class _Text:
 
 
 class ScannedChat:
-    """The messages of a search as entries are sought in them. `context`: what triggers get; messages whose content is
-    no text are passed over."""
+    """The messages of a search as entries are sought in them. `context`: what triggers get."""
 
     def __init__(self, context: Mapping[str, Any]) -> None:
         messages = context["messages"]
         self.count = len(messages)
+        self.chars = sum(len(message["content"]) for message in messages)
         self._names = speaker_names(context)
         self._messages = messages
         self._texts: dict[tuple[bool, int], Sequence[_Text]] = {}

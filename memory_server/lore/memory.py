@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from hashlib import blake2b
 from typing import Any, Literal, Protocol
 
 from memory_server.kernel.messages import NOTHING
@@ -57,6 +58,43 @@ class LongTermMemory:
     def is_constant(self) -> bool:
         """Whether it comes to mind in every search."""
         return is_constant(self.trigger) if self.keys is None else self.keys.is_constant
+
+
+@dataclass(frozen=True, slots=True)
+class Shelved:
+    """A long-term memory and the conversation it is kept in."""
+
+    conversation_id: str
+    memory: LongTermMemory
+
+    @property
+    def name(self) -> str:
+        return self.memory.name
+
+    @property
+    def text(self) -> str:
+        return self.memory.prompt
+
+    @property
+    def rules(self) -> FiringRules:
+        return self.memory.rules
+
+    @property
+    def keys(self) -> EntryKeys | None:
+        return self.memory.keys
+
+    @property
+    def book_id(self) -> str:
+        """The book that the memory is from; "": it is from none."""
+        book = self.memory.book
+        return "" if book is None else book.book_id
+
+    @property
+    def version_key(self) -> str:
+        """The key of this version of the memory, by which the program knows what a session was given."""
+        memory = self.memory
+        version = f"{memory.created_ms} {memory.updated_ms} {self.conversation_id} {memory.name}"
+        return blake2b(version.encode(errors="replace"), digest_size=6).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from memory_server.lore.entries import Entry
 from memory_server.lore.entry_keys import CountedKeys, EntryKeys
+from memory_server.lore.memory import Shelved
 from memory_server.lore.rounds import MARK, FiringRounds
 
 ROUND_SECONDS = 2.0
@@ -42,7 +42,7 @@ class Recursion:
     """The rounds of one search over `entries`."""
 
     def __init__(
-        self, rounds: FiringRounds, entries: Sequence[Entry], evaluator: Evaluator
+        self, rounds: FiringRounds, entries: Sequence[Shelved], evaluator: Evaluator
     ) -> None:
         self._rounds = rounds
         self._entries = entries

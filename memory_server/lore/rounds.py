@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from memory_server.lore.chat_state import ChatState, Timing, timing_of
-from memory_server.lore.entries import Entry
 from memory_server.lore.entry_keys import EntryKeys
+from memory_server.lore.memory import Shelved
 from memory_server.lore.rule_index import RuleIndex
 from memory_server.lore.rules import FiringRules
 
@@ -81,7 +81,7 @@ class FiringRounds:
 
     def __init__(
         self,
-        entries: Sequence[Entry],
+        entries: Sequence[Shelved],
         rules: RuleIndex,
         moment: ChatMoment,
         text_of: Callable[[int], str] | None = None,

@@ -10,47 +10,10 @@ from typing import Any
 from memory_server.kernel.values import dataclass
 from memory_server.lore.entry_index import EntryIndex
 from memory_server.lore.entry_keys import EntryKeys
-from memory_server.lore.memory import ConversationMemories, LongTermMemory
-from memory_server.lore.room import text_key
+from memory_server.lore.memory import ConversationMemories, LongTermMemory, Shelved
 from memory_server.lore.rule_index import RuleIndex, index_of_rules
-from memory_server.lore.rules import LAST_FIRED, PLAIN, FiringRules
+from memory_server.lore.rules import LAST_FIRED, PLAIN
 from sandbox import SandboxLimits
-
-
-@dataclass(frozen=True, slots=True)
-class Shelved:
-    """A long-term memory and the conversation it is kept in."""
-
-    conversation_id: str
-    memory: LongTermMemory
-
-    @property
-    def name(self) -> str:
-        return self.memory.name
-
-    @property
-    def text(self) -> str:
-        return self.memory.prompt
-
-    @property
-    def rules(self) -> FiringRules:
-        return self.memory.rules
-
-    @property
-    def keys(self) -> EntryKeys | None:
-        return self.memory.keys
-
-    @property
-    def book_id(self) -> str:
-        """The book that the memory is from; "": it is from none."""
-        book = self.memory.book
-        return "" if book is None else book.book_id
-
-    @property
-    def version_key(self) -> str:
-        """The key of this version of the memory, by which the program knows what a session was given."""
-        memory = self.memory
-        return text_key(memory.name, self.conversation_id, memory.created_ms, memory.updated_ms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,11 @@ from sandbox.conditions import (
     Comparison,
     Condition,
     Joined,
+    KeyIndex,
     KeySearch,
     Negation,
     is_certain,
+    named_text,
     speaker_names,
 )
 
@@ -292,8 +294,12 @@ def test_a_key_that_a_search_finds_stands_in_a_message_with_its_speaker() -> Non
     for seed in range(300):
         chance = Chance(seed)
         chat = a_chat(chance)
+        names = speaker_names(chance.context)
+        texts = [named_text(message, names) for message in chance.context["messages"]]
         for word in [chance.word() for _ in range(20)]:
             key = word.strip("\n\x01")
             windows = [KeySearch((key,), scope, 0) for scope in conditions.ROLES]
             if key and "\n" not in key and any(map(chat.holds, windows)):
-                assert any(text.has(key) for text in chat.named()), (key, chance.context)
+                index = KeyIndex()
+                index.add(key)
+                assert index.found_in(texts) == {key}, chance.context
