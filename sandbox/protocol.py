@@ -21,22 +21,9 @@ from typing import Any, TypeAlias
 
 from languages import ReceivedSentence, Sentence
 from sandbox.errors import ProtocolError
-from sandbox.prospects import (
-    ALWAYS_TRUE,
-    DEPTHS,
-    FACTS,
-    MOST_ATOMS,
-    MOST_CHARACTERS,
-    MOST_WORD,
-    ROLES,
-    UNKNOWN,
-    Atom,
-    Constant,
-    Prospect,
-)
 from sandbox.verdicts import MOST_OPERANDS, Operand, Reading, TracedCopy
 
-VERSION = 7
+VERSION = 8
 MAGIC = b"TSBX"
 MOST_BODY_BYTES = 256 * 2**20
 MOST_ANSWER_BYTES = 32 * 2**20
@@ -72,11 +59,10 @@ _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud8
 
 
 class Wanted(StrEnum):
-    """What a frame READ asks about each of its sources: what is wrong with it, what it needs to be true, its key words,
-    or what is traced."""
+    """What a frame READ asks about each of its sources: what is wrong with it, its key words, or what is
+    traced."""
 
     FINDINGS = "findings"
-    NEEDS = "needs"
     WORDS = "words"
     READING = "reading"
 
@@ -223,24 +209,6 @@ def findings(body: Mapping[str, Any], count: int) -> list[list[Finding]]:
     return [[_finding(row) for row in sequence(rows, most)] for rows in sources]
 
 
-def prospect_form(prospect: Prospect) -> object:
-    """A prospect as JSON: true if the trigger is always true, null if its need is not known, else the atoms of the
-    need, each a role, a depth and a word, or a fact and its value."""
-    if prospect.always:
-        return True
-    if prospect.need is None:
-        return None
-    return [
-        [*place, value] if isinstance(place, tuple) else [place, value]
-        for place, value in prospect.need
-    ]
-
-
-def prospects(body: Mapping[str, Any], count: int) -> list[Prospect]:
-    """The answer to Kind.READ about `count` sources: what is known of each before it runs."""
-    return [_prospect(answer) for answer in _of_each(body, Wanted.NEEDS, count)]
-
-
 def words(body: Mapping[str, Any], count: int) -> list[tuple[str, ...]]:
     """The answer to Kind.READ about `count` sources: the key words of each."""
     return [
@@ -264,34 +232,6 @@ def _of_each(body: Mapping[str, Any], wanted: Wanted, count: int) -> Sequence[An
     if len(answers) != count:
         raise ProtocolError("fewer answers than questions")
     return answers
-
-
-def _prospect(answer: object) -> Prospect:
-    if answer is True:
-        return ALWAYS_TRUE
-    if answer is None:
-        return UNKNOWN
-    return Prospect(frozenset(_atom(atom) for atom in sequence(answer, MOST_ATOMS)))
-
-
-def _atom(value: object) -> Atom:
-    match value:
-        case [str(role), int(depth), str(word)] if (
-            role in ROLES and depth in DEPTHS and depth is not True
-        ):
-            return (role, depth), _word(word)
-        case [str(name), str(fact)] if FACTS.get(name) is str and len(fact) <= MOST_CHARACTERS:
-            return name, fact
-        case [str(name), float(number)] if FACTS.get(name) is float:
-            return name, number
-    raise ProtocolError("not a need")
-
-
-def _word(value: str) -> Constant:
-    """A word as candidates.py looks for it: it must not reach from one message into the next."""
-    if not 0 < len(value) <= MOST_WORD or "\n" in value:
-        raise ProtocolError("not a word of a need")
-    return value
 
 
 def _operand(row: object) -> Operand:

@@ -1,7 +1,7 @@
-"""Random triggers on random chats, to compare what javascript/needs.py says with what V8 does.
+"""Random triggers on random chats, to compare what condition_reading.py and conditions.py say with what V8 does.
 
 The chats come first, and most words of the triggers are cut out of their texts: across the borders of messages, in
-another case, in another spelling. Many triggers are traps: they look like shapes of the grammar of needs.py.
+another case, in another spelling. Many triggers are traps: they look like shapes that are read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import unicodedata
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sandbox.host.candidates import named_text, speaker_names
+from sandbox.conditions import named_text, speaker_names
 from sandbox.javascript.spelling import folded
 
 WORDS = """
@@ -31,7 +31,7 @@ _TRADITIONAL = {
 }
 
 # A rule in each block: `name:` and its alternatives between bars; `3*` says it three times. After the double bar are
-# the odd ones, which V8 refuses, or which needs.py does not understand. <name> is a rule, or a method of Chance. TAB,
+# the odd ones, which V8 refuses, or which are not read. <name> is a rule, or a method of Chance. TAB,
 # LF, CR stand for these characters; NBSP, BOM and LS for others that look like blanks.
 GRAMMAR = r"""
 form: 40*<or><end> ¦ 4*return <or><end> ¦ // aLFreturn <or>; ¦ return(<or>) ¦ return /**/ <or> ¦ 2*await <one>

@@ -57,18 +57,11 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
         "",
         ("[Request interrupted by user", "[", "a"),
     ),
-    "sandbox.javascript.sought._SURE": (anywhere, "", ("a", "é", "的", "a\u200d")),
-    "sandbox.javascript.plain_tokens._NAME": (whole, "", ("a", "$1", "a.")),
-    "sandbox.javascript.plain_tokens._TEXT": (whole, "'", ("a", "\\n", "\\", '"')),
-    "sandbox.javascript.plain_tokens._EXPRESSION": (
-        whole,
-        "/",
-        ("a", "\\/", "[a]", "[", "[a", "/"),
+    "sandbox.condition_reading._TOKEN": (
+        at_start,
+        "",
+        ("'", "'\\", "/*", "*", "/[", "[a", "\\/", "0", "//", "\n"),
     ),
-    "sandbox.javascript.plain_tokens._COMMENT": (whole, "/*", ("*", "a", "/", "*/", "//")),
-    "sandbox.javascript.plain_tokens._GAP": (whole, "", (" ", "\r\n", "\r", "\n")),
-    "sandbox.javascript.plain_tokens._GAP_AFTER_LINE_COMMENT": (whole, "\n", (" ", "\r\n", "\r")),
-    "sandbox.javascript.literal_values._NUMBER": (whole, "-", ("1", ".", "1.")),
     "memory_server.interchange.pages._SECTION": (anywhere, "", ("## a\n", "## ", "#", " #")),
     "memory_server.interchange.pages._HEADING": (anywhere, "", ("# a\n", "# ", "#", " #")),
     "memory_server.interchange.pages._FENCE": (anywhere, "", ("`", "~", "```\n")),
@@ -292,7 +285,6 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
         "",
         ("{{", "{{setvar", "{{setvar a", "{{addvar}}"),
     ),
-    "sandbox.javascript.sought._PART": (at_start, "", ("[", "[a", "[a-z", "\\", "(", "a{1,2}")),
 }
 """By name: how it is applied, what begins the texts, and what each of them repeats."""
 

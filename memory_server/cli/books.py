@@ -16,7 +16,7 @@ from memory_server.conversations.book_manager import named_so
 from memory_server.conversations.conversation import Conversation
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.streams import write
-from memory_server.lore import USUAL_ORDER, HeldBook, LongTermMemory, is_constant, rules_text
+from memory_server.lore import USUAL_ORDER, HeldBook, LongTermMemory, rules_text
 from memory_server.tools.books import BookRow, entry_row, state_text
 
 
@@ -104,7 +104,7 @@ async def _show(app: CallerView, flags: Namespace) -> None:
 def _entry_cells(memory: LongTermMemory) -> tuple[str, ...]:
     """The order has a column of its own."""
     constant = "-"
-    if is_constant(memory.trigger):
+    if memory.is_constant:
         constant = _("constant")
     other_rules = replace(memory.rules, order=USUAL_ORDER)
     order = f"{memory.rules.order:g}"

@@ -23,7 +23,6 @@ from memory_server.lore import (
     LongTermMemory,
     Room,
     book_changes,
-    is_constant,
     most_triggers,
     older_version,
 )
@@ -177,7 +176,7 @@ def remarks_on(book: IncomingBook, stored: StoredBook, *, dry_run: bool) -> Iter
 def _room_remarks(book: IncomingBook) -> Iterator[Loss]:
     """Whether the constants of a book, or all of it, are longer than a prompt has room for."""
     room = Room.of(MAX_CHARS - FRAME_CHARS).long_term
-    constants = [memory for memory in book.memories if is_constant(memory.trigger)]
+    constants = [memory for memory in book.memories if memory.is_constant]
     constant_chars = _chars(constants)
     all_chars = _chars(book.memories)
     if constant_chars > room:

@@ -29,7 +29,15 @@ from memory_server.kernel import times
 from memory_server.kernel.json_text import TOO_DEEP, Json, NotARecord, dumps, milliseconds
 from memory_server.kernel.messages import NOTHING, ROLES, Message, Role
 from memory_server.kernel.strict_json import DEEPEST, deeper
-from memory_server.lore import LongTermMemory, book_json, rules_json, taken_book, taken_rules
+from memory_server.lore import (
+    LongTermMemory,
+    book_json,
+    keys_json,
+    rules_json,
+    taken_book,
+    taken_keys,
+    taken_rules,
+)
 from nlp import MOST_TEXT_CHARS, MOST_TEXTS, bare, is_kept, kept
 from sandbox import WRONG_VALUES
 
@@ -384,7 +392,7 @@ def long_term_json(memory: LongTermMemory) -> Json:
         record["updatedAt"] = times.iso(memory.updated_ms)
     if memory.updated_context is not None:
         record["updatedContext"] = memory.updated_context
-    record |= rules_json(memory.rules) | book_json(memory.book)
+    record |= rules_json(memory.rules) | book_json(memory.book) | keys_json(memory.keys)
     return record | dict(memory.extra)
 
 
@@ -401,6 +409,7 @@ def long_term(record: Json) -> LongTermMemory:
     updated_context = rest.pop("updatedContext", None)
     rules = taken_rules(rest)
     book = taken_book(rest)
+    keys = taken_keys(rest, trigger)
     return LongTermMemory(
         name=name,
         prompt=_text(rest.pop("prompt", None)),
@@ -411,6 +420,7 @@ def long_term(record: Json) -> LongTermMemory:
         updated_context=None if updated_context is None else str(updated_context),
         rules=rules,
         book=book,
+        keys=keys,
         extra=_extra(rest),
     )
 

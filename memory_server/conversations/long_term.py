@@ -116,8 +116,10 @@ class LongTermManager(TriggerSearch):
                     updated_ms=now_ms,
                     rules=_ruled(before.rules, rules),
                     book=before.book,
+                    keys=before.keys,
                     extra=before.extra,
                 )
+                memory = _with_own_trigger(memory, before)
             is_replaced = before is not None
             total = len(state.long_term) if is_replaced else len(state.long_term) + 1
             stored = TriggerStored(memory, replaced=is_replaced, warnings=warnings, total=total)
@@ -175,6 +177,7 @@ class LongTermManager(TriggerSearch):
             memory = replace(
                 before, updated_ms=now_ms, rules=_ruled(before.rules, rules), **changed
             )
+            memory = _with_own_trigger(memory, before)
             stored = TriggerStored(
                 memory, replaced=True, warnings=warnings, total=len(state.long_term)
             )
@@ -271,6 +274,11 @@ class LongTermManager(TriggerSearch):
             )
         names = ", ".join(f"`{other_name}`" for other_name in list(state.long_term)[:_MOST_NAMED])
         return MemoryNotFound("{where}; use one of its names: {names}.", where, names)
+
+
+def _with_own_trigger(memory: LongTermMemory, before: LongTermMemory) -> LongTermMemory:
+    """The memory without the keys of its book, if its trigger is no longer the one that was written from them."""
+    return memory if memory.trigger == before.trigger else replace(memory, keys=None)
 
 
 def _ruled(before: FiringRules, rules: FiringRules | GivenRules) -> FiringRules:

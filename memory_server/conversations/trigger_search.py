@@ -39,10 +39,12 @@ from memory_server.lore import (
     ChatState,
     ChatStep,
     Counted,
+    EntryKeys,
     FiringRounds,
     JoinedShelves,
     MacroContext,
     Recursion,
+    ScannedChat,
     Shelf,
     Shelved,
     advanced,
@@ -53,16 +55,19 @@ from memory_server.lore import (
     key_of,
     last_fired,
     message_seed,
+    question_of,
     shelf_of,
     short_seed,
     user_name,
     with_text_of_book,
 )
-from sandbox import Failed, Verdict, given_by_a_hook
+from sandbox import Failed, Fired, Verdict, given_by_a_hook
 
 log = logging.getLogger(__name__)
 _WORTH_A_THREAD = 2_000
 """Memories of several conversations that take some 10 ms to be put together."""
+_WORTH_A_THREAD_CHARS = 10_000
+"""Characters of messages in which keys are looked for some milliseconds."""
 _MOST_FILLED_CHARS = 1_000_000
 """Characters of texts in which a search fills macros: fifteen times the largest prompt."""
 
@@ -125,7 +130,7 @@ class TriggerSearch:
     async def messages_of_a_hook(self) -> int:
         """How many messages a hook gives the triggers of a search: as many as one of them looks at, within bounds."""
         shelf, _unread = await self.with_shared()
-        return given_by_a_hook(shelf.triggers)
+        return given_by_a_hook(shelf.triggers.values(), shelf.entries.depth)
 
     async def search(
         self,
@@ -143,7 +148,7 @@ class TriggerSearch:
         """Evaluate every trigger of the conversation, of `also` and of the shared conversation against `messages`,
         without the parts marked as recalled. `flashbacks`: how many may come by chance; None: as the settings say.
         `session`: the chat, whose number of messages is `message_count`; None: its recalls are counted. `room`:
-        characters beyond which the texts of books start no further entries; texts with a key of `given` (`text_key`) take
+        characters beyond which the texts of books start no further entries; texts with a key of `given` (`version_key`) take
         none, because the reader has them. Without messages, as when a chat opens, what asks for a date or for participants
         can fire. Nothing is changed: `keep_firings` does that. Raises InvalidInput: all that the messages say was
         recalled, or the participants are nested too deeply."""
@@ -262,12 +267,45 @@ class TriggerSearch:
             chat_seed=short_seed(f"{self.conversation_id}\0{occasion.session}"),
         )
 
-    async def evaluate(
+    async def _verdicts(
+        self,
+        shelf: Shelf,
+        context: Mapping[str, Any],
+        last_fired: Mapping[int, Mapping[str, int]],
+        among: Collection[int] | None = None,
+    ) -> Mapping[int, Verdict]:
+        """Return the verdicts on memories of the shelf by their indexes; those without one are quiet. Entries are
+        decided by their keys, all else by the sandbox. `among`: no others are looked at."""
+        chat = ScannedChat(context)
+        if chat.chars < _WORTH_A_THREAD_CHARS:
+            coming = shelf.entries.coming(chat, among)
+        else:
+            coming = await asyncio.to_thread(shelf.entries.coming, chat, among)
+        verdicts: dict[int, Verdict] = dict.fromkeys(coming, Fired(0))
+
+        triggers = shelf.triggers
+        if among is not None:
+            triggers = {index: triggers[index] for index in among if index in triggers}
+        indexes = list(triggers)
+        asking = {
+            position: last_fired[index]
+            for position, index in enumerate(indexes)
+            if index in last_fired
+        }
+        ran = await self._run(list(triggers.values()), context, asking)
+        for position, verdict in ran.items():
+            verdicts[indexes[position]] = verdict
+        return dict(sorted(verdicts.items()))
+
+    async def _run(
         self,
         triggers: Sequence[str],
         context: Mapping[str, Any],
         last_fired: Mapping[int, Mapping[str, int]] | None = None,
     ) -> Mapping[int, Verdict]:
+        """Return the verdicts of the sandbox on these triggers, by their places."""
+        if not triggers:
+            return {}
         return await self._services.runner.evaluate(
             triggers,
             context,
@@ -339,8 +377,8 @@ class _Scan:
 
     async def run(self) -> Mapping[int, Verdict]:
         """The verdicts of the first round, after all rounds have been decided."""
-        verdicts = await self._search.evaluate(
-            self._shelf.triggers, self._context_with(""), self._last_fired()
+        verdicts = await self._search._verdicts(
+            self._shelf, self._context_with(""), self._last_fired()
         )
         by_words = await self._search.by_words(self._shelf, self._occasion)
         recursion = Recursion(self.rounds, self._shelf.memories, self)
@@ -365,23 +403,37 @@ class _Scan:
 
     async def fired_entries(self, indexes: Sequence[int], text_of_book: str) -> list[int]:
         """Those of the memories whose triggers fire where the last message has this text of a book too."""
-        triggers = [self._shelf.triggers[index] for index in indexes]
-        answers = self._last_fired()
-        asking = {
-            position: answers[index] for position, index in enumerate(indexes) if index in answers
-        }
-        verdicts = await self._search.evaluate(triggers, self._context_with(text_of_book), asking)
-        for position, verdict in verdicts.items():
-            index = indexes[position]
+        verdicts = await self._search._verdicts(
+            self._shelf, self._context_with(text_of_book), self._last_fired(), frozenset(indexes)
+        )
+        for index, verdict in verdicts.items():
             self.failed_later.pop(index, None)
             if isinstance(verdict, Failed) and self.rounds.may_recurse(index):
                 self.failed_later[index] = verdict
-        return [indexes[position] for position in fired_in(verdicts)]
+        return fired_in(verdicts)
 
-    async def true_conditions(self, conditions: Sequence[str], text_of_book: str) -> list[str]:
-        """Those of the conditions, triggers without a memory, that are true with this text of a book."""
-        verdicts = await self._search.evaluate(conditions, self._context_with(text_of_book))
-        return [conditions[position] for position in fired_in(verdicts)]
+    async def present_keys(
+        self, entries: Mapping[int, EntryKeys], text_of_book: str
+    ) -> Mapping[int, Collection[str]]:
+        """Those of the counted keys of each entry that are in the messages with this text of a book."""
+        context = self._context_with(text_of_book)
+        chat = ScannedChat(context)
+        present: dict[int, set[str]] = {}
+        asking: dict[str, list[tuple[int, str]]] = {}
+        """The entries and keys of each question that only V8 answers."""
+        for index, keys in entries.items():
+            present[index] = set()
+            for key in () if keys.counted is None else keys.counted.all:
+                if key in keys.expressions:
+                    asking.setdefault(question_of(keys, key), []).append((index, key))
+                elif chat.has(keys, key):
+                    present[index].add(key)
+
+        questions = list(asking)
+        for position in fired_in(await self._search._run(questions, context)):
+            for index, key in asking[questions[position]]:
+                present[index].add(key)
+        return present
 
     def _context_with(self, text_of_book: str) -> dict[str, Any]:
         return self._search._context(

@@ -1,4 +1,4 @@
-"""The keys of a lore entry as a trigger that a person can read.
+"""The keys of a lore entry of another program as data (lore/entry_keys.py).
 
 Sources: facts of SillyTavern's public/scripts/world-info.js. SillyTavern looks for keys in the last `scanDepth`
 messages joined together, the newest first, each behind a mark and the name of its speaker. A key `/re/flags` is an
@@ -10,34 +10,31 @@ key is never found, a key of blanks always.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import field, replace
 
 from languages import Sentence
 from memory_server.interchange.lorebooks import Book, LoreEntry
 from memory_server.kernel.values import dataclass
-from memory_server.lore import ScoredKeys, filled_key, with_names
-from sandbox import literals
+from memory_server.lore import (
+    ANYBODY,
+    NAMED,
+    SCANNED,
+    CountedKeys,
+    EntryKeys,
+    KeyCondition,
+    filled_key,
+    plain_pattern,
+    with_names,
+)
 
 SILLYTAVERN_DEPTH = 2
 """Messages that SillyTavern scans unless its user says otherwise (world_info_depth)."""
-NAMED = "named"
-"""The scope of match_keys with the names of speakers."""
-ANYBODY = "any"
-"""The scope of match_keys without them."""
-SCANNED = {NAMED: "scanned", ANYBODY: "scanned_unnamed"}
-"""The same scopes where expressions are sought: in one text of all messages."""
-_EVERYWHERE = "/(?:)/"
-"""An expression that is found in every text."""
 _DOTTED_I = re.compile("İ|i\u0307")
 """What is the same in lower case, though it is one character and two: expressions do not know it."""
 _EXPRESSION = re.compile(r"/(?P<body>[\s\S]+?)/(?P<flags>[gimsuy]*)")
 _OPEN_SLASH = re.compile(r"(^|[^\\])/")
 _SYNTAX = re.compile(r"[\\^$.*+?()\[\]{}|/]")
-_ASCII = re.compile(r"[!-~]")
-_ASCII_WORD = re.compile(r"[A-Za-z0-9_]")
-_FORMS = {"AND_ANY": "{} > 0", "NOT_ANY": "{} === 0", "AND_ALL": "{}", "NOT_ALL": "!{}"}
-"""What a condition on keys is in JavaScript, around the call that looks for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,76 +119,97 @@ def _without_syntax(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyWriter:
-    """Writes the keys of `entry`, which are sought in the last `depth` messages. `invalid`: expressions that V8 does
-    not compile. `lost` receives a sentence for each thing that a key says and its literal does not."""
+class EntryReading:
+    """How the keys of `entry` are read, which are sought in the last `depth` messages. `invalid`: expressions that V8
+    does not compile. `is_counted`: the number of its keys decides a group."""
 
     entry: LoreEntry
     depth: int
     defaults: Defaults
     invalid: Collection[str]
-    lost: list[Sentence]
+    is_counted: bool
 
-    @property
-    def scope(self) -> str:
-        """The scope of match_keys. Text stands in one of the messages, if it stands in all of them."""
-        scope = NAMED if self.defaults.speakers else ANYBODY
-        if any(self._valid_expression(key) for key in keys_of(self.entry)):
-            return SCANNED[scope]
-        return scope
-
-    def conditions(self) -> list[str]:
-        """The conditions of the entry on keys, which must all hold."""
+    def keys(self, heading: str) -> EntryKeys:
+        """Return the keys of the entry as data; `heading` is the first line of its trigger."""
         entry = self.entry
-        primary = self._literals(entry.keys)
-        wants_all = entry.secondary and entry.logic == "AND_ALL" and not entry.conditions
-        if len(primary) == 1 and wants_all:
-            return [self._call("match_keys_all", [*primary, *self._literals(entry.secondary)])]
-        conditions: list[str] = []
-        if primary:
-            conditions.append(_FORMS["AND_ANY"].format(self._call("match_keys", primary)))
-        if entry.secondary:
-            conditions.append(self._condition(entry.secondary, entry.logic))
-        conditions += [
-            self._condition(condition.keys, condition.logic) for condition in entry.conditions
-        ]
-        return conditions
-
-    def scored_keys(self) -> ScoredKeys:
-        """The keys as they are counted where the number of them decides a group."""
-        secondary: tuple[str, ...] = ()
-        if self.entry.logic.startswith("AND"):
-            secondary = tuple(self._literals(self.entry.scored_secondary))
-        return ScoredKeys(
-            primary=tuple(self._literals(self.entry.keys)),
-            secondary=secondary,
-            logic=self.entry.logic,
-            call=f"context.messages, [{{}}], '{self.scope}', {self.depth}",
+        scope = NAMED if self.defaults.speakers else ANYBODY
+        if any(self._valid_expression(key) for key in keys_of(entry)):
+            scope = SCANNED[scope]
+        is_by_words = not entry.constant and not entry.keys
+        conditions: list[KeyCondition] = []
+        if entry.keys and not entry.constant:
+            given = (
+                KeyCondition(entry.keys, "AND_ANY"),
+                KeyCondition(entry.secondary, entry.logic),
+                *entry.conditions,
+            )
+            conditions += [self._condition(condition) for condition in given if condition.keys]
+        return EntryKeys(
+            heading=heading,
+            conditions=tuple(conditions),
+            scope=scope,
+            depth=self.depth,
+            expressions=self._expressions(),
+            is_exact=self._is_exact,
+            is_whole=self._is_whole,
+            every=entry.every,
+            is_by_words=is_by_words,
+            counted=self._counted() if self.is_counted else None,
         )
 
-    def _condition(self, keys: Sequence[str], logic: str) -> str:
-        function = "match_keys_all" if logic.endswith("ALL") else "match_keys"
-        return _FORMS[logic].format(self._call(function, self._literals(keys)))
-
-    def _call(self, function: str, keys: Sequence[str]) -> str:
-        return literals.call(function, keys, depth=self.depth, scope=self.scope)
-
-    def _literals(self, keys: Sequence[str]) -> list[str]:
-        return [self._literal(key) for key in keys]
-
-    def _literal(self, key: str) -> str:
-        """A key as match_keys takes it: a string if that means the same, otherwise an expression."""
-        expression = self._valid_expression(key)
-        if expression is not None:
-            return expression.literal
-        if _parsed(key, self.entry, self.defaults) is not None:
-            self.lost.append(
-                Sentence(
+    def lost(self) -> Iterator[Sentence]:
+        """Say which keys have the form of an expression and are none."""
+        for key in keys_of(self.entry):
+            is_expression = _parsed(key, self.entry, self.defaults) is not None
+            if is_expression and self._valid_expression(key) is None:
+                yield Sentence(
                     "key {key}: not a valid expression; it is looked for as plain text, as SillyTavern does",
                     key,
                 )
-            )
-        return self._plain(self.defaults.key(key))
+
+    @property
+    def _is_exact(self) -> bool:
+        is_exact = self.entry.case_sensitive
+        return self.defaults.case_sensitive if is_exact is None else is_exact
+
+    @property
+    def _is_whole(self) -> bool:
+        is_whole = self.entry.whole_words
+        return self.defaults.whole_words if is_whole is None else is_whole
+
+    def _condition(self, condition: KeyCondition) -> KeyCondition:
+        return KeyCondition(self._keys(condition.keys), condition.logic)
+
+    def _counted(self) -> CountedKeys:
+        entry = self.entry
+        secondary = entry.scored_secondary if entry.logic.startswith("AND") else ()
+        return CountedKeys(self._keys(entry.keys), self._keys(secondary), entry.logic)
+
+    def _keys(self, keys: Iterable[str]) -> tuple[str, ...]:
+        return tuple(map(self._key, keys))
+
+    def _key(self, key: str) -> str:
+        """A key as it is kept: an expression as its literal, a text with its macros filled."""
+        return self._expression_of(key) or self.defaults.key(key)
+
+    def _expressions(self) -> tuple[str, ...]:
+        """Those of the keys as they are kept that are expressions."""
+        keys = list(keys_of(self.entry))
+        if self.is_counted:
+            keys += self.entry.scored_secondary
+        return tuple(dict.fromkeys(filter(None, map(self._expression_of, keys))))
+
+    def _expression_of(self, key: str) -> str | None:
+        """The literal of a key that V8 has to look for; None: the key is text."""
+        expression = self._valid_expression(key)
+        if expression is not None:
+            return expression.literal
+        text = self.defaults.key(key)
+        if self._is_exact or _DOTTED_I.search(text) is None:
+            return None
+        pattern = plain_pattern(text, is_exact=False, is_whole=self._is_whole)
+        literal = replace(pattern, text=_DOTTED_I.sub("İ", text)).literal
+        return literal.replace("İ", "(?:İ|i\u0307)")
 
     def _valid_expression(self, key: str) -> Expression | None:
         """A key as an expression that V8 compiles; None: it is looked for as plain text."""
@@ -199,37 +217,3 @@ class KeyWriter:
         if expression is None or expression.text in self.invalid:
             return None
         return expression
-
-    def _plain(self, text: str) -> str:
-        if not text:
-            return literals.string(text)
-        if not text.strip():
-            return _EVERYWHERE
-        entry = self.entry
-        is_exact = (
-            self.defaults.case_sensitive if entry.case_sensitive is None else entry.case_sensitive
-        )
-        is_whole = self.defaults.whole_words if entry.whole_words is None else entry.whole_words
-        if re.search(r"\s", text):
-            is_whole = False
-        begins_in_word = _ASCII_WORD.match(text[0]) is not None
-        ends_in_word = _ASCII_WORD.match(text[-1]) is not None
-        has_ideograph = literals.has_ideograph(text)
-        is_foreign = has_ideograph or not (_has_edges(text[0]) and _has_edges(text[-1]))
-        # match_keys wants an edge beside a letter only: it finds `#hello` in `a#hello`, and SillyTavern does not.
-        is_marked = is_whole and not is_foreign and not (begins_in_word and ends_in_word)
-        means_the_same = has_ideograph or is_whole or not (begins_in_word or ends_in_word)
-        has_two_forms = not is_exact and _DOTTED_I.search(text) is not None
-        if not is_exact and not is_marked and means_the_same and not has_two_forms:
-            return literals.string(text)
-        flags = "" if is_exact else "i"
-        if not has_two_forms:
-            return literals.expression(text, flags, whole=is_whole and not is_foreign)
-        text = _DOTTED_I.sub("İ", text)
-        expression = literals.expression(text, flags, whole=is_whole and not is_foreign)
-        return expression.replace("İ", "(?:İ|i\u0307)")
-
-
-def _has_edges(char: str) -> bool:
-    """Whether words of such characters are written apart from others: ASCII, and letters with upper and lower case."""
-    return _ASCII.match(char) is not None or char.lower() != char.upper()

@@ -17,7 +17,7 @@ from typing import Any
 from languages import N_, Sentence, _
 from memory_server.conversations.model import MAX_PROMPT_CHARS
 from memory_server.interchange.incoming import Incoming, IncomingBook, Loss
-from memory_server.interchange.lore_keys import SILLYTAVERN_DEPTH, Defaults, KeyWriter, keys_of
+from memory_server.interchange.lore_keys import SILLYTAVERN_DEPTH, Defaults, EntryReading, keys_of
 from memory_server.interchange.lorebooks import Book, LoreEntry, is_placed, placement_of
 from memory_server.kernel.messages import MAX_NAME_CHARS, NOTHING
 from memory_server.kernel.values import dataclass
@@ -28,15 +28,17 @@ from memory_server.lore import (
     MOST_RULE_CHARS,
     USUAL_PRECEDENCE,
     BookEntry,
+    EntryKeys,
     FiringRules,
     GroupRules,
     LongTermMemory,
     imported_fingerprint,
     macro_name,
+    trigger_of,
     unfilled,
     unfilled_keys,
 )
-from sandbox import literals, spelled_in_two_ways
+from sandbox import spelled_in_two_ways
 
 _TEMPLATE = re.compile(r"<%(?:(?!<%)[\s\S])*?%>")
 """A template of an extension of SillyTavern (EJS), which is code."""
@@ -138,14 +140,12 @@ class _Reader:
         if reason is not None:
             self._incoming.skipped.append((name_in_report, reason))
             return
-        lost: list[Sentence] = []
-        writer = KeyWriter(
-            entry, depth, defaults=self._defaults, invalid=self._source.invalid, lost=lost
+        reading = EntryReading(
+            entry, depth, self._defaults, self._source.invalid, is_counted=self._is_counted(entry)
         )
-        heading = literals.comment(f"World info entry {entry.uid}: {title}")
-        trigger = f"{heading}\n{_trigger(entry, writer)}"
-        rules = self._rules_of(entry, writer)
-        lost += _lost(entry, self._defaults)
+        keys = reading.keys(f"World info entry {entry.uid}: {title}")
+        rules = self._rules_of(entry)
+        lost = [*reading.lost(), *_lost(entry, self._defaults)]
         parts = _parts(content)
         # Of the parts of one entry, only one would come if they were in a group.
         if parts is None or (len(parts) > 1 and rules.group.names):
@@ -164,7 +164,7 @@ class _Reader:
                 name = f"{title} ({number}/{len(parts)})"
                 uid = f"{entry.uid}/{number}"
             yield self._memory(
-                entry, name=name, uid=uid, prompt=part, trigger=trigger, rules=rules, lost=lost
+                entry, name=name, uid=uid, prompt=part, keys=keys, rules=rules, lost=lost
             )
 
     def _memory(
@@ -174,32 +174,37 @@ class _Reader:
         name: str,
         uid: str,
         prompt: str,
-        trigger: str,
+        keys: EntryKeys,
         rules: FiringRules,
         lost: Sequence[Sentence],
     ) -> LongTermMemory:
+        extra: Mapping[str, Any] = NOTHING
+        if lost:
+            extra = {"notes": [sentence.english for sentence in dict.fromkeys(lost)]}
+        memory = LongTermMemory(
+            name=name,
+            prompt=prompt,
+            trigger=trigger_of(keys),
+            created_ms=0,
+            created_context=f"{self._source.file}, entry {uid}",
+            rules=replace(rules, is_off=not self._book.is_on),
+            keys=keys,
+            extra=extra,
+        )
         book = BookEntry(
             book_id=self._book_id,
             book_name=self._name,
             source=self._source.file,
             uid=uid,
-            imported=imported_fingerprint(prompt, trigger, rules),
+            imported=imported_fingerprint(memory),
             imported_off=not self._book.is_on,
             placement=placement_of(entry) or NOTHING,
         )
-        extra: Mapping[str, Any] = NOTHING
-        if lost:
-            extra = {"notes": [sentence.english for sentence in dict.fromkeys(lost)]}
-        return LongTermMemory(
-            name=name,
-            prompt=prompt,
-            trigger=trigger,
-            created_ms=0,
-            created_context=f"{self._source.file}, entry {uid}",
-            rules=replace(rules, is_off=not self._book.is_on),
-            book=book,
-            extra=extra,
-        )
+        return replace(memory, book=book)
+
+    def _is_counted(self, entry: LoreEntry) -> bool:
+        """Whether the keys of an entry count for one of its groups."""
+        return bool(entry.keys) and not self._scored_groups.isdisjoint(entry.group.names)
 
     def _is_scored(self, entry: LoreEntry) -> bool:
         """Whether the number of keys decides the groups of an entry."""
@@ -210,7 +215,7 @@ class _Reader:
         depths = (entry.depth, self._defaults.depth, self._book.depth, SILLYTAVERN_DEPTH)
         return next(depth for depth in depths if depth is not None)
 
-    def _rules_of(self, entry: LoreEntry, writer: KeyWriter) -> FiringRules:
+    def _rules_of(self, entry: LoreEntry) -> FiringRules:
         recursion = replace(
             entry.recursion,
             is_on=self._defaults.recursion,
@@ -220,7 +225,7 @@ class _Reader:
         return FiringRules(
             order=min(max(-MOST_NUMBER, entry.order), MOST_NUMBER),
             precedence=self._source.precedence,
-            group=self._group_of(entry, writer),
+            group=self._group_of(entry),
             probability=min(100.0, max(0.0, entry.probability or 0.0)),
             sticky=MOST_MESSAGES if entry.stays else _messages(entry.sticky),
             cooldown=_messages(entry.cooldown),
@@ -232,36 +237,22 @@ class _Reader:
             by_words=entry.vectorized and not entry.constant,
         )
 
-    def _group_of(self, entry: LoreEntry, writer: KeyWriter) -> GroupRules:
-        """The groups of an entry within the bounds of rules, and its keys where somebody counts them."""
+    def _group_of(self, entry: LoreEntry) -> GroupRules:
+        """The groups of an entry within the bounds of rules."""
         if not entry.group.names:
             return GroupRules()
-        counts_keys = entry.keys and not self._scored_groups.isdisjoint(entry.group.names)
         names = entry.group.names[:MOST_GROUPS]
         return GroupRules(
             names=tuple(name[:MOST_RULE_CHARS] for name in names),
             weight=min(max(0.0, entry.group.weight), MOST_NUMBER),
             overrides=entry.group.overrides,
             is_scored=self._is_scored(entry),
-            scored_keys=writer.scored_keys() if counts_keys else None,
         )
 
 
 def _messages(number: int) -> int:
     """A number of messages that a rule may have: what is not read again from disk must not be stored."""
     return min(max(0, number), MOST_MESSAGES)
-
-
-def _trigger(entry: LoreEntry, writer: KeyWriter) -> str:
-    """The conditions on keys, and on the number of messages that the client sends."""
-    conditions: list[str] = []
-    if entry.every > 1:
-        conditions.append(f"context.messages.length % {entry.every} === 0")
-    if not entry.constant:
-        if not entry.keys:
-            return "false  // it is found by its words"
-        conditions += writer.conditions()
-    return "\n  && ".join(conditions or ["true"])
 
 
 def _without_code(content: str) -> str:

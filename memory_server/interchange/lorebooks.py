@@ -18,7 +18,14 @@ from memory_server.interchange import lore_astrbot, lore_decorators, lore_forms
 from memory_server.interchange.incoming import NotThisFormat, document, fields_of
 from memory_server.interchange.lore_decorators import Decorators
 from memory_server.kernel.values import dataclass
-from memory_server.lore import USUAL_ORDER, CharacterRule, GroupRules, RecursionRules, group_names
+from memory_server.lore import (
+    USUAL_ORDER,
+    CharacterRule,
+    GroupRules,
+    KeyCondition,
+    RecursionRules,
+    group_names,
+)
 from sandbox import WRONG_VALUES
 
 T = TypeVar("T")
@@ -46,14 +53,6 @@ _CARD = (
 _SNAKE = re.compile(r"_([a-z])")
 _POSITIONS = {"before_char": 0, "after_char": 1}
 """The two words of a character book for a position, by the number that world info has for them."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeyCondition:
-    """Keys that must be there or not, beside those of the entry. `logic`: one of LOGICS, as for the secondary keys."""
-
-    keys: tuple[str, ...]
-    logic: str
 
 
 @dataclass(frozen=True, slots=True)

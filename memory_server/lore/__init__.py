@@ -3,7 +3,7 @@ it. It knows no conversation, no store and no face."""
 
 from __future__ import annotations
 
-from memory_server.lore.book_entry import BookEntry, is_constant
+from memory_server.lore.book_entry import BookEntry
 from memory_server.lore.book_identity import is_another
 from memory_server.lore.book_versions import is_changed_here
 from memory_server.lore.books import (
@@ -29,6 +29,20 @@ from memory_server.lore.chat_state import (
     firing_key,
     last_fired,
     without_memory,
+)
+from memory_server.lore.entry_index import ScannedChat
+from memory_server.lore.entry_keys import (
+    ANYBODY,
+    NAMED,
+    SCANNED,
+    CountedKeys,
+    EntryKeys,
+    KeyCondition,
+    keys_json,
+    plain_pattern,
+    question_of,
+    taken_keys,
+    trigger_of,
 )
 from memory_server.lore.firing_forms import (
     book_json,
@@ -58,7 +72,13 @@ from memory_server.lore.macros import (
     unfilled_keys,
     with_names,
 )
-from memory_server.lore.memory import ForgetReason, LongTermMemory, TriggerRemoved, TriggerSet
+from memory_server.lore.memory import (
+    ForgetReason,
+    LongTermMemory,
+    Shelved,
+    TriggerRemoved,
+    TriggerSet,
+)
 from memory_server.lore.participants import character_name, characters_of, user_name
 from memory_server.lore.reasons import reason_text
 from memory_server.lore.recursion import Recursion, with_text_of_book
@@ -91,101 +111,5 @@ from memory_server.lore.rules import (
     FiringRules,
     GroupRules,
     RecursionRules,
-    ScoredKeys,
 )
-from memory_server.lore.shelf import JoinedShelves, Shelf, Shelved, most_triggers, shelf_of
-
-__all__ = [
-    "LATER_PRECEDENCE",
-    "MOST_CHATS",
-    "MOST_GROUPS",
-    "MOST_MESSAGES",
-    "MOST_NUMBER",
-    "MOST_RULE_CHARS",
-    "NO_RULES",
-    "OF_CHAT",
-    "OF_PERSONA",
-    "PLAIN",
-    "ROOM",
-    "USUAL_ORDER",
-    "USUAL_PRECEDENCE",
-    "BookContents",
-    "BookEntry",
-    "BookUpdate",
-    "Came",
-    "CharacterRule",
-    "ChatMoment",
-    "ChatState",
-    "ChatStep",
-    "Counted",
-    "EntryKey",
-    "FiringRounds",
-    "FiringRules",
-    "Fitting",
-    "ForgetReason",
-    "GivenRules",
-    "GroupRules",
-    "HeldBackReason",
-    "HeldBook",
-    "JoinedShelves",
-    "LongTermMemory",
-    "LoreText",
-    "MacroContext",
-    "Recursion",
-    "RecursionRules",
-    "Room",
-    "ScoredKeys",
-    "Shelf",
-    "Shelved",
-    "TriggerRemoved",
-    "TriggerSet",
-    "advanced",
-    "as_its_client",
-    "book_changes",
-    "book_json",
-    "books_of",
-    "character_name",
-    "characters_of",
-    "chat_state_json",
-    "chat_state_of",
-    "chats_json",
-    "chats_of",
-    "filled",
-    "filled_key",
-    "firing_key",
-    "fitting",
-    "group_names",
-    "has_macros",
-    "head_of",
-    "imported_fingerprint",
-    "is_another",
-    "is_changed_here",
-    "is_constant",
-    "is_switched_here",
-    "key_of",
-    "last_fired",
-    "left_out_text",
-    "length_text",
-    "macro_name",
-    "memories_of_book",
-    "message_seed",
-    "most_triggers",
-    "no_room_text",
-    "older_version",
-    "reason_text",
-    "removing_book",
-    "rules_json",
-    "rules_text",
-    "shelf_of",
-    "short_seed",
-    "switching",
-    "taken_book",
-    "taken_rules",
-    "trigger_text",
-    "unfilled",
-    "unfilled_keys",
-    "user_name",
-    "with_names",
-    "with_text_of_book",
-    "without_memory",
-]
+from memory_server.lore.shelf import JoinedShelves, Shelf, most_triggers, shelf_of

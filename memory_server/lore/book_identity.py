@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memory_server.kernel.messages import MAX_NAME_CHARS
-from memory_server.lore.book_entry import is_constant
 from memory_server.lore.memory import LongTermMemory
 
 SEPARATOR = " · "
@@ -27,7 +26,7 @@ def is_another(stored: Sequence[LongTermMemory], memories: Sequence[LongTermMemo
         return False
     titles = {memory.name[:MAX_NAME_CHARS] for memory in memories}
     prompts = {memory.prompt for memory in memories}
-    keys = {_keys(memory) for memory in memories if not is_constant(memory.trigger)}
+    keys = {_keys(memory) for memory in memories if not memory.is_constant}
 
     def is_in_both(memory: LongTermMemory) -> bool:
         return _title(memory) in titles or memory.prompt in prompts or _keys(memory) in keys

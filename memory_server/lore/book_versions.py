@@ -116,7 +116,7 @@ def is_changed_here(memory: LongTermMemory) -> bool:
         return memory.updated_ms is not None
     if not memory.book.imported:
         return False
-    return memory.book.imported != imported_fingerprint(memory.prompt, memory.trigger, memory.rules)
+    return memory.book.imported != imported_fingerprint(memory)
 
 
 def imported_of(memory: LongTermMemory) -> str:

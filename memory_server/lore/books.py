@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from memory_server.kernel.messages import MAX_NAME_CHARS
 from memory_server.kernel.values import dataclass
-from memory_server.lore.book_entry import BookEntry, is_constant
+from memory_server.lore.book_entry import BookEntry
 from memory_server.lore.book_identity import SEPARATOR, is_another
 from memory_server.lore.book_versions import (
     has_title,
@@ -113,7 +113,7 @@ def books_of(conversation_id: str, memories: Iterable[LongTermMemory]) -> list[H
 def _held_book(conversation_id: str, memories: Sequence[LongTermMemory]) -> HeldBook:
     newest = max(memories, key=changed_ms)
     assert newest.book is not None
-    constants = [memory for memory in memories if is_constant(memory.trigger)]
+    constants = [memory for memory in memories if memory.is_constant]
     return HeldBook(
         conversation_id=conversation_id,
         book_id=newest.book.book_id,
@@ -306,7 +306,10 @@ class _Update:
     def _compare(self, memory: LongTermMemory, version: LongTermMemory) -> None:
         """Bring the entry that the conversation has up to date, unless the user changed it here."""
         is_same = version.book is not None and imported_of(version) == imported_of(memory)
-        if is_same and uid_of(version) == uid_of(memory):
+        # An import from before keys were data has none; nothing but that changes.
+        lacks_keys = version.keys is None and memory.keys is not None
+        becomes_data = lacks_keys and not is_changed_here(version)
+        if is_same and uid_of(version) == uid_of(memory) and not becomes_data:
             self._unchanged.append(version.name)
         elif is_same and is_changed_here(version):
             renumbered = replace(version, book=replace(entry_of(version), uid=uid_of(memory)))

@@ -11,8 +11,9 @@ from memory_server.kernel.json_text import Json, dumps
 from memory_server.kernel.messages import NOTHING
 from memory_server.lore.book_entry import BookEntry, fingerprint
 from memory_server.lore.chat_state import ChatState, Effect, Firing
+from memory_server.lore.entry_keys import counted_json
+from memory_server.lore.memory import LongTermMemory
 from memory_server.lore.rule_fields import rules_json
-from memory_server.lore.rules import FiringRules
 
 _FIRST_COMMENT = re.compile(r"\A//[^\n]*\n")
 
@@ -66,11 +67,14 @@ def taken_book(record: Json) -> BookEntry | None:
     )
 
 
-def imported_fingerprint(prompt: str, trigger: str, rules: FiringRules) -> str:
+def imported_fingerprint(memory: LongTermMemory) -> str:
     """The fingerprint of a memory. Whether it is switched off does not count, nor the comment at the beginning of its
     trigger, in which the number of its entry stands."""
-    text = dumps(rules_json(replace(rules, is_off=False))).decode()
-    return fingerprint(prompt, _FIRST_COMMENT.sub("", trigger), text)
+    counted_keys = memory.extra.get("groupKeys")  # of an import from before keys were data
+    if memory.keys is not None:
+        counted_keys = counted_json(memory.keys)
+    rules = dumps(rules_json(replace(memory.rules, is_off=False), counted_keys)).decode()
+    return fingerprint(memory.prompt, _FIRST_COMMENT.sub("", memory.trigger), rules)
 
 
 # --- the state of a chat -----------------------------------------------------------------------------------

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
+from hashlib import blake2b
 from typing import Any, Literal, Protocol
 
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.values import dataclass
-from memory_server.lore.book_entry import BookEntry
+from memory_server.lore.book_entry import BookEntry, is_constant
+from memory_server.lore.entry_keys import EntryKeys
 from memory_server.lore.rules import PLAIN, FiringRules
 
 ForgetReason = Literal[
@@ -22,7 +24,8 @@ the client (`taken_back`)."""
 
 @dataclass(frozen=True, slots=True)
 class LongTermMemory:
-    """A named prompt that comes to mind when its JavaScript trigger is truthy."""
+    """A named prompt that comes to mind when its JavaScript trigger is truthy. `keys`: those of an entry of a book, of
+    which the trigger is written (`trigger_of`); None: the trigger is written by a person."""
 
     name: str
     prompt: str
@@ -34,6 +37,7 @@ class LongTermMemory:
     rules: FiringRules = PLAIN
     book: BookEntry | None = None
     """The book that it is from; None: it is not from a book."""
+    keys: EntryKeys | None = None
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
     # The same three names as those of a short-term memory, for what looks at both kinds.
@@ -49,6 +53,48 @@ class LongTermMemory:
     @property
     def text(self) -> str:
         return f"{self.name}\n{self.prompt}"
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it comes to mind in every search."""
+        return is_constant(self.trigger) if self.keys is None else self.keys.is_constant
+
+
+@dataclass(frozen=True, slots=True)
+class Shelved:
+    """A long-term memory and the conversation it is kept in."""
+
+    conversation_id: str
+    memory: LongTermMemory
+
+    @property
+    def name(self) -> str:
+        return self.memory.name
+
+    @property
+    def text(self) -> str:
+        return self.memory.prompt
+
+    @property
+    def rules(self) -> FiringRules:
+        return self.memory.rules
+
+    @property
+    def keys(self) -> EntryKeys | None:
+        return self.memory.keys
+
+    @property
+    def book_id(self) -> str:
+        """The book that the memory is from; "": it is from none."""
+        book = self.memory.book
+        return "" if book is None else book.book_id
+
+    @property
+    def version_key(self) -> str:
+        """The key of this version of the memory, by which the program knows what a session was given."""
+        memory = self.memory
+        version = f"{memory.created_ms} {memory.updated_ms} {self.conversation_id} {memory.name}"
+        return blake2b(version.encode(errors="replace"), digest_size=6).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

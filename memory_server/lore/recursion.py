@@ -8,9 +8,9 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from memory_server.lore.entries import Entry
+from memory_server.lore.entry_keys import CountedKeys, EntryKeys
+from memory_server.lore.memory import Shelved
 from memory_server.lore.rounds import MARK, FiringRounds
-from memory_server.lore.rules import ScoredKeys
 
 ROUND_SECONDS = 2.0
 """Seconds after which no further round of recursion begins, from the end of the first round on: the time of the
@@ -24,10 +24,10 @@ class Evaluator(Protocol):
         """Those of the entries, by their indexes, whose own triggers fire."""
         ...
 
-    async def true_conditions(
-        self, conditions: Sequence[str], text_of_book: str
-    ) -> Collection[str]:
-        """Those of the conditions that are true; a condition is a trigger that belongs to no entry."""
+    async def present_keys(
+        self, entries: Mapping[int, EntryKeys], text_of_book: str
+    ) -> Mapping[int, Collection[str]]:
+        """Those of the counted keys of each entry that are in the messages."""
         ...
 
 
@@ -42,7 +42,7 @@ class Recursion:
     """The rounds of one search over `entries`."""
 
     def __init__(
-        self, rounds: FiringRounds, entries: Sequence[Entry], evaluator: Evaluator
+        self, rounds: FiringRounds, entries: Sequence[Shelved], evaluator: Evaluator
     ) -> None:
         self._rounds = rounds
         self._entries = entries
@@ -75,42 +75,24 @@ class Recursion:
             await asyncio.to_thread(self._rounds.settle, candidates, scores)
 
     async def _scores(
-        self, keys_by_index: Mapping[int, ScoredKeys], texts: Mapping[str, str]
+        self, keys_by_index: Mapping[int, EntryKeys], texts: Mapping[str, str]
     ) -> dict[int, int]:
         """How many of its keys each memory has in the messages. All keys that are sought in the same text are asked at
-        once, each as a trigger of its own: a group may have hundreds of memories."""
-        by_text: dict[str, dict[int, ScoredKeys]] = {}
+        once: a group may have hundreds of memories."""
+        by_text: dict[str, dict[int, EntryKeys]] = {}
         for index, keys in keys_by_index.items():
             text = texts.get(self._entries[index].book_id, "")
             by_text.setdefault(text, {})[index] = keys
         scores: dict[int, int] = {}
         for text, rivals in by_text.items():
-            questions: dict[str, None] = {}
-            for keys in rivals.values():
-                questions.update(dict.fromkeys(_questions(keys)))
-            true_questions = frozenset(await self._evaluator.true_conditions(list(questions), text))
+            present_keys = await self._evaluator.present_keys(rivals, text)
             for index, keys in rivals.items():
-                present_keys = {
-                    key for key in _literals(keys) if _question(keys, key) in true_questions
-                }
-                scores[index] = score_of(keys, present_keys)
+                if keys.counted is not None:
+                    scores[index] = score_of(keys.counted, present_keys[index])
         return scores
 
 
-def _literals(keys: ScoredKeys) -> tuple[str, ...]:
-    return (*keys.primary, *keys.secondary)
-
-
-def _question(keys: ScoredKeys, literal: str) -> str:
-    """The trigger that is true if the messages have this key."""
-    return f"match_keys({keys.call.replace('{}', literal)}) > 0"
-
-
-def _questions(keys: ScoredKeys) -> list[str]:
-    return [_question(keys, literal) for literal in _literals(keys)]
-
-
-def score_of(keys: ScoredKeys, present_keys: Collection[str]) -> int:
+def score_of(keys: CountedKeys, present_keys: Collection[str]) -> int:
     """How many of its keys a memory has in the messages; those that are in the messages are `present_keys`."""
     primary = sum(key in present_keys for key in keys.primary)
     secondary = sum(key in present_keys for key in keys.secondary)

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
-from typing import Generic, Literal, TypeVar
+from typing import Literal
 
-from memory_server.lore.entries import Entry
-
-E = TypeVar("E", bound=Entry)
+from memory_server.lore.memory import Shelved
 
 Reason = Literal["room", "same_text"]
 """Why a memory was left out: there was no room for it, or its text is there already."""
@@ -58,10 +55,10 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class LoreText(Generic[E]):
+class LoreText:
     """A memory as it stands in a prompt: its name and its text, on one line."""
 
-    entry: E
+    entry: Shelved
     head: str
     body: str
     key: str
@@ -80,23 +77,23 @@ class LoreText(Generic[E]):
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut(Generic[E]):
+class LeftOut:
     """A memory that came to mind and is not in the prompt."""
 
-    entry: E
+    entry: Shelved
     chars: int
     reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
-class Fitting(Generic[E]):
+class Fitting:
     """What is in the prompt, in the order of the text, and what is not."""
 
-    texts: tuple[LoreText[E], ...] = ()
-    left_out: tuple[LeftOut[E], ...] = ()
+    texts: tuple[LoreText, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
     @property
-    def came(self) -> Sequence[E]:
+    def came(self) -> Sequence[Shelved]:
         return [text.entry for text in self.texts]
 
     @property
@@ -110,25 +107,19 @@ def head_of(name: str, *, is_chinese: bool) -> str:
     return f"【{name}】" if is_chinese else f"[{name}] "
 
 
-def text_key(name: str, conversation_id: str, created_ms: int, updated_ms: int | None) -> str:
-    """The key of a version of a memory."""
-    version = f"{created_ms} {updated_ms} {conversation_id} {name}"
-    return blake2b(version.encode(errors="replace"), digest_size=6).hexdigest()
-
-
 def fitting(
-    texts: Sequence[LoreText[E]],
+    texts: Sequence[LoreText],
     room: Room,
     beginning: Callable[[str, int], str],
     known_keys: Collection[str] = (),
-) -> Fitting[E]:
+) -> Fitting:
     """Which texts fit, of the memories that came, in the order in which they take room. `beginning`: the first
     sentences of a text, within so many characters. `known_keys`: those of texts that the reader has; these take no
     room."""
     new_texts = [text for text in texts if text.body and text.key not in known_keys]
-    chosen: list[LoreText[E]] = []
+    chosen: list[LoreText] = []
     bodies: set[str] = set()
-    missing: list[LoreText[E]] = []
+    missing: list[LoreText] = []
     used_chars = 0
     used_chars_beside = 0
     for number, text in enumerate(new_texts):
@@ -157,13 +148,13 @@ def fitting(
     return Fitting(tuple(reversed(in_order)), tuple(left_out))
 
 
-def _left_out(text: LoreText[E], bodies: Collection[str]) -> LeftOut[E]:
+def _left_out(text: LoreText, bodies: Collection[str]) -> LeftOut:
     """A text that is not in the prompt, with the reason. `bodies`: the texts that stand there whole."""
     reason: Reason = "same_text" if text.body in bodies else "room"
     return LeftOut(text.entry, len(text.body), reason)
 
 
-def _cut(text: LoreText[E], room: int, beginning: Callable[[str, int], str]) -> LoreText[E] | None:
+def _cut(text: LoreText, room: int, beginning: Callable[[str, int], str]) -> LoreText | None:
     """The first sentences of a text that is longer than all the room, with what was cut; None: not even one fits."""
     longest_note = _cut_note(len(text.body), is_chinese=text.is_chinese)
     body_room = room - len(text.head) - len(longest_note) - 1  # 1: the end of the line

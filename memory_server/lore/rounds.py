@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from memory_server.lore.chat_state import ChatState, Timing, timing_of
-from memory_server.lore.entries import Entry
+from memory_server.lore.entry_keys import EntryKeys
+from memory_server.lore.memory import Shelved
 from memory_server.lore.rule_index import RuleIndex
-from memory_server.lore.rules import FiringRules, ScoredKeys
+from memory_server.lore.rules import FiringRules
 
 HeldBackReason = Literal["group", "chance", "cooldown", "delay", "once", "character", "recursion"]
 """Why a memory whose trigger fired does not come: another one of its group does; its probability was against it; it
@@ -86,7 +87,7 @@ class FiringRounds:
 
     def __init__(
         self,
-        entries: Sequence[Entry],
+        entries: Sequence[Shelved],
         rules: RuleIndex,
         moment: ChatMoment,
         text_of: Callable[[int], str] | None = None,
@@ -151,15 +152,15 @@ class FiringRounds:
         is_new = index not in self._activated and index not in self._lost_by_chance
         return is_new and self._is_open(index) and self._may_come(index)
 
-    def keys_to_score(self, candidates: Sequence[int]) -> dict[int, ScoredKeys]:
+    def keys_to_score(self, candidates: Sequence[int]) -> dict[int, EntryKeys]:
         """The keys that must be counted before `settle` can decide the groups of these candidates."""
-        keys_by_index: dict[int, ScoredKeys] = {}
+        keys_by_index: dict[int, EntryKeys] = {}
         for members in self._groups_of(candidates).values():
             if len(members) < 2 or not any(map(self._is_scored, members)):
                 continue
             for index in members:
-                keys = self._rules(index).group.scored_keys
-                if keys is not None:
+                keys = self._entries[index].keys
+                if keys is not None and keys.counted is not None:
                     keys_by_index[index] = keys
         return keys_by_index
 

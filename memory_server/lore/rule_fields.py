@@ -18,7 +18,6 @@ from memory_server.lore.rules import (
     USUAL_PRECEDENCE,
     CharacterRule,
     FiringRules,
-    ScoredKeys,
 )
 
 Json = dict[str, Any]
@@ -28,8 +27,9 @@ MOST_NUMBER = 1e9
 """An order, and a weight in a group, at most."""
 
 
-def rules_json(rules: FiringRules) -> Json:
-    """The fields of a record that say rules; those that are as usual are left out."""
+def rules_json(rules: FiringRules, counted_keys: Json | None = None) -> Json:
+    """The fields of a record that say rules; those that are as usual are left out. `counted_keys`: those of its group, for
+    a fingerprint."""
     group = rules.group
     recursion = rules.recursion
     group_names: str | list[str] = list(group.names)
@@ -42,7 +42,7 @@ def rules_json(rules: FiringRules) -> Json:
         "groupWeight": group.weight,
         "groupOverride": group.overrides,
         "useGroupScoring": group.is_scored,
-        "groupKeys": _scored_json(group.scored_keys),
+        "groupKeys": counted_keys,
         "probability": rules.probability,
         "sticky": rules.sticky,
         "cooldown": rules.cooldown,
@@ -62,18 +62,7 @@ def rules_json(rules: FiringRules) -> Json:
     for name in ("order", "groupWeight", "probability"):
         if float(fields[name]).is_integer():
             fields[name] = int(fields[name])
-    return {name: value for name, value in fields.items() if value != _USUAL[name]}
-
-
-def _scored_json(keys: ScoredKeys | None) -> Json | None:
-    if keys is None:
-        return None
-    return {
-        "primary": list(keys.primary),
-        "secondary": list(keys.secondary),
-        "logic": keys.logic,
-        "call": keys.call,
-    }
+    return {name: value for name, value in fields.items() if value != _USUAL.get(name)}
 
 
 def _characters_json(rule: CharacterRule) -> Json | None:
@@ -89,7 +78,6 @@ _USUAL: Mapping[str, Any] = {
     "groupWeight": 100,
     "groupOverride": False,
     "useGroupScoring": False,
-    "groupKeys": None,
     "probability": 100,
     "sticky": 0,
     "cooldown": 0,
@@ -181,20 +169,6 @@ def _group_scoring(rules: FiringRules, value: Any) -> FiringRules:
     return replace(rules, group=replace(rules.group, is_scored=_switch(value)))
 
 
-def _group_keys(rules: FiringRules, value: Any) -> FiringRules:
-    if value is None:
-        return rules
-    if not isinstance(value, dict):
-        raise RuleFault
-    keys = ScoredKeys(
-        primary=tuple(_texts(value.get("primary"))),
-        secondary=tuple(_texts(value.get("secondary"))),
-        logic=_text(value.get("logic")),
-        call=_text(value.get("call")),
-    )
-    return replace(rules, group=replace(rules.group, scored_keys=keys))
-
-
 def _probability(rules: FiringRules, value: Any) -> FiringRules:
     return replace(rules, probability=_number(value, 0, 100))
 
@@ -254,7 +228,6 @@ _READERS: Mapping[str, Callable[[FiringRules, Any], FiringRules]] = {
     "groupWeight": _group_weight,
     "groupOverride": _group_override,
     "useGroupScoring": _group_scoring,
-    "groupKeys": _group_keys,
     "probability": _probability,
     "sticky": _count_of_messages("sticky"),
     "cooldown": _count_of_messages("cooldown"),

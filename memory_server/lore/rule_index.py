@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from memory_server.lore.chat_state import firing_key
-from memory_server.lore.entries import Entry
+from memory_server.lore.memory import Shelved
 from memory_server.lore.rules import FiringRules
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -42,7 +42,7 @@ class RuleIndex:
 
 
 def index_of_rules(
-    memories: Sequence[Entry], with_rules: Collection[int], with_last_fired: Collection[int]
+    memories: Sequence[Shelved], with_rules: Collection[int], with_last_fired: Collection[int]
 ) -> RuleIndex:
     """The index of these memories. `with_rules`: the indexes of those with rules; `with_last_fired`: of those whose
     trigger reads when it last fired."""
@@ -68,7 +68,7 @@ def index_of_rules(
     )
 
 
-def key_of(entry: Entry) -> str:
+def key_of(entry: Shelved) -> str:
     """By what the state of a chat knows the entry."""
     return firing_key(entry.name, entry.conversation_id)
 

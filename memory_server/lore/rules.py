@@ -19,28 +19,15 @@ MOST_RULE_CHARS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class ScoredKeys:
-    """The keys of a memory whose group is decided by how many of them are there, as literals of JavaScript. `logic`:
-    AND_ANY and AND_ALL let the secondary keys count too."""
-
-    primary: tuple[str, ...]
-    secondary: tuple[str, ...] = ()
-    logic: str = "AND_ANY"
-    call: str = "context.messages, [{}]"
-    """The arguments of `match_keys` around one key."""
-
-
-@dataclass(frozen=True, slots=True)
 class GroupRules:
     """The inclusion groups of a memory: of those of one group that fire together, one comes. `weight`: its share in the
     draw. `overrides`: the highest order of those with it wins without a draw. `is_scored`: it loses before the draw if
-    fewer of its keys are in the messages than of another one. `scored_keys`: its keys, where somebody counts them."""
+    fewer of its keys are in the messages than of another one."""
 
     names: tuple[str, ...] = ()
     weight: float = USUAL_ORDER
     overrides: bool = False
     is_scored: bool = False
-    scored_keys: ScoredKeys | None = None
 
 
 @dataclass(frozen=True, slots=True)

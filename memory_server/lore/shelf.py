@@ -8,54 +8,24 @@ from dataclasses import field
 from typing import Any
 
 from memory_server.kernel.values import dataclass
-from memory_server.lore.memory import ConversationMemories, LongTermMemory
-from memory_server.lore.room import text_key
+from memory_server.lore.entry_index import EntryIndex
+from memory_server.lore.entry_keys import EntryKeys
+from memory_server.lore.memory import ConversationMemories, LongTermMemory, Shelved
 from memory_server.lore.rule_index import RuleIndex, index_of_rules
-from memory_server.lore.rules import LAST_FIRED, PLAIN, FiringRules
+from memory_server.lore.rules import LAST_FIRED, PLAIN
 from sandbox import SandboxLimits
 
 
 @dataclass(frozen=True, slots=True)
-class Shelved:
-    """A long-term memory and the conversation it is kept in."""
-
-    conversation_id: str
-    memory: LongTermMemory
-
-    @property
-    def name(self) -> str:
-        return self.memory.name
-
-    @property
-    def text(self) -> str:
-        return self.memory.prompt
-
-    @property
-    def rules(self) -> FiringRules:
-        return self.memory.rules
-
-    @property
-    def book_id(self) -> str:
-        """The book that the memory is from; "": it is from none."""
-        book = self.memory.book
-        return "" if book is None else book.book_id
-
-    @property
-    def version_key(self) -> str:
-        """The key of this version of the memory, by which the program knows what a session was given."""
-        memory = self.memory
-        return text_key(memory.name, self.conversation_id, memory.created_ms, memory.updated_ms)
-
-
-@dataclass(frozen=True, slots=True)
 class Shelf:
-    """Long-term memories that are switched on, and their triggers in the same order. `with_rules`: the indexes in
-    `memories` of those that have rules beside their trigger; `rules` is the index of these rules.
-    `with_last_fired`: the indexes of those whose trigger reads when it last fired. `switched_off`: the other
-    memories."""
+    """Long-term memories that are switched on. `entries`: those of them that are decided by their keys; `triggers` are
+    those of the others, by their indexes in `memories`. `with_rules`: the indexes of those that have rules beside their
+    trigger; `rules` is the index of these rules. `with_last_fired`: the indexes of those whose trigger reads when it
+    last fired. `switched_off`: the other memories."""
 
     memories: Sequence[Shelved] = ()
-    triggers: Sequence[str] = ()
+    entries: EntryIndex = field(default_factory=lambda: EntryIndex({}))
+    triggers: Mapping[int, str] = field(default_factory=dict)
     with_rules: Sequence[int] = ()
     with_last_fired: Sequence[int] = ()
     switched_off: Sequence[Shelved] = ()
@@ -92,11 +62,19 @@ def _of(switched_on: Sequence[Shelved], switched_off: Sequence[Shelved]) -> Shel
     memories = switched_on
     if len(memories) > most_triggers():
         memories = sorted(switched_on, key=lambda item: item.memory.book is not None)
-    triggers = [item.memory.trigger for item in memories]
+    entries: dict[int, EntryKeys] = {}
+    triggers: dict[int, str] = {}
+    for index, item in enumerate(memories):
+        keys = item.keys
+        if keys is None or keys.expressions:  # V8 finds expressions
+            triggers[index] = item.memory.trigger
+        else:
+            entries[index] = keys
     with_rules = [index for index, item in enumerate(memories) if item.memory.rules is not PLAIN]
-    with_last_fired = [index for index, trigger in enumerate(triggers) if LAST_FIRED in trigger]
+    with_last_fired = [index for index, trigger in triggers.items() if LAST_FIRED in trigger]
     return Shelf(
         memories=memories,
+        entries=EntryIndex(entries),
         triggers=triggers,
         with_rules=with_rules,
         with_last_fired=with_last_fired,

@@ -33,7 +33,7 @@ class RecalledBlock:
     it, and which are not. `without_room`: the ids of the short-term memories that came to mind and had no room."""
 
     text: str
-    fitting: Fitting[Shelved]
+    fitting: Fitting
     without_room: frozenset[str]
 
 
@@ -46,7 +46,7 @@ class Reader:
     folder: str | None = None
 
 
-def lore_text(shelved: Shelved, body: str, *, is_chinese: bool) -> LoreText[Shelved]:
+def lore_text(shelved: Shelved, body: str, *, is_chinese: bool) -> LoreText:
     """Return the memory with the text `body`, in which macros are filled."""
     name = clipped(one_line(shelved.name), _NAME_CHARS, CHARS)
     head = head_of(name, is_chinese=is_chinese)
@@ -110,7 +110,7 @@ def prompt_room(max_chars: int) -> Room:
     return Room.of(max(0, max_chars - FRAME_CHARS))
 
 
-def _needs_more(texts: Sequence[LoreText[Shelved]], room: Room) -> bool:
+def _needs_more(texts: Sequence[LoreText], room: Room) -> bool:
     """Whether memories with triggers need more than their own room, and may have it."""
     return room.lends and sum(text.chars for text in texts) > room.long_term
 

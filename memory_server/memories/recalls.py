@@ -55,7 +55,7 @@ class Given:
     recall: Recall | None = None
     activation: Activation | None = None
     others: Sequence[Line] = ()
-    fitting: Fitting[Shelved] | None = None
+    fitting: Fitting | None = None
     without_room: Collection[str] = ()
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from languages import _, counted, joined
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import iso
-from memory_server.lore import LongTermMemory, is_constant, length_text, rules_json, rules_text
+from memory_server.lore import LongTermMemory, length_text, rules_json, rules_text
 from memory_server.memories.memories import Call
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint
@@ -114,7 +114,7 @@ def entry_row(memory: LongTermMemory) -> EntryRow:
         uid="" if memory.book is None else memory.book.uid,
         order=memory.rules.order,
         chars=len(memory.prompt),
-        constant=is_constant(memory.trigger),
+        constant=memory.is_constant,
         off=memory.rules.is_off,
         rules=rules_json(memory.rules) or None,
         rulesInWords=rules_text(memory.rules) or None,

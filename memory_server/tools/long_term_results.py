@@ -13,7 +13,7 @@ from memory_server.conversations.recall.activation import Activation
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import unreadable
 from memory_server.kernel.times import iso
-from memory_server.lore import BookEntry, Fitting, Shelved, reason_text
+from memory_server.lore import BookEntry, Fitting, reason_text
 from memory_server.tools.base.result import From, Result, listed
 
 
@@ -121,7 +121,7 @@ class TurnResult(Result):
     note: str | None = Field(None, description="Which conversations could not be read")
 
 
-def left_out(activation: Activation, fitting: Fitting[Shelved] | None = None) -> list[LeftOut]:
+def left_out(activation: Activation, fitting: Fitting | None = None) -> list[LeftOut]:
     """What fired and did not come: for want of room, or by its rules."""
     without_room = fitting.left_out if fitting is not None else ()
     rows = [
@@ -144,7 +144,7 @@ def left_out(activation: Activation, fitting: Fitting[Shelved] | None = None) ->
     return rows
 
 
-def turn_result(activation: Activation, fitting: Fitting[Shelved]) -> TurnResult:
+def turn_result(activation: Activation, fitting: Fitting) -> TurnResult:
     """What `recall_turn` says of long-term memories: their texts are in the prompt."""
     without_texts = search_result(replace(activation, activated=()))
     return TurnResult(

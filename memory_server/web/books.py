@@ -8,7 +8,7 @@ from dataclasses import replace
 from starlette.responses import Response
 
 from memory_server.kernel.values import dataclass
-from memory_server.lore import USUAL_ORDER, LongTermMemory, is_constant, rules_text
+from memory_server.lore import USUAL_ORDER, LongTermMemory, rules_text
 from memory_server.web.pages import number
 from memory_server.web.view import View
 
@@ -51,7 +51,7 @@ def _lines(entries: Sequence[LongTermMemory]) -> list[EntryLine]:
             text=memory.prompt,
             order=memory.rules.order,
             chars=len(memory.prompt),
-            is_constant=is_constant(memory.trigger),
+            is_constant=memory.is_constant,
             is_off=memory.rules.is_off,
             rules=rules_text(replace(memory.rules, order=USUAL_ORDER, is_off=False)),
         )

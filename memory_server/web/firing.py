@@ -80,7 +80,7 @@ async def would_fire(
     )
 
 
-def _fitted(activation: Activation, fitting: Fitting[Shelved]) -> Iterator[FiringRow]:
+def _fitted(activation: Activation, fitting: Fitting) -> Iterator[FiringRow]:
     """The memories that their rules let come: those that have room, and those that have none."""
     texts = {_key(text.entry): text for text in fitting.texts}
     left_out = {_key(text.entry): text for text in fitting.left_out}

@@ -15,8 +15,6 @@ from sandbox.errors import ProtocolError, SandboxBusy, SandboxClosed
 from sandbox.host.process import WorkerDied, WorkerProcess
 from sandbox.protocol import Frame
 
-ROOM_SECONDS = 0.01
-"""Between two looks whether a process is idle, for a reader that nobody waits for."""
 READY_SECONDS = 1.0
 """How long a worker may make a new isolate after a search (10 ms usually) before it is replaced."""
 
@@ -40,8 +38,6 @@ class Pool:
         self._free = asyncio.Semaphore(size)
         self._idle: deque[WorkerProcess] = deque()
         self._busy: set[WorkerProcess] = set()
-        self._readers: set[WorkerProcess] = set()
-        """Processes that have run no trigger and read some at the moment; afterwards they are idle ones."""
         self._starting: set[asyncio.Task[WorkerProcess]] = set()
         self._claimed: set[asyncio.Task[WorkerProcess]] = set()
         self._watches: set[asyncio.Task[None]] = set()
@@ -58,7 +54,7 @@ class Pool:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        return tuple(worker.pid for worker in (*self._idle, *self._busy, *self._readers))
+        return tuple(worker.pid for worker in (*self._idle, *self._busy))
 
     @asynccontextmanager
     async def worker(self) -> AsyncIterator[Lease]:
@@ -77,15 +73,10 @@ class Pool:
         finally:
             self._waiting -= 1
         try:
-            async with Lease(self, self.take) as lease:
+            async with Lease(self) as lease:
                 yield lease
         finally:
             self._free.release()
-
-    def unused_worker(self) -> Lease:
-        """A process that has run no trigger, beside the busy ones: no search waits for it. As a context; it raises
-        SandboxClosed, SandboxUnavailable."""
-        return Lease(self, self.take_unused)
 
     def brace(self) -> None:
         """Keeps a spare from now on: there are triggers that may kill a process."""
@@ -111,42 +102,9 @@ class Pool:
         self._want_spare()
         return worker
 
-    async def take_unused(self) -> WorkerProcess:
-        """A worker that has run no trigger: an idle one, else the spare that is being started, else a new one. A new
-        one takes the place of an idle one; while searches keep all processes busy, this waits."""
-        worker: WorkerProcess | None = None
-        while worker is None:
-            if self.closed:
-                raise SandboxClosed("the sandbox is closed")
-            worker = self._idle_unused()
-            if worker is not None:
-                self._idle.remove(worker)
-            elif self._starting or self._count() <= self._size:
-                worker = await self._started()
-            elif self._idle:
-                await self._idle.popleft().kill()
-            else:
-                await asyncio.sleep(ROOM_SECONDS)
-        if self.closed:
-            await worker.kill()
-            raise SandboxClosed("the sandbox was closed")
-        self._readers.add(worker)
-        return worker
-
-    def _idle_unused(self) -> WorkerProcess | None:
-        """An idle worker that has run no trigger."""
-        unused = (worker for worker in self._idle if worker.alive and not worker.has_run_triggers)
-        return next(unused, None)
-
-    def _count(self) -> int:
-        """All processes, those that are being started among them."""
-        started = len(self._idle) + len(self._busy) + len(self._readers)
-        return started + len(self._starting) + len(self._claimed)
-
     async def give_back(self, worker: WorkerProcess, *, healthy: bool) -> None:
         """Ends the use of a worker. A healthy one becomes idle; any other one is killed."""
         self._busy.discard(worker)
-        self._readers.discard(worker)
         if healthy and worker.alive and not self.closed:
             self._idle.append(worker)  # the longest idle worker is used next: it is fully prepared
             return
@@ -162,7 +120,7 @@ class Pool:
         for task in starting:
             task.cancel()
         await asyncio.gather(*starting, return_exceptions=True)
-        workers = [*self._idle, *self._busy, *self._readers]
+        workers = [*self._idle, *self._busy]
         self._idle.clear()
         await asyncio.gather(*(worker.kill() for worker in workers))
         await asyncio.gather(*self._watches)
@@ -210,8 +168,8 @@ class Pool:
             self._want_spare()
 
     def _want_spare(self) -> None:
-        """Starts a worker if the pool keeps a spare and no worker is idle, reads or is being started."""
-        has_spare = self._idle or self._readers or self._starting or self._claimed
+        """Starts a worker if the pool keeps a spare and no worker is idle or is being started."""
+        has_spare = self._idle or self._starting or self._claimed
         if self._spare and not self.closed and not has_spare:
             self._start()
 
@@ -229,11 +187,10 @@ def _has_worker(task: asyncio.Task[WorkerProcess]) -> bool:
 
 
 class Lease:
-    """One search's worker, from its first request to its last. `take`: gives a process, and another after a death."""
+    """One search's worker, from its first request to its last; another process after a death."""
 
-    def __init__(self, pool: Pool, take: Callable[[], Awaitable[WorkerProcess]]) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._take = take
         self._worker: WorkerProcess | None = None
         self.open = False  # whether a request has no whole answer yet
 
@@ -282,7 +239,7 @@ class Lease:
         """The process in use, or a fresh one, once it can be asked. Raises SandboxClosed, SandboxUnavailable."""
         while True:
             if self._worker is None:
-                self._worker = await self._take()
+                self._worker = await self._pool.take()
             try:
                 async with asyncio.timeout(READY_SECONDS):
                     await self._worker.ready()

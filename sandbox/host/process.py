@@ -116,8 +116,6 @@ class WorkerProcess:
         self._clean = True
         self._request: str | None = None
         self.hello: Mapping[str, Any] = {}
-        self.has_run_triggers = False
-        """Whether code of a stranger may have taken it over."""
 
     @classmethod
     async def start(
@@ -127,11 +125,9 @@ class WorkerProcess:
         *,
         all_layers: bool = False,
         without: Collection[str] = (),
-        reads_needs: bool = False,
     ) -> WorkerProcess:
         """Starts a worker and waits until it is ready. Raises SandboxUnavailable; the message says why.
-        `all_layers`: a missing layer of protection is an error. `without`: layers to leave out (for tests).
-        `reads_needs`: it may be asked what triggers need."""
+        `all_layers`: a missing layer of protection is an error. `without`: layers to leave out (for tests)."""
         settings = {
             "path": import_path(),
             "parent": os.getpid(),
@@ -140,7 +136,6 @@ class WorkerProcess:
             "timezone": timezone,
             "required": all_layers,
             "without": sorted(without),
-            "reads_needs": reads_needs,
         }
         try:
             process = await _run_program(settings, timezone)
@@ -224,8 +219,6 @@ class WorkerProcess:
         """Sends a request under an id of its own. Raises WorkerDied."""
         assert self._process.stdin is not None
         self._ready = False
-        if frame.kind is Kind.EVALUATE:
-            self.has_run_triggers = True
         # A worker cannot guess it, so it cannot write an answer before the question.
         self._request = secrets.token_hex(8)
         request = Frame(frame.kind, {**frame.body, "id": self._request})

@@ -23,8 +23,8 @@ from typing import Any, TypeAlias
 
 from languages import _
 from sandbox import protocol
+from sandbox.conditions import speaker_names
 from sandbox.errors import ProtocolError
-from sandbox.host.candidates import speaker_names
 from sandbox.host.context_json import context_json
 from sandbox.host.worker_rows import last_words, place_of_failure, verdict_of
 from sandbox.javascript.positions import place_of_name

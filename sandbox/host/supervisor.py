@@ -9,7 +9,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -19,8 +19,7 @@ from typing import Any, TypeVar
 
 from languages import _
 from sandbox.errors import PatternError, ProtocolError
-from sandbox.host.candidates import Candidates
-from sandbox.host.need_reading import NeedReading
+from sandbox.host.condition_index import ConditionIndex, read_all
 from sandbox.host.pool import Lease, Pool
 from sandbox.host.process import WorkerDied, WorkerProcess
 from sandbox.host.records import TriggerRecord, TriggerRecords
@@ -43,7 +42,8 @@ from sandbox.verdicts import (
 
 T = TypeVar("T")
 READ_AT_ONCE = 200
-"""Triggers whose key words are asked for in one request: one that the parser cannot take hides those of so many."""
+"""Triggers that are read at once. A worker tells their key words in one request: one that its parser cannot take hides
+those of so many."""
 GRACE_SECONDS = 1.0
 """How long after the end of the budget an answer may come before the worker is killed."""
 CHECK_SEARCHES = 10
@@ -97,19 +97,18 @@ class TriggerSandbox:
         start = partial(
             WorkerProcess.start, limits, all_layers=require_all_layers, without=without_layers
         )
-        usual = Pool(
-            partial(start, timezone, reads_needs=spare), size, limits.max_waiting, spare=spare
-        )
+        usual = Pool(partial(start, timezone), size, limits.max_waiting, spare=spare)
 
         def pool_of_zone(zone: str) -> Pool:
             return Pool(partial(start, zone), 1, limits.max_waiting, spare=False)
 
         self._pools = ZonePools(usual, timezone, pool_of_zone)
         self._spellings_apart = spellings_apart
-        self._candidates = Candidates() if spare else None
-        self._need_reading: NeedReading | None = None
-        if self._candidates is not None:
-            self._need_reading = NeedReading(usual, self._candidates, limits.search_seconds)
+        # Conditions know one spelling of a key only, and a sandbox of one search has no use for them.
+        has_conditions = spare and not spellings_apart
+        self._conditions = ConditionIndex() if has_conditions else None
+        self._reading: asyncio.Task[None] | None = None
+        """Reads triggers that have run, for later searches."""
 
     async def __aenter__(self) -> TriggerSandbox:
         return self
@@ -119,8 +118,9 @@ class TriggerSandbox:
 
     async def aclose(self) -> None:
         """Kills the workers, also busy ones. May be called again."""
-        if self._need_reading is not None:
-            await self._need_reading.aclose()
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
         await self._pools.aclose()
 
     async def warm(self) -> None:
@@ -186,22 +186,22 @@ class TriggerSandbox:
         last_fired: LastFirings | None = None,
         timezone: str | None = None,
     ) -> Mapping[int, Verdict]:
-        """The verdicts of those triggers that had to run and of those that are always true, by index; the others are
-        quiet. `last_fired`: what `context.last_fired` is for a trigger, by index; null for the others. Raises as
+        """The verdicts of those triggers that had to run and of those that fire without running, by index; the others
+        are quiet. `last_fired`: what `context.last_fired` is for a trigger, by index; null for the others. Raises as
         `evaluate`."""
         every_index = range(len(triggers))
         scene = self._scene(context, now=now, seed=seed, timezone=timezone)
         last_fired = {} if last_fired is None else last_fired
-        if self._candidates is None or self._need_reading is None:
+        if self._conditions is None:
             return await self._run_all(triggers, every_index, scene, last_fired=last_fired)
         most = self.limits.max_triggers
-        selection = self._candidates.select(triggers[:most], context, now)
+        selection = self._conditions.select(triggers[:most], context)
         running = [
             *selection.running,
             *every_index[most:],
         ]  # those over the limit get their refusal
         ran = await self._run_all(triggers, running, scene, last_fired=last_fired)
-        self._need_reading.add(
+        self._begin_reading(
             triggers[index] for index, verdict in ran.items() if not isinstance(verdict, Failed)
         )
         if not selection.firing:
@@ -209,6 +209,26 @@ class TriggerSandbox:
         # A search that refuses its context has a verdict for every trigger: that one stands.
         verdicts: dict[int, Verdict] = dict.fromkeys(selection.firing, Fired(0)) | dict(ran)
         return dict(sorted(verdicts.items()))
+
+    def _begin_reading(self, sources: Iterable[str]) -> None:
+        """Begin to read triggers that ran without fault and were not read yet, beside later searches."""
+        assert self._conditions is not None
+        unread = self._conditions.unread(sources)
+        if unread and (self._reading is None or self._reading.done()):
+            self._reading = asyncio.create_task(self._read_conditions(self._conditions, unread))
+
+    async def _read_conditions(self, conditions: ConditionIndex, sources: Sequence[str]) -> None:
+        for start in range(0, len(sources), READ_AT_ONCE):
+            part = sources[start : start + READ_AT_ONCE]
+            for source, condition in zip(
+                part, await asyncio.to_thread(read_all, part), strict=True
+            ):
+                conditions.learn(source, condition)
+
+    async def has_read(self) -> None:
+        """Wait until the triggers that ran were read."""
+        if self._reading is not None:
+            await self._reading
 
     async def _run_all(
         self,

@@ -14,6 +14,7 @@ from languages import Sentence
 from sandbox.javascript import syntax
 from sandbox.javascript.calendar_calls import CALENDAR_FUNCTIONS, MONTH_DAYS
 from sandbox.javascript.dates import FLIPPED, decided, no_such_day
+from sandbox.javascript.depths import USUAL_DEPTH
 from sandbox.javascript.syntax import (
     LintFinding,
     Node,
@@ -380,7 +381,7 @@ def _most_matches(subject: Subject, node: Node) -> float:
     if len(arguments) < 2 or _has_spread(arguments):
         return math.inf
     keys = subject.value(arguments[1])
-    depth = number_of(subject.source, arguments[3]) if len(arguments) > 3 else syntax.USUAL_DEPTH
+    depth = number_of(subject.source, arguments[3]) if len(arguments) > 3 else USUAL_DEPTH
     if keys.type != "array" or depth is None or depth < 1:
         return math.inf
     items = [item for item in keys.named_children if item.type != "comment"]

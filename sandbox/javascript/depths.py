@@ -39,9 +39,10 @@ def depth_of(trigger: str) -> int | None:
     return greatest
 
 
-def given_by_a_hook(triggers: Iterable[str]) -> int:
-    """The number of messages that a hook gives these triggers, if the chat has as many."""
-    greatest = USUAL_DEPTH
+def given_by_a_hook(triggers: Iterable[str], known_depth: int = 0) -> int:
+    """The number of messages that a hook gives these triggers, if the chat has as many. `known_depth`: messages that
+    something else looks at."""
+    greatest = min(max(USUAL_DEPTH, known_depth), HOOK_MESSAGES)
     for trigger in triggers:
         depth = depth_of(trigger)
         if depth is None or depth >= HOOK_MESSAGES:

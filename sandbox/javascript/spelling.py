@@ -9,8 +9,6 @@ import unicodedata
 from functools import cache
 from pathlib import Path
 
-HALF = re.compile("[\ud800-\udfff]")
-"""Half of a character beyond U+FFFF."""
 FIRST_IDEOGRAPH, LAST_IDEOGRAPH = 0x4E00, 0x9FFF
 UNSEEN = (
     "[\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u206f\\u3164"
@@ -48,16 +46,10 @@ def folded(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFKC", seen(text)).translate(_table())
 
 
-def forms_of(text: str) -> list[str]:
-    """The texts in which match_keys may find a key in `text`: as written, as seen, and in one spelling."""
-    return list(dict.fromkeys((text, seen(text), folded(text))))
-
-
 def spelled_in_two_ways(text: str) -> bool:
     return any(ord(char) in _table() or char in _simple() for char in text if not char.isascii())
 
 
 def normal(text: str) -> str:
-    """The same for all texts of which V8 takes one for the other in one of `forms_of`: without case. Not as long as
-    `text`; the normal form of a part is a part of the normal form."""
+    """Return the text without case: the normal form of a part is a part of the normal form."""
     return text.casefold().replace("ı", "i")

@@ -43,8 +43,6 @@ FUNCTIONS = frozenset(
 LOGICAL = frozenset(("&&", "||", "??"))
 COMPARISONS = frozenset(("===", "!==", "==", "!=", "<", "<=", ">", ">="))
 KEY_FUNCTIONS = frozenset(("match_keys", "match_keys_all"))
-USUAL_DEPTH = 4
-"""How many messages match_keys looks at where the trigger does not say it (worker/realm/keys.js)."""
 _MOST_NAMES = 8
 """How many aliases, as in `const a = b`, are followed."""
 _BINDERS = frozenset(
@@ -405,8 +403,3 @@ def _is_bound(node: Node) -> bool:
         return parent.child_by_field_name("parameter") == node
     value = parent.child_by_field_name("value") or parent.child_by_field_name("right")
     return value != node
-
-
-def without_comments(node: Node) -> list[Node]:
-    """All children of a node but comments."""
-    return [child for child in node.children if child.type != "comment"]

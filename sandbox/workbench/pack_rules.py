@@ -22,6 +22,8 @@ _OF_RECURSION = (
 _OTHER_FIELDS = (
     "book",
     "uid",
+    "entryKeys",
+    "groupKeys",
     "imported",
     "placement",
     "notes",

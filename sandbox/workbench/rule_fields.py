@@ -58,16 +58,6 @@ def _are_groups(value: Any) -> bool:
     return len(names) <= _MOST_GROUPS and all(len(name) <= _MOST_GROUP_CHARS for name in names)
 
 
-def _are_scored_keys(value: Any) -> bool:
-    if value is None:
-        return True
-    if not isinstance(value, dict):
-        return False
-    lists = (value.get("primary"), value.get("secondary"))
-    texts = (value.get("logic"), value.get("call"))
-    return all(map(_are_texts, lists)) and all(isinstance(text, str) for text in texts)
-
-
 def _is_character_filter(value: Any) -> bool:
     if value is None:
         return True
@@ -86,11 +76,6 @@ RULE_FIELDS: Mapping[str, RuleField] = {
     "groupWeight": RuleField(100, N_("a number from 0"), _between(0, _MOST_NUMBER)),
     "groupOverride": _SWITCH,
     "useGroupScoring": _SWITCH,
-    "groupKeys": RuleField(
-        None,
-        N_("an object with primary, logic and call, as an import writes it"),
-        _are_scored_keys,
-    ),
     "probability": RuleField(100, N_("a number from 0 to 100"), _between(0, 100)),
     "sticky": _COUNT,
     "cooldown": _COUNT,

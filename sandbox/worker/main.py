@@ -35,7 +35,6 @@ from sandbox.protocol import (
     Wanted,
     encode,
     packed,
-    prospect_form,
 )
 from sandbox.worker import hardening
 from sandbox.worker.engine import Deadlines, EngineOutcome, Isolate, Row, initialise
@@ -125,10 +124,9 @@ class Worker:
         self._closing: list[threading.Thread] = []
         self.had_room = True
 
-    async def rehearse(self, timezone: str | None, *, reads_needs: bool) -> dict[str, Any]:
+    async def rehearse(self, timezone: str | None) -> dict[str, Any]:
         """Does all kinds of work once, while files can still be opened: loads modules, codecs, time zones. Returns what
-        `describe` shows. `reads_needs`: whether this worker may be asked what triggers need. Raises ValueError for a
-        time zone that V8 does not know."""
+        `describe` shows. Raises ValueError for a time zone that V8 does not know."""
         about = await self.prepare().describe(timezone)
         self._globals = about["globals"]
         job = {
@@ -144,8 +142,7 @@ class Worker:
         }
         await self.evaluate(job)
         for wanted in Wanted:
-            if reads_needs or wanted is not Wanted.NEEDS:
-                self.read({"sources": ["a && match_keys([], ['b'])"], "now": 0, "wanted": wanted})
+            self.read({"sources": ["a && match_keys([], ['b'])"], "now": 0, "wanted": wanted})
         self.discard()
         for thread in self._closing:
             thread.join()  # before the powers are given up: a thread that still runs would keep its powers
@@ -266,8 +263,6 @@ class Worker:
         match wanted:
             case Wanted.FINDINGS:
                 answers: list[Any] = self._findings(sources, job)
-            case Wanted.NEEDS:
-                answers = [_need(source) for source in sources]
             case Wanted.WORDS:
                 answers = [_words(source) for source in sources]
             case Wanted.READING:
@@ -296,17 +291,6 @@ class Worker:
 def _words(text: str) -> list[str]:
     """The key words of a trigger, as protocol.py reads them."""
     return [word[:MOST_TEXT] for word in key_words(text)[:MOST_WORDS]]
-
-
-def _need(text: str) -> object:
-    """What the trigger needs, as protocol.py reads it."""
-    from sandbox.javascript.needs import (
-        prospect_of,
-    )  # here: it takes a tenth of the start, and few workers read needs
-
-    with suppress(Exception):  # a text that cannot be read must not keep others from being read
-        return prospect_form(prospect_of(text))
-    return None
 
 
 def _reading(text: str) -> list[Any]:
@@ -373,7 +357,7 @@ async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:
     initialise(heap_mb)
     null = os.open(os.devnull, os.O_WRONLY)
     worker = Worker(Channel(null, null), heap_mb)
-    about = await worker.rehearse(settings["timezone"], reads_needs=settings["reads_needs"])
+    about = await worker.rehearse(settings["timezone"])
     os.close(null)
     worker.channel = channel
     layers = hardening.give_up(

@@ -33,9 +33,8 @@ from memory_server.conversations import codec
 from memory_server.interchange import lore_memories, lorebooks
 from memory_server.lore.memory import LongTermMemory, TriggerSet
 from sandbox import Failed, Fired, SandboxLimits, TriggerSandbox
+from sandbox.condition_reading import read
 from sandbox.host.process import resident_mb
-from sandbox.javascript.needs import prospect_of
-from sandbox.prospects import UNKNOWN
 
 NOW = datetime(2026, 7, 17, 9, tzinfo=UTC)
 WORDS = [
@@ -222,8 +221,24 @@ Memories = list[tuple[str, str]]
 """Triggers with the prompts of their memories."""
 
 
-def mostly_quiet(count: int, firing: int) -> Memories:
-    """Distinct triggers of the shapes that people and models write most; the first `firing` of them fire."""
+KEY_SHAPES = (
+    "match_keys(context.messages, ['{0}', '{1}'], 'any') > 0",
+    "match_keys(context.messages, ['{0}', '{1}', '{2}'], 'user', 6) >= 1",
+    "match_keys_all(context.messages, ['{0}', '{1}']) && Math.random() < 0.9",
+    "match_keys(context.messages, ['{0}']) > 0 && match_keys(context.messages, ['{1}', '{2}']) === 0",
+)
+"""Triggers that are conditions on keys or begin with one."""
+OTHER_SHAPES = (
+    "context.messages.some(m => m.role === 'user' && m.content.includes('{0}'))",
+    "/{0}|{1}/i.test(context.messages.at(-1).content)",
+    "new Date().getMonth() === 3 || match_keys(context.messages, ['{0}']) > 0",
+    "let n = 0; for (const m of context.messages) n += m.content.split('{0}').length - 1; n > 2",
+)
+"""Triggers that always run."""
+
+
+def mostly_quiet(count: int, firing: int, shapes: Sequence[str] = KEY_SHAPES) -> Memories:
+    """Distinct triggers of these shapes; the first `firing` of them fire."""
     dice = random.Random(2)
     syllables = ["ka", "lo", "mi", "ten", "ru", "sha", "vi", "po", "ner", "zul"]
 
@@ -232,14 +247,6 @@ def mostly_quiet(count: int, firing: int) -> Memories:
             return "".join(dice.choices(syllables, k=3))
         return "".join(chr(dice.randrange(0x7000, 0x9000)) for _ in range(dice.choice((2, 2, 3))))
 
-    shapes = (
-        "match_keys(context.messages, ['{0}', '{1}'], 'any') > 0",
-        "match_keys(context.messages, ['{0}', '{1}', '{2}'], 'user', 6) >= 1",
-        "match_keys_all(context.messages, ['{0}', '{1}']) && Math.random() < 0.9",
-        "context.messages.some(m => m.role === 'user' && m.content.includes('{0}'))",
-        "/{0}|{1}/i.test(context.messages.at(-1).content)",
-        "match_keys(context.messages, ['{0}']) > 0 && match_keys(context.messages, ['{1}', '{2}']) === 0",
-    )
     fires = "match_keys(context.messages, ['{0}', '咖啡', 'coffee'], 'any', 8) > 0"
     memories: Memories = []
     for number in range(count):
@@ -337,8 +344,8 @@ async def fill(folder: Path, memories: Sequence[LongTermMemory]) -> None:
         await memory.store.compact("default")
 
 
-def share_of_known_needs(memories: Memories) -> float:
-    return sum(prospect_of(source) != UNKNOWN for source, _ in memories) / len(memories)
+def share_of_conditions(memories: Memories) -> float:
+    return sum(read(source) is not None for source, _ in memories) / len(memories)
 
 
 def over_mcp(
@@ -352,10 +359,11 @@ def over_mcp(
         "1,000, none fires": mostly_quiet(1_000, 0),
         "5,000": mostly_quiet(5_000, 50),
         "10,000": mostly_quiet(10_000, 100),
+        "1,000 that run": mostly_quiet(1_000, 10, OTHER_SHAPES),
         "given": [(source, "memory") for source in sources],
         "lorebook 5,000": lorebook(5_000),
     }
-    needs = {name: share_of_known_needs(memories) for name, memories in sets.items()}
+    conditions = {name: share_of_conditions(memories) for name, memories in sets.items()}
     times: dict[str, list[float]] = {}
     heads: dict[str, tuple[int, float, float]] = {}
     programs = {"": sys.executable}
@@ -391,7 +399,7 @@ def over_mcp(
                 times.setdefault(name, []).append((time.perf_counter() - began) * 1000)
             if number % 10 == 0:
                 context = {"messages": chat, "conversation_id": "default", "participants": {}}
-                for name in ("1,000", "given"):
+                for name in ("1,000", "1,000 that run", "given"):
                     triggers = [source for source, _ in sets[name]]
                     times.setdefault(f"node:vm {name}", []).extend(node_vm(triggers, context))
         for name, client in clients.items():
@@ -405,7 +413,7 @@ def over_mcp(
         fired, first, size = heads.get(name, (0, 0.0, 0.0))
         more = ""
         if name in heads:
-            more = f"fire {fired:>5}  first {first:7.1f}  {size:4.0f} MB  need known {needs[plain]:.0%}"
+            more = f"fire {fired:>5}  first {first:7.1f}  {size:4.0f} MB  conditions {conditions[plain]:.0%}"
         beside_node = ""
         if f"node:vm {plain}" in middle and name in heads:
             beside_node = f"{middle[f'node:vm {plain}'] / middle[name]:6.1f} x"

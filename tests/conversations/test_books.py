@@ -39,17 +39,16 @@ def entry(
     """An entry as an import makes it: the comment of its trigger has its number."""
     prompt = text or f"about {title}"
     trigger = f"// World info entry {uid}: {title}\nmatch_keys(context.messages, ['{title}']) > 0"
-    return LongTermMemory(
+    memory = LongTermMemory(
         name=title,
         prompt=prompt,
         trigger=trigger,
         created_ms=0,
         created_context=f"tale.json, entry {uid}",
         rules=rules,
-        book=BookEntry(
-            BOOK_ID, book_name, "tale.json", uid, imported_fingerprint(prompt, trigger, rules)
-        ),
     )
+    fingerprint = imported_fingerprint(memory)
+    return replace(memory, book=BookEntry(BOOK_ID, book_name, "tale.json", uid, fingerprint))
 
 
 def tale(*memories: LongTermMemory) -> BookContents:

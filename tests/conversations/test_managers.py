@@ -428,6 +428,8 @@ async def test_searches_at_once_do_not_mix(house: House) -> None:
 
 
 async def test_time_passed_to_triggers_is_that_of_the_clock(house: House) -> None:
+    await house.chat.long_term.add("birthday", "p", "true")
+    house.runner.moments.clear()
     await house.chat.long_term.search([ASK])
     assert house.runner.moments == [datetime(2026, 6, 21, tzinfo=UTC)]
 

@@ -29,7 +29,7 @@ from memory_server.lore.memory import LongTermMemory, TriggerSet
 from memory_server.lore.rounds import message_seed
 from memory_server.lore.rules import FiringRules, RecursionRules
 from memory_server.lore.shelf import most_triggers, shelf_of
-from sandbox.host.candidates import speaker_names
+from sandbox.conditions import speaker_names
 from sandbox.limits import MOST_NAME_CHARS
 
 pytestmark = pytest.mark.anyio

@@ -14,6 +14,7 @@ from sample_memories import NOW
 from memory_server.lore import recursion
 from memory_server.lore.book_entry import BookEntry
 from memory_server.lore.chat_state import ChatState, Effect, Firing, firing_key
+from memory_server.lore.entry_keys import CountedKeys, EntryKeys
 from memory_server.lore.memory import LongTermMemory
 from memory_server.lore.recursion import Recursion, score_of
 from memory_server.lore.rounds import MARK, MOST_ROUNDS, ChatMoment, FiringRounds
@@ -23,7 +24,6 @@ from memory_server.lore.rules import (
     FiringRules,
     GroupRules,
     RecursionRules,
-    ScoredKeys,
 )
 from memory_server.lore.shelf import Shelved
 
@@ -37,6 +37,7 @@ class Entry:
     text: str = ""
     rules: FiringRules = field(default_factory=FiringRules)
     book: str = "tale"
+    counted: tuple[str, ...] = ()
 
 
 def group(name: str = "g", **rules: Any) -> FiringRules:
@@ -51,9 +52,9 @@ def recursive(**rules: Any) -> FiringRules:
 def shelved(entry: Entry) -> Shelved:
     book = BookEntry(entry.book, entry.book) if entry.book else None
     text = entry.text or entry.name
-    return Shelved(
-        "chat", LongTermMemory(entry.name, text, "true", NOW, rules=entry.rules, book=book)
-    )
+    keys = EntryKeys("", counted=CountedKeys(entry.counted)) if entry.counted else None
+    memory = LongTermMemory(entry.name, text, "true", NOW, rules=entry.rules, book=book, keys=keys)
+    return Shelved("chat", memory)
 
 
 @dataclass(frozen=True)
@@ -180,8 +181,8 @@ def test_with_override_the_highest_order_of_those_with_it_wins() -> None:
 
 def test_by_scoring_those_with_fewer_keys_lose_before_the_draw() -> None:
     entries = [
-        Entry("two", rules=group(is_scored=True, scored_keys=ScoredKeys(("'a'",)))),
-        Entry("one", rules=group(is_scored=True, scored_keys=ScoredKeys(("'a'",)))),
+        Entry("two", rules=group(is_scored=True), counted=("a",)),
+        Entry("one", rules=group(is_scored=True), counted=("a",)),
     ]
     won = {
         tuple(searched(entries, "", moment(str(n)), {"two": 2, "one": 1}).activated)
@@ -192,8 +193,8 @@ def test_by_scoring_those_with_fewer_keys_lose_before_the_draw() -> None:
 
 def test_one_that_is_not_scored_stays_in_the_draw_with_fewer_keys() -> None:
     entries = [
-        Entry("two", rules=group(is_scored=True, scored_keys=ScoredKeys(("'a'",)))),
-        Entry("one", rules=group(scored_keys=ScoredKeys(("'a'",)))),
+        Entry("two", rules=group(is_scored=True), counted=("a",)),
+        Entry("one", rules=group(), counted=("a",)),
     ]
     won = {
         searched(entries, "", moment(str(n)), {"two": 2, "one": 1}).activated[0] for n in range(50)
@@ -254,7 +255,7 @@ def test_secondary_keys_count_where_their_logic_wants_them(
     logic: str, there: set[str], score: int
 ) -> None:
     secondary = () if logic.startswith("NOT") else ("x", "y")
-    assert score_of(ScoredKeys(("a", "b"), secondary, logic), there) == score
+    assert score_of(CountedKeys(("a", "b"), secondary, logic), there) == score
 
 
 # --- chance -------------------------------------------------------------------------------------------------
@@ -462,29 +463,29 @@ def test_where_there_is_no_more_room_no_text_is_searched() -> None:
 
 @pytest.mark.anyio
 async def test_all_keys_of_a_scored_group_are_asked_at_once() -> None:
-    keys = [ScoredKeys(("'a'",)), ScoredKeys(("'a'", "'b'")), ScoredKeys(("'a'", "'c'"))]
+    keys = [("a",), ("a", "b"), ("a", "c")]
     entries = [
-        shelved(Entry(f"entry {number}", rules=group(is_scored=True, scored_keys=scored)))
-        for number, scored in enumerate(keys)
+        shelved(Entry(f"entry {number}", rules=group(is_scored=True), counted=counted))
+        for number, counted in enumerate(keys)
     ]
     rounds = FiringRounds(
         entries, index_of_rules(entries, range(len(entries)), ()), ChatMoment(1, NOW, "seed")
     )
-    asked: list[Sequence[str]] = []
+    asked: list[Mapping[int, EntryKeys]] = []
 
     class Keys:
         async def fired_entries(self, indexes: Sequence[int], text_of_book: str) -> Sequence[int]:
             raise AssertionError((indexes, text_of_book))
 
-        async def true_conditions(
-            self, conditions: Sequence[str], text_of_book: str
-        ) -> Sequence[str]:
-            asked.append(conditions)
-            return [condition for condition in conditions if "'c'" not in condition]
+        async def present_keys(
+            self, entries: Mapping[int, EntryKeys], text_of_book: str
+        ) -> Mapping[int, Sequence[str]]:
+            asked.append(entries)
+            return dict.fromkeys(entries, ("a", "b"))
 
     recursion = Recursion(rounds, entries, Keys())
     assert await recursion.run(range(len(entries)))
-    assert [len(conditions) for conditions in asked] == [3]
+    assert [len(entries) for entries in asked] == [3]
     assert rounds.activated == [1]
 
 
@@ -541,10 +542,10 @@ async def test_the_time_of_the_rounds_begins_after_the_first_one(
         async def fired_entries(self, indexes: Sequence[int], text_of_book: str) -> Sequence[int]:
             return [index for index in indexes if entries[index].name == "e1"]
 
-        async def true_conditions(
-            self, conditions: Sequence[str], text_of_book: str
-        ) -> Sequence[str]:
-            return []
+        async def present_keys(
+            self, entries: Mapping[int, EntryKeys], text_of_book: str
+        ) -> Mapping[int, Sequence[str]]:
+            return {}
 
     rounds = FiringRounds(entries, index_of_rules(entries, range(3), ()), ChatMoment(1, NOW, "s"))
     assert not await Recursion(rounds, entries, Following()).run([0])

@@ -17,15 +17,11 @@ from memory_server.lore.shelf import Shelved
 from memory_server.memories.prompt_block import lore_text
 
 
-def fitting(
-    texts: Sequence[LoreText[Shelved]], room: Room, shown_keys: Collection[str] = ()
-) -> Fitting[Shelved]:
+def fitting(texts: Sequence[LoreText], room: Room, shown_keys: Collection[str] = ()) -> Fitting:
     return fitting_with(texts, room, first_sentences, shown_keys)
 
 
-def text(
-    name: str, chars: int | str, *, order: float = 100.0, ignores: bool = False
-) -> LoreText[Shelved]:
+def text(name: str, chars: int | str, *, order: float = 100.0, ignores: bool = False) -> LoreText:
     """A text that takes `chars` characters with its name and the end of its line; or with this body."""
     body = chars if isinstance(chars, str) else name[0] * (chars - len(name) - 4)
     rules = FiringRules(order=order, ignores_budget=ignores)
@@ -33,11 +29,11 @@ def text(
     return lore_text(Shelved("chat", memory), body, is_chinese=False)
 
 
-def names(fitted: Fitting[Shelved]) -> list[str]:
+def names(fitted: Fitting) -> list[str]:
     return [item.entry.memory.name for item in fitted.texts]
 
 
-def left_out(fitted: Fitting[Shelved]) -> dict[str, str]:
+def left_out(fitted: Fitting) -> dict[str, str]:
     return {item.entry.memory.name: item.reason for item in fitted.left_out}
 
 
@@ -157,7 +153,7 @@ def test_what_the_reader_has_takes_no_room_and_is_not_named() -> None:
     assert (names(fitted), left_out(fitted)) == (["b"], {})
 
 
-def random_book(rng: Random) -> list[LoreText[Shelved]]:
+def random_book(rng: Random) -> list[LoreText]:
     bodies = [letter * rng.choice((3, 30, 200, 900, 2_500)) for letter in "abcdefgh"]
     size = rng.randrange(1, 12)
     orders = sorted((rng.choice((1, 50, 100, 100, 250)) for _ in range(size)), reverse=True)

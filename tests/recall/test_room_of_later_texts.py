@@ -13,12 +13,12 @@ from memory_server.memories.prompt_block import lore_text
 LONG = "The harbour lies below the wall. " * 20
 
 
-def text_of(name: str, body: str) -> LoreText[Shelved]:
+def text_of(name: str, body: str) -> LoreText:
     memory = LongTermMemory(name, body, "true", NOW)
     return lore_text(Shelved("chat", memory), body, is_chinese=False)
 
 
-def fitted(*texts: LoreText[Shelved]) -> Fitting[Shelved]:
+def fitted(*texts: LoreText) -> Fitting:
     room = Room(total=400, long_term=200, ignoring_budget=0, short_term=200)
     return fitting(texts, room, first_sentences, ())
 

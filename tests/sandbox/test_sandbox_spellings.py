@@ -1,10 +1,11 @@
-"""All spellings of a key: what match_keys finds, and that needs.py takes for the same letter what V8 does."""
+"""All spellings of a key: what match_keys finds, and that conditions.py takes for the same letter what V8 does."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
+import unicodedata
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +16,8 @@ from attacks.driver import Driver, outcome
 
 from nlp.normal_forms import without_unseen
 from sandbox import SandboxLimits, TriggerSandbox
-from sandbox.javascript.sought import _SURE
-from sandbox.javascript.spelling import folded, normal, seen
+from sandbox.conditions import _IDEOGRAPH, _in_one_case, is_certain
+from sandbox.javascript.spelling import folded, seen
 
 T = TypeVar("T")
 FOUND = [
@@ -80,7 +81,7 @@ def test_spellings_stay_apart_where_the_original_is_wanted() -> None:
     assert asyncio.run(verdict()) == "fired"
 
 
-def test_the_realm_and_needs_have_the_same_table(driver: Driver) -> None:
+def test_the_realm_and_the_host_have_the_same_table(driver: Driver) -> None:
     forms = [(character, folded(character)) for character in map(chr, range(0x3000, 0xFFFF))]
     folded_pairs = [(character, form) for character, form in forms if form != character]
     assert len(folded_pairs) > 3_000
@@ -112,41 +113,53 @@ for (let code = 0; code < 0x1ffff; code += 1) {
   if (code < 0xd800 || code > 0xdfff) all.push(String.fromCodePoint(code));
 }
 const whole = all.join('');
-const lower = all.map((one) => one.toLowerCase());
-let pairs = [];
+const pairs = [];
 for (const one of PART) {
-  const found = [...(whole.match(new RegExp(one, 'giu')) ?? []), ...(whole.match(new RegExp(one, 'gi')) ?? [])];
+  const found = whole.match(new RegExp(one, 'giu')) ?? [];
   for (const other of new Set(found)) if (other !== one) pairs.push(one + other);
-  for (let i = 0; i < all.length; i += 1) if (lower[i] !== all[i] && lower[i].includes(one)) pairs.push(one + all[i]);
 }
-pairs = [...new Set(pairs)];
 for (let at = 0; at < pairs.length; at += 30) console.log(JSON.stringify(pairs.slice(at, at + 30)).slice(1, -1));
 """
 
 
 @pytest.mark.full
-def test_what_v8_takes_for_the_same_letter_is_the_same_in_needs() -> None:
-    """V8 is asked about all letters that a word may have: by expressions of both kinds, and by toLowerCase."""
-    letters = [
-        character
-        for character in map(chr, range(0x10000))
-        if character.lower() != character.upper()
-    ]
-    sure = [letter for letter in letters if _SURE.fullmatch(letter)]
+def test_what_v8_takes_for_the_same_letter_is_the_same_in_conditions() -> None:
+    """V8 is asked about all letters with two cases of which all versions of Unicode say the same."""
+    characters = [chr(code) for code in range(0x1FFFF) if is_certain(chr(code))]
+    by_form: dict[str, list[str]] = {}
+    for character in characters:
+        by_form.setdefault(_in_one_case(character), []).append(character)
+    letters = [letter for letter in characters if letter.lower() != letter.upper()]
     limits = SandboxLimits(trigger_seconds=60, search_seconds=60)
 
     async def lines_said() -> str:
         async with TriggerSandbox(limits, workers=1, spare=False) as sandbox:
             lines: list[str] = []
-            for at in range(0, len(sure), 100):
-                source = SAME.replace("PART", json.dumps(sure[at : at + 100]))
+            for at in range(0, len(letters), 100):
+                source = SAME.replace("PART", json.dumps(letters[at : at + 100]))
                 report = await sandbox.run(source, {}, now=datetime.now(UTC), seed=0)
                 lines += report.console
             return ",".join(lines)
 
-    pairs = json.loads(f"[{asyncio.run(lines_said())}]")
-    assert len(pairs) > len(sure), "each letter has at least its other case"
-    assert [pair for pair in pairs if normal(pair[0]) not in normal(pair[1:])] == []
+    said = json.loads(f"[{asyncio.run(lines_said())}]")
+    pairs = {pair for pair in said if is_certain(pair)}
+    expected: set[str] = set()
+    for letter in letters:
+        expected |= {letter + same for same in by_form[_in_one_case(letter)] if same != letter}
+    assert pairs == expected
+    assert len(pairs) > 2_000
+
+
+def test_v8_gives_each_character_the_plain_form_that_conditions_give_it(driver: Driver) -> None:
+    characters = [chr(code) for code in range(0x10000) if is_certain(chr(code))]
+    for part in batched(characters, 400):
+        forms = [unicodedata.normalize("NFKC", character) for character in part]
+        ideographs = [_IDEOGRAPH.search(character) is not None for character in part]
+        source = f"""
+        const [characters, forms, ideographs] = {json.dumps([part, forms, ideographs])};
+        return characters.every((one, index) => one.normalize('NFKC') === forms[index]
+            && /\\p{{Unified_Ideograph}}/u.test(one) === ideographs[index]);"""
+        assert outcome(driver.evaluate(source)[0]) == "fired", hex(ord(part[0]))
 
 
 def test_triggers_and_words_take_the_same_signs_for_unseen() -> None:

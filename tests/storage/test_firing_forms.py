@@ -34,7 +34,6 @@ from memory_server.lore.rules import (
     FiringRules,
     GroupRules,
     RecursionRules,
-    ScoredKeys,
 )
 
 NAMES = st.text("abc火, ", min_size=1, max_size=6).map(str.strip).filter(bool)
@@ -45,7 +44,6 @@ GROUPS = st.builds(
     weight=st.integers(0, 500).map(float),
     overrides=st.booleans(),
     is_scored=st.booleans(),
-    scored_keys=st.none() | st.builds(ScoredKeys, st.lists(NAMES, max_size=2).map(tuple)),
 )
 RULES = st.builds(
     FiringRules,
@@ -112,7 +110,6 @@ WRONG: list[tuple[str, Any]] = [
     ("once", 1),
     ("group", ["a"] * 3 + [5]),
     ("group", [str(number) for number in range(21)]),
-    ("groupKeys", {"primary": ["a"]}),
     ("characterFilter", {"names": ["a"], "isExclude": "no"}),
     ("otherWords", "a"),
     ("off", "true"),

@@ -1,4 +1,5 @@
-// match_keys and match_keys_all. The rules are stated in docs/reference/trigger-api.md, which changes with this file.
+// match_keys and match_keys_all. The rules are stated in docs/reference/trigger-api.md and, for conditions on words, in
+// sandbox/conditions.py: both change with this file.
 // No object of ours is passed to objects of the caller: the caller's array may have getters, the caller's RegExp hooks.
 
 const IDEOGRAPH = /\p{Unified_Ideograph}/u;
@@ -33,7 +34,7 @@ const SCOPES = {
   other: ['system', 'other'],
 };
 
-// Who speaks in messages without a name, by role; host/candidates.py has the same rule.
+// Who speaks in messages without a name, by role; conditions.py has the same rule.
 const speakers = { names: { __proto__: null } };
 
 // Stands before each message, and before each text of a book that is searched with the last one (recursion.py).

@@ -1,0 +1,305 @@
+"""The keys by which an entry of a book comes to mind: its fields, their JSON, and the trigger that is written from them.
+
+The fields are the truth (entry_index.py decides by them). The trigger is for people, for other programs and for V8,
+which decides entries with expressions; it is written and never read back. A person who changes it makes the entry a
+hand-written one, without keys. Pure.
+
+Sources: facts of SillyTavern's public/scripts/world-info.js. With whole words, a single word must stand between
+characters that are not ASCII word characters; several words are a substring. Upper case counts only if that is set. An
+empty key is never found, a key of blanks always.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from memory_server.kernel.json_text import Json
+from memory_server.kernel.values import dataclass
+from sandbox import literals
+
+NAMED = "named"
+"""The scope of match_keys with the names of speakers."""
+ANYBODY = "any"
+"""The scope of match_keys without them."""
+SCANNED = {NAMED: "scanned", ANYBODY: "scanned_unnamed"}
+"""The same scopes for an entry with expressions, which are sought in one text of all messages."""
+_SCOPES = frozenset((*SCANNED, *SCANNED.values()))
+_MOST_NUMBER = 1_000_000
+_EVERYWHERE = "/(?:)/"
+"""An expression that is found in every text."""
+_ASCII = re.compile(r"[!-~]")
+_ASCII_WORD = re.compile(r"[A-Za-z0-9_]")
+_FORMS = {"AND_ANY": "{} > 0", "NOT_ANY": "{} === 0", "AND_ALL": "{}", "NOT_ALL": "!{}"}
+"""What a condition on keys is in JavaScript, around the call that looks for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCondition:
+    """Keys that must be there or not. `logic`: AND_ANY, AND_ALL, NOT_ANY or NOT_ALL."""
+
+    keys: tuple[str, ...]
+    logic: str
+
+
+@dataclass(frozen=True, slots=True)
+class CountedKeys:
+    """The keys of an entry that count where the number of keys decides a group. `logic`: AND_ANY and AND_ALL let the
+    secondary keys count too."""
+
+    primary: tuple[str, ...]
+    secondary: tuple[str, ...] = ()
+    logic: str = "AND_ANY"
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return self.primary + self.secondary
+
+
+@dataclass(frozen=True, slots=True)
+class EntryKeys:
+    """The keys of an entry, sought in the last `depth` messages. All `conditions` must hold; the first one has the
+    primary keys. Without conditions the entry comes in every search, or, if `is_by_words`, never by its keys.
+    `expressions`: those of the keys that are expressions of JavaScript. `is_exact`: upper case counts. `every`: it comes
+    only where the number of messages is a multiple; 0: always. `counted`: None where nobody counts its keys."""
+
+    heading: str
+    conditions: tuple[KeyCondition, ...] = ()
+    scope: str = NAMED
+    depth: int = 2
+    expressions: tuple[str, ...] = ()
+    is_exact: bool = False
+    is_whole: bool = True
+    every: int = 0
+    is_by_words: bool = False
+    counted: CountedKeys | None = None
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the entry comes in every search."""
+        return not self.conditions and self.every < 2 and not self.is_by_words
+
+    def pattern_of(self, key: str) -> PlainPattern | None:
+        """Return how a key that is text is sought; None: just as match_keys seeks a text."""
+        if not key:
+            return None
+        pattern = plain_pattern(key, is_exact=self.is_exact, is_whole=self.is_whole)
+        return None if _means_the_same(pattern, is_whole=self.is_whole) else pattern
+
+
+# --- how a key that is text is sought -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PlainPattern:
+    """A text that is sought as an expression of JavaScript finds it: without other spellings, with or without regard to
+    case. `is_whole`: not within a word of ASCII letters, digits and `_`. An empty text is found everywhere."""
+
+    text: str
+    is_exact: bool
+    is_whole: bool
+
+    @property
+    def literal(self) -> str:
+        if not self.text:
+            return _EVERYWHERE
+        return literals.expression(self.text, "" if self.is_exact else "i", whole=self.is_whole)
+
+
+def plain_pattern(text: str, *, is_exact: bool, is_whole: bool) -> PlainPattern:
+    """Return the pattern of a text. A text with a blank, or in a script without upper and lower case, is a substring."""
+    if not text.strip():
+        return PlainPattern("", is_exact=True, is_whole=False)
+    has_edges = _has_edges(text[0]) and _has_edges(text[-1])
+    is_one_word = has_edges and not literals.has_ideograph(text) and not re.search(r"\s", text)
+    return PlainPattern(text, is_exact, is_whole and is_one_word)
+
+
+def _means_the_same(pattern: PlainPattern, *, is_whole: bool) -> bool:
+    """Tell whether match_keys finds the text of a pattern where the pattern finds it, in all spellings. `is_whole`: whole
+    words are asked for."""
+    text = pattern.text
+    if pattern.is_exact:
+        return False
+    begins_in_word = _ASCII_WORD.match(text[0]) is not None
+    ends_in_word = _ASCII_WORD.match(text[-1]) is not None
+    if pattern.is_whole:
+        # match_keys wants an edge beside a letter only: it finds `#hello` in `a#hello`, and SillyTavern does not.
+        return begins_in_word and ends_in_word
+    is_one_word = is_whole and re.search(r"\s", text) is None
+    return is_one_word or literals.has_ideograph(text) or not (begins_in_word or ends_in_word)
+
+
+def _has_edges(char: str) -> bool:
+    """Whether words of such characters are written apart from others: ASCII, and letters with upper and lower case."""
+    return _ASCII.match(char) is not None or char.lower() != char.upper()
+
+
+# --- the trigger ------------------------------------------------------------------------------------------------------
+
+
+def trigger_of(keys: EntryKeys) -> str:
+    """Write the trigger that a person can read, and that fires where the keys are found."""
+    return f"{literals.comment(keys.heading)}\n{_condition(keys)}"
+
+
+def _condition(keys: EntryKeys) -> str:
+    if keys.is_by_words:
+        return "false  // it is found by its words"
+    conditions: list[str] = []
+    if keys.every > 1:
+        conditions.append(f"context.messages.length % {keys.every} === 0")
+
+    # One primary key and others of which all must be there are one list.
+    match keys.conditions:
+        case [KeyCondition(keys=[primary]), KeyCondition(keys=others, logic="AND_ALL")]:
+            conditions.append(_call(keys, KeyCondition((primary, *others), "AND_ALL")))
+        case _:
+            conditions += [_call(keys, condition) for condition in keys.conditions]
+    return "\n  && ".join(conditions or ["true"])
+
+
+def _call(keys: EntryKeys, condition: KeyCondition) -> str:
+    function = "match_keys_all" if condition.logic.endswith("ALL") else "match_keys"
+    written_keys = _literals(keys, condition.keys)
+    call = literals.call(function, written_keys, depth=keys.depth, scope=keys.scope)
+    return _FORMS[condition.logic].format(call)
+
+
+def _literals(keys: EntryKeys, texts: Sequence[str]) -> list[str]:
+    return [_literal(keys, text) for text in texts]
+
+
+def _literal(keys: EntryKeys, key: str) -> str:
+    """Write a key as match_keys takes it: a string if that means the same, otherwise an expression."""
+    if key in keys.expressions:
+        return key
+    pattern = keys.pattern_of(key)
+    return literals.string(key) if pattern is None else pattern.literal
+
+
+def question_of(keys: EntryKeys, key: str) -> str:
+    """Write the trigger that is true if the messages have this key."""
+    return _call(keys, KeyCondition((key,), "AND_ANY"))
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------------
+
+
+def keys_json(keys: EntryKeys | None) -> Json:
+    """The field of a record that has the keys of its entry, without values that are as usual."""
+    if keys is None:
+        return {}
+    fields: Json = {
+        "heading": keys.heading,
+        "conditions": [_condition_json(condition) for condition in keys.conditions],
+        "scope": keys.scope,
+        "depth": keys.depth,
+        "expressions": list(keys.expressions),
+        "caseSensitive": keys.is_exact,
+        "substrings": not keys.is_whole,
+        "every": keys.every,
+        "byWords": keys.is_by_words,
+        "counted": _counted_json(keys.counted),
+    }
+    return {"entryKeys": {name: value for name, value in fields.items() if value}}
+
+
+def _condition_json(condition: KeyCondition) -> Json:
+    return {"keys": list(condition.keys), "logic": condition.logic}
+
+
+def _counted_json(counted: CountedKeys | None) -> Json | None:
+    if counted is None:
+        return None
+    return {
+        "primary": list(counted.primary),
+        "secondary": list(counted.secondary),
+        "logic": counted.logic,
+    }
+
+
+def taken_keys(record: Json, trigger: str) -> EntryKeys | None:
+    """The keys of a record; they are taken out of it. None: it has none, or its trigger is no longer the one that is
+    written from them, because a person changed it. Keys that this program would not write stay in the record."""
+    if "entryKeys" not in record:
+        return None
+    try:
+        keys = _keys(record["entryKeys"])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    del record["entryKeys"]
+    return keys if trigger_of(keys) == trigger else None
+
+
+def _keys(fields: Json) -> EntryKeys:
+    """Raises AttributeError, KeyError, TypeError, ValueError: the fields are not as this program writes them."""
+    counted = fields.get("counted")
+    keys = EntryKeys(
+        heading=_text(fields["heading"]),
+        conditions=tuple(map(_read_condition, fields.get("conditions", ()))),
+        scope=fields["scope"],
+        depth=_number(fields["depth"]),
+        expressions=_texts(fields.get("expressions", [])),
+        is_exact=_switch(fields.get("caseSensitive", False)),
+        is_whole=not _switch(fields.get("substrings", False)),
+        every=_number(fields.get("every", 0)),
+        is_by_words=_switch(fields.get("byWords", False)),
+        counted=None if counted is None else _read_counted(counted),
+    )
+    if keys.scope not in _SCOPES or keys.depth < 1:
+        raise ValueError
+    return keys
+
+
+def _read_condition(fields: Json) -> KeyCondition:
+    return KeyCondition(_texts(fields["keys"]), _logic(fields["logic"]))
+
+
+def _read_counted(fields: Json) -> CountedKeys:
+    secondary = _texts(fields["secondary"])
+    return CountedKeys(_texts(fields["primary"]), secondary, _logic(fields["logic"]))
+
+
+def _logic(value: Any) -> str:
+    if value not in _FORMS:
+        raise ValueError
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError
+    return tuple(map(_text, value))
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= _MOST_NUMBER:
+        raise ValueError
+    return value
+
+
+def _switch(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def counted_json(keys: EntryKeys) -> Json | None:
+    """The keys that count in a group as books had them before their keys were data: fingerprints are made of that."""
+    counted = keys.counted
+    if counted is None:
+        return None
+    return {
+        "primary": _literals(keys, counted.primary),
+        "secondary": _literals(keys, counted.secondary),
+        "logic": counted.logic,
+        "call": f"context.messages, [{{}}], '{keys.scope}', {keys.depth}",
+    }

@@ -1,0 +1,315 @@
+"""Reads a trigger that is a condition on keys, or a conjunction that begins with one. Pure.
+
+A trigger is a condition if it consists of nothing but calls of match_keys and match_keys_all with literals, comparisons
+of these with numbers, `&&`, `||`, `!`, true and false. Such a trigger cannot fail, write or loop. Where `A && B` begins
+with a condition A, the trigger is false where A is, whatever B does. Everything else is left to V8.
+
+The reader knows few tokens, on purpose: where V8 might see other ones, the trigger has no reading.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sandbox.conditions import (
+    COMPARISONS,
+    ROLES,
+    Comparison,
+    Condition,
+    Joined,
+    KeySearch,
+    Negation,
+    is_certain,
+)
+from sandbox.javascript.depths import USUAL_DEPTH
+from sandbox.javascript.spelling import folded
+
+MOST_CHARACTERS = 4_000
+"""Characters of a trigger that is read; a longer one always runs."""
+_MOST_DEPTH = 50
+"""Conditions within each other; the recursion of the reader needs some frames for each."""
+_ESCAPE = r"\\(?:['\"\\nt]|u[0-9a-fA-F]{4})"
+_TOKEN = re.compile(
+    rf"""(?P<blank>[ \t\r\n]+|//[^\r\n\u2028\u2029]*|/\*(?:[^*]|\*(?!/))*\*/)
+    |(?P<text>'(?:[^'\\\x00-\x1f\u2028\u2029]|{_ESCAPE})*'|"(?:[^"\\\x00-\x1f\u2028\u2029]|{_ESCAPE})*")
+    |(?P<name>[A-Za-z_$][A-Za-z0-9_$]*)
+    |(?P<number>(?:0|[1-9][0-9]{{0,14}})(?:\.[0-9]{{1,15}})?(?![A-Za-z0-9_$.]))
+    |(?P<sign>===|!==|&&|\|\||\?\?|=>|[=!<>]=|\?\.(?![0-9])|[][(){{}}.,;:?!<>=+*%&|^~-])
+    |(?P<expression>/(?![*/])(?:[^\\/\[\x00-\x1f\u2028\u2029]|\\[^\x00-\x1f\u2028\u2029]
+        |\[(?:[^\\\]\x00-\x1f\u2028\u2029]|\\[^\x00-\x1f\u2028\u2029])+\])+/[a-z]*)""",
+    re.VERBOSE,
+)
+_HTML_COMMENTS = ("<!--", "-->")
+"""V8 takes these for the beginning of a comment."""
+_ENDS_OF_VALUES = (")", "]", "}")
+"""Signs after which a slash divides, or may do so."""
+_ENDS_OF_OPERANDS = ("||", "??", ",", ";", "?", "=>")
+"""Signs that end the last operand of a conjunction, or mean that it is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of a trigger: the trigger is this condition, or, unless `is_whole`, it is false where the condition
+    is."""
+
+    condition: Condition
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """A part of a trigger. `kind`: the name of its group in _TOKEN, or `end`. `begins_line`: a line ends before it."""
+
+    kind: str
+    text: str
+    begins_line: bool
+
+
+class _NoCondition(Exception):
+    """The trigger has something else than a condition here."""
+
+
+def read(source: str) -> Reading | None:
+    """Return what a trigger is, or begins with; None if that is no condition. V8 must have run it once and found no
+    fault: what follows a condition may be no JavaScript."""
+    if len(source) > MOST_CHARACTERS or any(sign in source for sign in _HTML_COMMENTS):
+        return None
+    try:
+        tokens = list(_tokens(source))
+        texts = {token.text for token in tokens}
+        if "await" in texts and ";" in texts:
+            return None  # V8 takes it for several statements, which have no value (realm/forms.js)
+        start = 0
+        if tokens[0].text == "return":
+            start = 1
+            if tokens[1].begins_line:
+                return None
+        return _whole(tokens, start) or _beginning(tokens, start)
+    except _NoCondition:
+        return None
+
+
+def _tokens(source: str) -> Iterator[_Token]:
+    """Yield the tokens of a trigger without blanks and comments, then its end. Raises _NoCondition."""
+    position = 0
+    begins_line = False
+    last = _Token("sign", "", begins_line=False)
+    while position < len(source):
+        match = _TOKEN.match(source, position)
+        if match is None or match.lastgroup is None:
+            raise _NoCondition
+        position = match.end()
+        if match.lastgroup == "blank":
+            begins_line = begins_line or re.search(r"[\r\n\u2028\u2029]", match[0]) is not None
+            continue
+        may_divide = last.kind != "sign" or last.text in _ENDS_OF_VALUES
+        if match.lastgroup == "expression" and may_divide:
+            raise _NoCondition
+        last = _Token(match.lastgroup, match[0], begins_line)
+        begins_line = False
+        yield last
+    yield _Token("end", "", begins_line)
+
+
+def _whole(tokens: list[_Token], start: int) -> Reading | None:
+    """Read a trigger that is nothing but a condition."""
+    reader = _Reader(tokens, start)
+    try:
+        condition = reader.condition()
+    except _NoCondition:
+        return None
+    if not reader.is_at_end():
+        return None
+    return Reading(condition, is_whole=True)
+
+
+def _beginning(tokens: list[_Token], start: int) -> Reading | None:
+    """Read the first operands of a conjunction that are conditions."""
+    reader = _Reader(tokens, start)
+    operands: list[Condition] = []
+    end_of_last = start
+    try:
+        while True:
+            operand = reader.comparison()
+            reader.expect("&&")
+            operands.append(operand)
+            end_of_last = reader.position
+    except _NoCondition:
+        pass
+    if not operands or not _is_rest_of_conjunction(tokens, end_of_last):
+        return None
+    return Reading(Joined(tuple(operands), is_every=True), is_whole=False)
+
+
+def _is_rest_of_conjunction(tokens: list[_Token], start: int) -> bool:
+    """Tell whether the tokens from `start` to the end are operands of one conjunction."""
+    depth = 0
+    for position in range(start, len(tokens)):
+        token = tokens[position]
+        is_sign = token.kind == "sign"
+        if is_sign and token.text in ("(", "[", "{"):
+            depth += 1
+        elif is_sign and token.text in _ENDS_OF_VALUES:
+            depth -= 1
+        if depth > 0:
+            continue
+
+        if is_sign and token.text in _ENDS_OF_OPERANDS:
+            return _Reader(tokens, position).is_at_end()
+        # A statement may end at a line end, but not beside `&&`.
+        is_beside_and = "&&" in (token.text, tokens[position - 1].text)
+        if token.begins_line and token.kind != "end" and not is_beside_and:
+            return False
+    return True
+
+
+class _Reader:
+    """Reads conditions from `position` on. All methods raise _NoCondition for anything else."""
+
+    def __init__(self, tokens: list[_Token], position: int) -> None:
+        self._tokens = tokens
+        self.position = position
+        self._depth = 0
+
+    @property
+    def _next(self) -> _Token:
+        return self._tokens[self.position]
+
+    def _take(self, *texts: str) -> bool:
+        """Go over the next token if it is a sign or a name with one of these texts."""
+        if self._next.kind not in ("sign", "name") or self._next.text not in texts:
+            return False
+        self.position += 1
+        return True
+
+    def expect(self, *texts: str) -> str:
+        """Go over the next token, which must be one of these signs or names, and return its text."""
+        text = self._next.text
+        if not self._take(*texts):
+            raise _NoCondition
+        return text
+
+    def _literal(self, kind: str) -> str:
+        """Go over the next token, which must be of this kind, and return its text."""
+        token = self._next
+        if token.kind != kind:
+            raise _NoCondition
+        self.position += 1
+        return token.text
+
+    def is_at_end(self) -> bool:
+        """Tell whether nothing but semicolons follows."""
+        while self._take(";"):
+            pass
+        return self._next.kind == "end"
+
+    def condition(self) -> Condition:
+        """Read operands of `||`."""
+        operands = [self._conjunction()]
+        while self._take("||"):
+            operands.append(self._conjunction())
+        if len(operands) == 1:
+            return operands[0]
+        return Joined(tuple(operands), is_every=False)
+
+    def _conjunction(self) -> Condition:
+        operands = [self.comparison()]
+        while self._take("&&"):
+            operands.append(self.comparison())
+        if len(operands) == 1:
+            return operands[0]
+        return Joined(tuple(operands), is_every=True)
+
+    def comparison(self) -> Condition:
+        """Read an operand of `&&`: a number of keys that is compared, or a condition that is not."""
+        operand = self._operand()
+        if not self._take(*COMPARISONS):
+            return operand
+        sign = self._tokens[self.position - 1].text
+        if not isinstance(operand, KeySearch) or operand.is_every:
+            raise _NoCondition
+        is_negative = self._take("-")
+        number = float(self._literal("number"))
+        return Comparison(operand, sign, -number if is_negative else number)
+
+    def _operand(self) -> Condition:
+        self._depth += 1
+        if self._depth > _MOST_DEPTH:
+            raise _NoCondition
+        operand = self._negation_or_value()
+        self._depth -= 1
+        return operand
+
+    def _negation_or_value(self) -> Condition:
+        start = self.expect("!", "(", "true", "false", "match_keys", "match_keys_all", "await")
+        match start:
+            case "!":
+                return Negation(self._operand())
+            case "await":
+                return self._operand()
+            case "(":
+                inner = self.condition()
+                self.expect(")")
+                return inner
+            case "true" | "false":
+                return Joined((), is_every=start == "true")
+        return self._search(is_every=start == "match_keys_all")
+
+    def _search(self, *, is_every: bool) -> KeySearch:
+        """Read the arguments of a call: messages, keys and perhaps a scope and a depth."""
+        self.expect("(")
+        self.expect("context", "args")
+        if self._take(".", "?."):
+            self.expect("messages")
+        self.expect(",")
+        keys = self._keys(is_every=is_every)
+        scope = "any"
+        depth = USUAL_DEPTH
+        if self._take(",") and self._next.kind == "text":
+            scope = self._text()
+            if self._take(",") and self._next.text != ")":
+                depth = self._depth_of_messages()
+                self._take(",")
+        self.expect(")")
+        if scope not in ROLES:
+            raise _NoCondition
+        return KeySearch(keys, scope, depth, is_every)
+
+    def _depth_of_messages(self) -> int:
+        if self._take("null"):
+            return 0
+        number = self._literal("number")
+        if not number.isdecimal():
+            raise _NoCondition
+        return int(number)
+
+    def _keys(self, *, is_every: bool) -> tuple[str, ...]:
+        """Read a list of texts. A blank in a key of match_keys_all may be that between two messages."""
+        keys: list[str] = []
+        self.expect("[")
+        while not self._take("]"):
+            key = self._text()
+            if not _is_sure(key) or (is_every and re.search(r"\s", key + folded(key))):
+                raise _NoCondition
+            keys.append(key)
+            if self._next.text != "]":
+                self.expect(",")
+        return tuple(keys)
+
+    def _text(self) -> str:
+        """Read a text between quotation marks and return what it means."""
+        return re.sub(_ESCAPE, _unescaped, self._literal("text"))[1:-1]
+
+
+def _is_sure(key: str) -> bool:
+    """Tell whether V8 and sandbox/conditions.py find the key in the same texts, and in one message only."""
+    return is_certain(key) and re.search("[\x00-\x1f]", key + folded(key)) is None
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    letter = escape[0][1]
+    if letter == "u":
+        return chr(int(escape[0][2:], 16))
+    return {"n": "\n", "t": "\t"}.get(letter, letter)

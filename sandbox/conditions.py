@@ -1,0 +1,393 @@
+"""Conditions on the keys in a chat, as values, and what decides them without JavaScript. Pure.
+
+A condition finds what match_keys and match_keys_all find: worker/realm/keys.js has the same rules and changes with this
+file. Both agree about every text in which `is_certain`; about others the version of Unicode decides, and V8 may have a
+newer one. A key of match_keys_all with a blank in it may reach over two messages there, and is sought in each here.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+from sandbox.javascript.depths import USUAL_DEPTH
+from sandbox.javascript.spelling import folded
+from sandbox.limits import MOST_NAME_CHARS
+
+ROLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "any": (),
+    "named": (),
+    "scanned": (),
+    "scanned_unnamed": (),
+    "user": ("user",),
+    "assistant": ("assistant", "char"),
+    "system": ("system",),
+    "char": ("assistant", "char"),
+    "both": ("user", "assistant", "char"),
+    "other": ("system", "other"),
+}
+"""The scopes of match_keys, each with the roles whose messages it searches; no role stands for all messages."""
+COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
+    "===": operator.eq,
+    "==": operator.eq,
+    "!==": operator.ne,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+    ">=": operator.ge,
+    "<=": operator.le,
+}
+MARK: Final = "\n\x01"
+"""What stands before the texts of a book that are searched with the last message."""
+PIECE: Final = 3
+"""Characters of the beginning of a word, by which an index finds it."""
+MOST_CHARACTERS: Final = 20_000_000
+"""Characters that an index of keys looks through: some 20 ms."""
+_MOST_KEPT_TEXTS = 300
+_MOST_KEPT_CHARACTERS = 1_000
+"""Characters of a text whose forms are kept for the next search, which has most messages again."""
+_MOST_KEPT_KEYS = 20_000
+_BLANKS = (
+    "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
+"""What `trim` of JavaScript removes."""
+_UNCERTAIN = re.compile(
+    "[\u019b\u0264\u0390\u03b0\u1c80-\u1c8f\u1f00-\u1fff\ua7c0-\ua7ff\ud800-\udfff\ufa0e-\ufa29\ufb00-\ufb06\U00010000-\U0001efff]"
+)
+"""Letters that have another case or no plain form in some versions of Unicode, and halves of characters."""
+_IDEOGRAPH = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]")
+_WORD_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
+
+
+@dataclass(frozen=True, slots=True)
+class KeySearch:
+    """A search for keys in the last `depth` messages of a scope; a depth of 0 stands for all messages. It is true if a
+    text has any of the keys, or, if `is_every`, if each of the keys is in one of the texts."""
+
+    keys: tuple[str, ...]
+    scope: str = "any"
+    depth: int = USUAL_DEPTH
+    is_every: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Compares how many keys a search finds, summed over the texts, with a number. `sign`: one of COMPARISONS."""
+
+    search: KeySearch
+    sign: str
+    number: float
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """Is true if the condition in it is false."""
+
+    condition: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Is true if any of its conditions is, or, if `is_every`, if all of them are."""
+
+    conditions: tuple[Condition, ...]
+    is_every: bool
+
+
+Condition: TypeAlias = KeySearch | Comparison | Negation | Joined
+
+
+def searches_of(condition: Condition) -> list[KeySearch]:
+    """Return the searches for keys in a condition."""
+    match condition:
+        case KeySearch():
+            return [condition]
+        case Comparison(search=search):
+            return [search]
+        case Negation(condition=inner):
+            return searches_of(inner)
+        case Joined(conditions=conditions):
+            return [search for inner in conditions for search in searches_of(inner)]
+
+
+def is_certain(text: str) -> bool:
+    """Tell whether all versions of Unicode agree about the letters of the text."""
+    return text.isascii() or _UNCERTAIN.search(text) is None
+
+
+# --- keys and texts in the forms in which they are compared ------------------------------------------------------------
+
+
+class _OneCase(dict[int, str]):
+    """The letters that count as the same without regard to case, for `str.translate`: one letter for one."""
+
+    def __missing__(self, code: int) -> str:
+        letter = chr(code)
+        for form in (letter.casefold(), letter.lower(), letter):
+            if len(form) == 1:
+                break
+        self[code] = form
+        return form
+
+
+_ONE_CASE = _OneCase()
+
+
+def _in_one_case(text: str) -> str:
+    """Return the text as expressions with the flags `iu` compare it; it stays as long as it was."""
+    return text.lower() if text.isascii() else text.translate(_ONE_CASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A key in one case. It stands in a text only between characters that belong to no word, on the sides where it
+    has such a character itself and no ideograph anywhere."""
+
+    text: str
+    begins_at_edge: bool
+    ends_at_edge: bool
+
+    @classmethod
+    def of(cls, key: str) -> Word:
+        """Make the word of a key, which is not empty."""
+        text = _in_one_case(key)
+        has_edges = _IDEOGRAPH.search(key) is None
+        # A letter that is not ASCII has no edge, though it may be a word character in one case (WORD_EDGE in keys.js).
+        begins_in_word = key[0].isascii() and text[0] in _WORD_CHARACTERS
+        ends_in_word = key[-1].isascii() and text[-1] in _WORD_CHARACTERS
+        return cls(text, has_edges and begins_in_word, has_edges and ends_in_word)
+
+    def is_in(self, text: str) -> bool:
+        """Tell whether the word stands in a text that is in one case."""
+        start = text.find(self.text)
+        while start != -1:
+            end = start + len(self.text)
+            is_free_before = (
+                not self.begins_at_edge or text[start - 1 : start] not in _WORD_CHARACTERS
+            )
+            is_free_after = not self.ends_at_edge or text[end : end + 1] not in _WORD_CHARACTERS
+            if is_free_before and is_free_after:
+                return True
+            start = text.find(self.text, start + 1)
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key as it is written, and in the one spelling of `folded`; None where nothing of it can be seen."""
+
+    written: Word
+    spelled: Word | None
+
+
+@lru_cache(_MOST_KEPT_KEYS)
+def compiled(key: str) -> Key:
+    """Return the forms of a key, which is not empty."""
+    spelling = folded(key)
+    written = Word.of(key)
+    if spelling == key:
+        return Key(written, written)
+    return Key(written, Word.of(spelling) if spelling else None)
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenText:
+    """A text in one case: as it is written, and in the one spelling of `folded`. `pieces`: all beginnings of up to
+    PIECE characters of what stands anywhere in the two."""
+
+    written: str
+    spelled: str
+    pieces: frozenset[str]
+
+    def has(self, key: str) -> bool:
+        """Tell whether the key stands in the text, as it is written or in one spelling."""
+        forms = compiled(key)
+        if forms.written.is_in(self.written):
+            return True
+        return forms.spelled is not None and forms.spelled.is_in(self.spelled)
+
+    def has_any(self, spellings: Sequence[str]) -> bool:
+        """Tell whether any of the keys stands in the text."""
+        return any(self.has(key) for key in spellings)
+
+
+def _new_text(text: str) -> SpokenText:
+    forms = [_in_one_case(text)]
+    spelling = folded(text)
+    if spelling != text:
+        forms.append(_in_one_case(spelling))
+
+    pieces: set[str] = set()
+    for form in forms:
+        for size in range(1, PIECE + 1):
+            pieces.update(form[start : start + size] for start in range(len(form)))
+    return SpokenText(forms[0], forms[-1], frozenset(pieces))
+
+
+_kept_text = lru_cache(_MOST_KEPT_TEXTS)(_new_text)
+
+
+def spoken(text: str) -> SpokenText:
+    """Return a text in the forms in which keys are sought; those of a short text are kept."""
+    return _kept_text(text) if len(text) <= _MOST_KEPT_CHARACTERS else _new_text(text)
+
+
+@lru_cache(_MOST_KEPT_KEYS)
+def _distinct(keys: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Return the keys that are no empty text, those together that are one key in several spellings."""
+    groups: dict[str, dict[str, None]] = {}
+    for key in filter(None, keys):
+        groups.setdefault(folded(key) or key, {})[key] = None
+    return tuple(map(tuple, groups.values()))
+
+
+# --- the messages of a chat -------------------------------------------------------------------------------------------
+
+
+def speaker_names(context: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of those who speak without one in their messages, by role: as the participants of the context
+    say; of a long name the beginning."""
+    participants = context.get("participants")
+    if not isinstance(participants, Mapping):
+        return {}
+    names: dict[str, str] = {}
+    for role, participant_key in (("user", "user"), ("assistant", "char"), ("char", "char")):
+        participant = participants.get(participant_key)
+        name = participant.get("name") if isinstance(participant, Mapping) else participant
+        if isinstance(name, str) and name:
+            names[role] = name[:MOST_NAME_CHARS]
+    return names
+
+
+def named_text(message: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """Return a message as the scope `named` of match_keys has it."""
+    name = message.get("name")
+    if not isinstance(name, str) or not name:
+        name = names.get(str(message.get("role")), "")
+    return f"\x01{name}: {message['content']}" if name else f"\x01{message['content']}"
+
+
+class TooMuchText(Exception):
+    """The texts would take too long to be looked through for all keys."""
+
+
+class KeyIndex:
+    """Many keys, which are found together: one look at a text tells by which pieces of words they can begin in it."""
+
+    def __init__(self) -> None:
+        self._keys_by_piece: dict[str, dict[str, None]] = {}
+
+    def add(self, key: str) -> None:
+        """Take in a key, which is not empty."""
+        forms = compiled(key)
+        for word in filter(None, (forms.written, forms.spelled)):
+            self._keys_by_piece.setdefault(word.text[:PIECE], {})[key] = None
+
+    def clear(self) -> None:
+        """Forget all keys."""
+        self._keys_by_piece.clear()
+
+    def found_in(self, texts: Sequence[str]) -> set[str]:
+        """Return the keys that stand in any of the texts. Raises TooMuchText. A key that a condition finds in a chat
+        stands in one of its messages with the name of its speaker (`named_text`)."""
+        found: set[str] = set()
+        characters_left = MOST_CHARACTERS
+        for text in map(spoken, texts):
+            for piece in self._keys_by_piece.keys() & text.pieces:
+                for key in self._keys_by_piece[piece].keys() - found:
+                    characters_left -= len(text.written)
+                    if characters_left < 0:
+                        raise TooMuchText
+                    if text.has(key):
+                        found.add(key)
+        return found
+
+
+class Chat:
+    """The messages of a search, in which conditions are decided. `names`: those of speakers, by role. `keys`: those
+    that stand in any of the messages, if it is known."""
+
+    def __init__(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        names: Mapping[str, str],
+        keys: Collection[str] | None = None,
+    ) -> None:
+        self._messages = messages
+        self._names = names
+        self._keys = keys
+        self._texts: dict[tuple[str, int], Sequence[SpokenText]] = {}
+
+    def holds(self, condition: Condition) -> bool:
+        """Tell whether a condition is true."""
+        match condition:
+            case KeySearch(is_every=True):
+                return self._has_every(condition)
+            case KeySearch():
+                return self.count(condition) > 0
+            case Comparison(search=search, sign=sign, number=number):
+                return COMPARISONS[sign](self.count(search), number)
+            case Negation(condition=inner):
+                return not self.holds(inner)
+            case Joined(conditions=conditions, is_every=True):
+                return all(map(self.holds, conditions))
+            case Joined(conditions=conditions):
+                return any(map(self.holds, conditions))
+
+    def count(self, search: KeySearch) -> int:
+        """Return how many of the keys each text has, summed over the texts; a scanned chat is one text."""
+        count = 0
+        for spellings in _distinct(search.keys):
+            texts_with_key = self._texts_with(spellings, search)
+            count += min(texts_with_key, 1) if _is_scanned(search.scope) else texts_with_key
+        return count
+
+    def _has_every(self, search: KeySearch) -> bool:
+        if not search.keys or "" in search.keys:
+            return False
+        return all(self._texts_with(spellings, search) for spellings in _distinct(search.keys))
+
+    def _texts_with(self, spellings: Sequence[str], search: KeySearch) -> int:
+        """Return how many texts of the search have one of the spellings of a key."""
+        if self._keys is not None:
+            spellings = [key for key in spellings if key in self._keys]
+        if not spellings:
+            return 0
+        return sum(text.has_any(spellings) for text in self.texts(search.scope, search.depth))
+
+    def texts(self, scope: str, depth: int) -> Sequence[SpokenText]:
+        """Return the texts of the last `depth` messages that are of the scope. The one text of a scanned chat comes in
+        parts: no key reaches over the marks between them."""
+        window = scope, depth
+        texts = self._texts.get(window)
+        if texts is None:
+            texts = [spoken(text) for text in self._texts_in(scope, depth)]
+            self._texts[window] = texts
+        return texts
+
+    def _texts_in(self, scope: str, depth: int) -> list[str]:
+        messages = self._messages[-depth:]
+        roles = ROLES[scope]
+        if roles:
+            return [message["content"] for message in messages if message.get("role") in roles]
+        if scope == "any":
+            return [message["content"] for message in messages]
+        if scope == "scanned_unnamed":
+            texts = [f"\x01{message['content']}" for message in messages]
+        else:
+            texts = [named_text(message, self._names) for message in messages]
+        if not _is_scanned(scope) or not texts:
+            return texts
+
+        # The texts of a book stay as they are; all else is trimmed behind its mark.
+        texts[-1], mark, of_book = texts[-1].partition(MARK)
+        return [f"\x01{text[1:].strip(_BLANKS)}" for text in texts] + [mark + of_book]
+
+
+def _is_scanned(scope: str) -> bool:
+    return scope.startswith("scanned")

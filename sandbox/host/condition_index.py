@@ -1,0 +1,135 @@
+"""Which triggers of a search must run: all but those that conditions on keys decide (sandbox/conditions.py).
+
+A trigger is read once, after it ran without fault. One look at the messages then serves all conditions, and only those
+of which a message has a key are decided one by one: what a search costs grows with what may fire.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from sandbox.condition_reading import Reading, read
+from sandbox.conditions import (
+    Chat,
+    KeyIndex,
+    TooMuchText,
+    is_certain,
+    named_text,
+    searches_of,
+    speaker_names,
+)
+
+MOST_READ = 50_000
+"""Triggers whose readings are kept; beyond that all are forgotten, and read again when they are searched. About 60 MB."""
+MOST_CONTENT = 50_000
+"""Characters of all messages of a search in which conditions are decided, with the names in them."""
+
+
+class Outcome(Enum):
+    """What a search does with a trigger."""
+
+    RUNS = "runs"
+    FIRES = "fires"
+    STAYS_QUIET = "stays quiet"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The indexes of the triggers that must run, and of those that fire without running. All others are quiet."""
+
+    running: Sequence[int]
+    firing: Sequence[int] = ()
+
+
+class ConditionIndex:
+    """The conditions of all triggers that were read, by source."""
+
+    def __init__(self) -> None:
+        self._readings: dict[str, Reading | None] = {}
+        self._usual: dict[str, Outcome] = {}
+        """The outcome of each trigger with a condition where no message has any key."""
+        self._keys = KeyIndex()
+        self._sources_by_key: dict[str, list[str]] = defaultdict(list)
+
+    def unread(self, sources: Iterable[str]) -> list[str]:
+        """Return those of the triggers that were not read yet, each once."""
+        return [source for source in dict.fromkeys(sources) if source not in self._readings]
+
+    def learn(self, source: str, reading: Reading | None) -> None:
+        """Take in what was read of a trigger that ran without fault."""
+        if len(self._readings) >= MOST_READ:
+            self._readings.clear()
+            self._usual.clear()
+            self._keys.clear()
+            self._sources_by_key.clear()
+        self._readings[source] = reading
+        if reading is None:
+            return
+        self._usual[source] = _outcome(reading, Chat([], {}))
+        for search in searches_of(reading.condition):
+            for key in filter(None, search.keys):
+                self._keys.add(key)
+                self._sources_by_key[key].append(source)
+
+    def select(self, triggers: Sequence[str], context: Mapping[str, Any]) -> Selection:
+        """Return which triggers must run, and which fire without running."""
+        messages = context.get("messages")
+        everything = Selection(range(len(triggers)))
+        if not self._usual or type(messages) is not list or not _are_usual(messages):
+            return everything
+        names = speaker_names(context)
+        texts = [named_text(message, names) for message in messages]
+        if sum(map(len, texts)) > MOST_CONTENT or not all(map(is_certain, texts)):
+            return everything
+        try:
+            keys = self._keys.found_in(texts)
+            return self._selection(triggers, self._decided(keys, Chat(messages, names, keys)))
+        except (TooMuchText, TypeError):  # one trigger is not even a text
+            return everything
+
+    def _decided(self, keys: Collection[str], chat: Chat) -> dict[str, Outcome]:
+        """Return the outcome of each trigger that looks for one of the keys."""
+        outcomes: dict[str, Outcome] = {}
+        for key in keys:
+            for source in self._sources_by_key[key]:
+                reading = self._readings[source]
+                if source not in outcomes and reading is not None:
+                    outcomes[source] = _outcome(reading, chat)
+        return outcomes
+
+    def _selection(self, triggers: Sequence[str], decided: Mapping[str, Outcome]) -> Selection:
+        running: list[int] = []
+        firing: list[int] = []
+        for index, source in enumerate(triggers):
+            outcome = decided.get(source)
+            if outcome is None:
+                outcome = self._usual.get(source, Outcome.RUNS)
+            if outcome is Outcome.STAYS_QUIET:
+                continue
+            if outcome is Outcome.RUNS:
+                running.append(index)
+            else:
+                firing.append(index)
+        return Selection(running, firing)
+
+
+def read_all(sources: Iterable[str]) -> list[Reading | None]:
+    """Return the readings of triggers."""
+    return list(map(read, sources))
+
+
+def _outcome(reading: Reading, chat: Chat) -> Outcome:
+    if not chat.holds(reading.condition):
+        return Outcome.STAYS_QUIET
+    return Outcome.FIRES if reading.is_whole else Outcome.RUNS
+
+
+def _are_usual(messages: Sequence[object]) -> bool:
+    """Tell whether each message is an object with a text."""
+    return all(
+        type(message) is dict and type(message.get("content")) is str for message in messages
+    )

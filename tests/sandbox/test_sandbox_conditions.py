@@ -1,0 +1,305 @@
+"""What conditions.py and condition_reading.py say of triggers, against what V8 says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from attacks.driver import Driver, outcome
+from random_triggers import Chance
+
+from sandbox import Failed, SandboxLimits, TriggerSandbox, conditions
+from sandbox.condition_reading import MOST_CHARACTERS, read
+from sandbox.conditions import (
+    Chat,
+    Comparison,
+    Condition,
+    Joined,
+    KeyIndex,
+    KeySearch,
+    Negation,
+    is_certain,
+    named_text,
+    speaker_names,
+)
+
+TOGETHER = 400
+LIMITS = SandboxLimits(search_seconds=60, trigger_seconds=10, sprint_seconds=10)
+NOW = datetime(2026, 7, 17, 9, 30, tzinfo=UTC)
+A = KeySearch(("a",))
+B = KeySearch(("b",))
+
+
+def search(keys: str, more: str = "") -> str:
+    return f"match_keys(context.messages, [{keys}]{more})"
+
+
+HAS_A = search("'a'")
+HAS_B = search("'b'")
+
+
+@pytest.mark.parametrize(
+    ("source", "condition"),
+    [
+        (search("'a'"), A),
+        ("// World info entry 0: sky\ntrue", Joined((), is_every=True)),
+        ("return false;;", Joined((), is_every=False)),
+        ("await match_keys(args, ['a',],)", A),
+        ("match_keys(context?.messages, ['a'], 'any', 4) /* a */", A),
+        ("match_keys_all(context, [])", KeySearch((), is_every=True)),
+        (search(r"'\u0061\n'"), None),
+        (search(r"'\'\"'"), KeySearch(("'\"",))),
+        (search("'a', \"b\"", ", 'named', null"), KeySearch(("a", "b"), "named", 0)),
+        (search("'a'") + " >= -2", Comparison(A, ">=", -2.0)),
+        (f"!{HAS_A} && !!{HAS_B}", Joined((Negation(A), Negation(Negation(B))), True)),
+        (
+            f"{HAS_A} && true || {HAS_B}",
+            Joined((Joined((A, Joined((), True)), True), B), False),
+        ),
+        (f"({HAS_A} || {HAS_B})\n", Joined((A, B), False)),
+    ],
+)
+def test_a_trigger_that_is_a_condition_is_read(source: str, condition: Condition | None) -> None:
+    reading = read(source)
+    if condition is None:
+        assert reading is None
+    else:
+        assert reading is not None
+        assert (reading.condition, reading.is_whole) == (condition, True)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "new Date().getMonth() === 6",
+        "(nope || nope, nope)",
+        "[1, 2].some(x => x > 1 || x) // a || b",
+        "nope({ a: 1, b: ';' });",
+        "/a|b/.test(context.messages.at(-1).content)",
+        "match_keys(context.messages, [/a,b/i]) > 0",
+        "nope?.a",
+    ],
+)
+def test_a_conjunction_that_begins_with_a_condition_is_false_where_the_condition_is(
+    driver: Driver, rest: str
+) -> None:
+    source = f"{HAS_A}\n && {rest}"
+    reading = read(source)
+    assert reading is not None
+    assert (reading.condition, reading.is_whole) == (Joined((A,), is_every=True), False)
+    context = {"messages": [{"role": "user", "content": "b"}]}
+    (verdict,) = driver.run(driver.sandbox.evaluate([source], context, now=NOW, seed=1))
+    assert outcome(verdict) == "quiet"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "",
+        "match_keys",
+        search("'a', 7"),
+        search("/a/"),
+        search("'\\x61'"),
+        search("'\\ud83c'"),
+        search("'ƛ'"),
+        search("'a'", ", 'nobody'"),
+        search("'a'", ", 'any', -1"),
+        search("'a'", ", 'any', 1.5"),
+        search("'a'", ", 'any', 010"),
+        search(",'a'"),
+        "match_keys?.(context.messages, ['a'])",
+        "match_keys(context.messages.slice(-1), ['a'])",
+        "match_keys_all(context.messages, ['a b'])",
+        "match_keys_all(context.messages, ['a\u3000b'])",
+        "match_keys_all(context.messages, ['a']) > 0",
+        f"!{HAS_A} > 0",
+        f"({HAS_A} || true) > 0",
+        f"{HAS_A} > NaN",
+        f"{HAS_A} > 0 > 0",
+        f"{HAS_A} == '1'",
+        f"{HAS_A} ?? true",
+        f"{HAS_A} ? 0 : 1",
+        f"{HAS_A}, true",
+        f"{HAS_A}; true",
+        f"{HAS_A}\ntrue",
+        f"{HAS_A} && x || true",
+        f"{HAS_A} && x ? 0 : 1",
+        f"{HAS_A} && x, true",
+        f"{HAS_A} && x; true",
+        f"{HAS_A} && x\ntrue",
+        f"{HAS_A} && x /* \n */ true",
+        f"{HAS_A} && x / 2 || true",
+        f"{HAS_A} && `${{x}}`",
+        f"{HAS_A} && (x <!-- )\n) || true",
+        f"{HAS_A} && (x\n--> )\n) || true",
+        f"return\n{HAS_A}",
+        f"await {HAS_A};",
+        f"{HAS_A} && x\u2028true",
+        f"{HAS_A}\u00a0",
+        "(" * 100 + "true" + ")" * 100,
+        "!" * 3_000 + "true",
+        "true" + " " * MOST_CHARACTERS,
+    ],
+)
+def test_anything_else_is_left_to_v8(source: str) -> None:
+    assert read(source) is None
+
+
+def a_chat(chance: Chance) -> Chat:
+    """The chat of random triggers, without letters of which versions of Unicode disagree."""
+    messages: list[dict[str, Any]] = chance.context["messages"]
+    for message in messages:
+        certain = [letter for letter in message["content"] if is_certain(letter)]
+        message["content"] = "".join(certain)
+    return Chat(messages, speaker_names(chance.context))
+
+
+async def differences(count: int, seed: int, enough: int = 10**9) -> tuple[list[str], Counter[str]]:
+    """Triggers of which V8 says something else than was read in them, each with its chat; and how many had the same
+    verdict, by its kind. Stops at `enough`."""
+    wrong: list[str] = []
+    right: Counter[str] = Counter()
+    async with TriggerSandbox(LIMITS, workers=1, spare=False) as sandbox:  # always asks V8
+        for number in range(count // TOGETHER):
+            chance = Chance(seed * 1_000_003 + number)
+            chat = a_chat(chance)
+            sources = [chance.trigger() for _ in range(TOGETHER)]
+            verdicts = await sandbox.judge(sources, chance.context, now=chance.now, seed=number)
+            for index, source in enumerate(sources):
+                verdict = verdicts[index]
+                reading = read(source)
+                if reading is None or getattr(verdict, "kind", "") == "not_evaluated":
+                    continue
+                is_true = chat.holds(reading.condition)
+                does_not_compile = isinstance(verdict, Failed) and verdict.kind == "syntax"
+                if not reading.is_whole and (is_true or does_not_compile):
+                    continue
+                expected = "fired" if is_true else "quiet"
+                if outcome(verdict) == expected:
+                    right[expected] += 1
+                else:
+                    wrong.append(f"{source!r} {verdict} {chance.context}")
+            if len(wrong) >= enough:
+                break
+    return wrong, right
+
+
+def test_what_is_read_is_what_v8_says() -> None:
+    wrong, right = asyncio.run(differences(4_000, seed=1))
+    assert not wrong, "\n".join(wrong[:5])
+    assert right["quiet"] > 200, "too few to mean anything"
+    assert right["fired"] > 50, "too few to mean anything"
+
+
+@pytest.mark.full
+def test_what_is_read_in_a_hundred_thousand_triggers_is_what_v8_says() -> None:
+    wrong, right = asyncio.run(differences(100_000, seed=2))
+    assert not wrong, "\n".join(wrong[:5])
+    assert right["quiet"] + right["fired"] > 8_000
+
+
+def cases(change: pytest.MonkeyPatch) -> None:
+    """Capitals are other letters."""
+    change.setattr(conditions, "_in_one_case", str)
+
+
+def spelled(change: pytest.MonkeyPatch) -> None:
+    """Traditional characters and full-width letters are other letters."""
+    change.setattr(conditions, "folded", str)
+
+
+def edges(change: pytest.MonkeyPatch) -> None:
+    """A word may stand within another one."""
+    change.setattr(conditions, "_WORD_CHARACTERS", frozenset())
+
+
+def ideographs(change: pytest.MonkeyPatch) -> None:
+    """A word with an ideograph has edges too."""
+    change.setattr(conditions, "_IDEOGRAPH", re.compile("(?!)"))
+
+
+def once(change: pytest.MonkeyPatch) -> None:
+    """Each spelling of a key counts."""
+    change.setattr(conditions, "_distinct", lambda keys: tuple((key,) for key in keys if key))
+
+
+def everywhere(change: pytest.MonkeyPatch) -> None:
+    """The depth does not count."""
+    real = Chat._texts_in
+    change.setattr(Chat, "_texts_in", lambda self, scope, depth: real(self, scope, 0))
+
+
+def everybody(change: pytest.MonkeyPatch) -> None:
+    """The scope does not count."""
+    real = Chat._texts_in
+    change.setattr(Chat, "_texts_in", lambda self, scope, depth: real(self, "any", depth))
+
+
+IN_SHORT = (cases, spelled, edges, everywhere)
+ONLY_IN_FULL = (ideographs, once, everybody)
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [*IN_SHORT, *(pytest.param(mutant, marks=pytest.mark.full) for mutant in ONLY_IN_FULL)],
+)
+def test_a_wrong_rule_is_noticed(
+    mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conditions.compiled.cache_clear()
+    conditions._kept_text.cache_clear()
+    mutant(monkeypatch)
+    try:
+        wrong, _ = asyncio.run(differences(40_000, seed=3, enough=1))
+    finally:
+        conditions.compiled.cache_clear()
+        conditions._kept_text.cache_clear()
+    assert wrong, mutant.__doc__
+
+
+MESSAGES: list[dict[str, Any]] = [
+    {"role": "user", "content": " one two \ufeff", "name": "Ann"},
+    {"role": "char", "content": "three "},
+    {"role": "system", "content": "\u00a0four\n\x01 five\n\x01six "},
+]
+
+
+KEYS = ("one", " one", "two ", "Ann", "Ann: ", "four", " five", "six ", "e", "Bo: three")
+
+
+@pytest.mark.parametrize("scope", ["named", "scanned", "scanned_unnamed", "any", "other", "both"])
+def test_scanned_and_named_messages_are_those_of_v8(driver: Driver, scope: str) -> None:
+    context = {"messages": MESSAGES, "participants": {"char": "Bo"}, "conversation_id": "a"}
+    chat = Chat(MESSAGES, speaker_names(context))
+    sources: list[str] = []
+    counts: list[int] = []
+    for key in KEYS:
+        for depth in (0, 1, 2, 9):
+            keys = (key, "one", "six")
+            counts.append(chat.count(KeySearch(keys, scope, depth)))
+            sources.append(f"match_keys(context.messages, {json.dumps(keys)}, '{scope}', {depth})")
+    equal = [f"{source} === {count}" for source, count in zip(sources, counts, strict=True)]
+    verdicts = driver.run(driver.sandbox.evaluate(equal, context, now=NOW, seed=1))
+    assert [outcome(verdict) for verdict in verdicts] == ["fired"] * len(equal)
+    assert len(set(counts)) > 1
+
+
+def test_a_key_that_a_search_finds_stands_in_a_message_with_its_speaker() -> None:
+    for seed in range(300):
+        chance = Chance(seed)
+        chat = a_chat(chance)
+        names = speaker_names(chance.context)
+        texts = [named_text(message, names) for message in chance.context["messages"]]
+        for word in [chance.word() for _ in range(20)]:
+            key = word.strip("\n\x01")
+            windows = [KeySearch((key,), scope, 0) for scope in conditions.ROLES]
+            if key and "\n" not in key and any(map(chat.holds, windows)):
+                index = KeyIndex()
+                index.add(key)
+                assert index.found_in(texts) == {key}, chance.context
