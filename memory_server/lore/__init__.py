@@ -3,7 +3,6 @@ it. It knows no conversation, no store and no face."""
 
 from __future__ import annotations
 
-from memory_server.lore.book_entry import BookEntry
 from memory_server.lore.book_identity import is_another
 from memory_server.lore.book_versions import is_changed_here
 from memory_server.lore.books import (
@@ -21,10 +20,10 @@ from memory_server.lore.books import (
     switching,
 )
 from memory_server.lore.chat_state import (
-    MOST_CHATS,
     Came,
     ChatState,
     ChatStep,
+    MOST_CHATS,
     advanced,
     firing_key,
     last_fired,
@@ -33,11 +32,11 @@ from memory_server.lore.chat_state import (
 from memory_server.lore.entry_index import ScannedChat
 from memory_server.lore.entry_keys import (
     ANYBODY,
-    NAMED,
-    SCANNED,
     CountedKeys,
     EntryKeys,
     KeyCondition,
+    NAMED,
+    SCANNED,
     keys_json,
     plain_pattern,
     question_of,
@@ -61,7 +60,7 @@ from memory_server.lore.firing_texts import (
     rules_text,
     trigger_text,
 )
-from memory_server.lore.given_rules import NO_RULES, GivenRules
+from memory_server.lore.given_rules import GivenRules, NO_RULES
 from memory_server.lore.macros import (
     MacroContext,
     filled,
@@ -73,6 +72,7 @@ from memory_server.lore.macros import (
     with_names,
 )
 from memory_server.lore.memory import (
+    BookEntry,
     ForgetReason,
     LongTermMemory,
     Shelved,
@@ -99,17 +99,17 @@ from memory_server.lore.rule_fields import (
 )
 from memory_server.lore.rule_index import Counted, key_of
 from memory_server.lore.rules import (
+    CharacterRule,
+    FiringRules,
+    GroupRules,
     LATER_PRECEDENCE,
     MOST_GROUPS,
     MOST_RULE_CHARS,
     OF_CHAT,
     OF_PERSONA,
     PLAIN,
+    RecursionRules,
     USUAL_ORDER,
     USUAL_PRECEDENCE,
-    CharacterRule,
-    FiringRules,
-    GroupRules,
-    RecursionRules,
 )
 from memory_server.lore.shelf import JoinedShelves, Shelf, most_triggers, shelf_of
