@@ -212,15 +212,10 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "sandbox.javascript.key_calls._BETWEEN_KEYS": (anywhere, "", (" ", ",", " ,")),
     "memory_server.interchange.lore_keys._EXPRESSION": (whole, "/", ("/", "a", "/g")),
     "memory_server.cli.incoming_lore._EXPRESSION": (whole, "/", ("/", "a", "/g")),
-    "memory_server.lore.book_entry._COMMENT_LINE": (
+    "memory_server.lore.memory._COMMENT_LINE": (
         anywhere,
         "",
         ("//", " ", "// a\n", " \n", "a"),
-    ),
-    "memory_server.lore.book_versions._NUMBERED": (
-        anywhere,
-        "",
-        (" (1", " (", "1", " (1)a"),
     ),
     "memory_server.lore.firing_forms._FIRST_COMMENT": (
         anywhere,

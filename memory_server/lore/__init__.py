@@ -3,7 +3,6 @@ it. It knows no conversation, no store and no face."""
 
 from __future__ import annotations
 
-from memory_server.lore.book_entry import BookEntry
 from memory_server.lore.book_identity import is_another
 from memory_server.lore.book_versions import is_changed_here
 from memory_server.lore.books import (
@@ -73,6 +72,7 @@ from memory_server.lore.macros import (
     with_names,
 )
 from memory_server.lore.memory import (
+    BookEntry,
     ForgetReason,
     LongTermMemory,
     Shelved,

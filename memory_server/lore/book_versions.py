@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -11,11 +10,6 @@ from memory_server.kernel.messages import MAX_NAME_CHARS
 from memory_server.lore.book_identity import SEPARATOR
 from memory_server.lore.firing_forms import imported_fingerprint
 from memory_server.lore.memory import ConversationMemories, LongTermMemory
-
-_NUMBERED = re.compile(r" \(\d+\)$")
-"""What told entries of one title apart before memories knew their book."""
-_IMPORTED_BEFORE = "// World info entry "
-"""How the triggers begin that were imported before memories knew their book."""
 
 
 class UidKey(NamedTuple):
@@ -70,39 +64,17 @@ def _key_of_title(entries: Mapping[UidKey, LongTermMemory], title: str) -> UidKe
 
 def has_title(memory: LongTermMemory, title: str) -> bool:
     """Whether a memory is stored under this title, or under it with what tells it from others."""
-    if memory.book is None:
-        return memory.name == title or _NUMBERED.sub("", memory.name) == title
     title = title[:MAX_NAME_CHARS]
     return memory.name == title or memory.name.startswith(title + SEPARATOR)
 
 
-def stored_entries(
-    state: ConversationMemories, book_id: str, source: str, memories: Iterable[LongTermMemory]
-) -> dict[UidKey, LongTermMemory]:
-    """What the conversation has of a book, of which these are the memories now; also what was imported before memories
-    knew their book."""
-    entries = _by_uid_key(memory for memory in state.long_term.values() if _is_of(memory, book_id))
-    titles = {uid_of(memory): memory.name for memory in memories}
-    for memory in state.long_term.values():
-        if memory.book is not None:
-            continue
-        uid = _uid_before(memory, source)
-        if uid is not None and has_title(memory, titles.get(uid, memory.name)):
-            entries.setdefault(UidKey(uid, 0), memory)
-    return entries
-
-
-def _is_of(memory: LongTermMemory, book_id: str) -> bool:
-    return memory.book is not None and memory.book.book_id == book_id
-
-
-def _uid_before(memory: LongTermMemory, source: str) -> str | None:
-    """The uid of an entry that was imported from `source` before memories knew their book; None: it was not."""
-    if not memory.trigger.startswith(_IMPORTED_BEFORE) or not memory.created_context.startswith(
-        source
-    ):
-        return None
-    return memory.trigger.removeprefix(_IMPORTED_BEFORE).partition(":")[0]
+def stored_entries(state: ConversationMemories, book_id: str) -> dict[UidKey, LongTermMemory]:
+    """Return what the conversation has of a book."""
+    return _by_uid_key(
+        memory
+        for memory in state.long_term.values()
+        if memory.book is not None and memory.book.book_id == book_id
+    )
 
 
 def uid_of(memory: LongTermMemory) -> str:
@@ -112,13 +84,6 @@ def uid_of(memory: LongTermMemory) -> str:
 
 def is_changed_here(memory: LongTermMemory) -> bool:
     """Whether the user changed what an import brought."""
-    if memory.book is None:
-        return memory.updated_ms is not None
-    if not memory.book.imported:
+    if memory.book is None or not memory.book.imported:
         return False
     return memory.book.imported != imported_fingerprint(memory)
-
-
-def imported_of(memory: LongTermMemory) -> str:
-    """The fingerprint of a memory as its book had it; "": it is not known."""
-    return "" if memory.book is None else memory.book.imported

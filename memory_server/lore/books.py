@@ -11,11 +11,9 @@ from dataclasses import replace
 
 from memory_server.kernel.messages import MAX_NAME_CHARS
 from memory_server.kernel.values import dataclass
-from memory_server.lore.book_entry import BookEntry
 from memory_server.lore.book_identity import SEPARATOR, is_another
 from memory_server.lore.book_versions import (
     has_title,
-    imported_of,
     is_changed_here,
     stored_entries,
     uid_of,
@@ -23,6 +21,7 @@ from memory_server.lore.book_versions import (
 )
 from memory_server.lore.memory import (
     BookChange,
+    BookEntry,
     ConversationMemories,
     LongTermMemory,
     TriggerRemoved,
@@ -217,7 +216,7 @@ class _Update:
         self._book = book
         self._now_ms = now_ms
         self._names = set(state.long_term)
-        self._stored = stored_entries(state, book.book_id, book.source, book.memories)
+        self._stored = stored_entries(state, book.book_id)
         self._is_off = bool(self._stored) and all(
             memory.rules.is_off for memory in self._stored.values()
         )
@@ -286,9 +285,7 @@ class _Update:
             return
         stored = self._named(replace(memory, created_ms=memory.created_ms or self._now_ms))
         if self._is_off:
-            was_imported_off = all(
-                entry_of(entry).imported_off for entry in self._stored.values() if entry.book
-            )
+            was_imported_off = all(entry_of(entry).imported_off for entry in self._stored.values())
             stored = replace(
                 stored,
                 rules=replace(stored.rules, is_off=True),
@@ -305,7 +302,7 @@ class _Update:
 
     def _compare(self, memory: LongTermMemory, version: LongTermMemory) -> None:
         """Bring the entry that the conversation has up to date, unless the user changed it here."""
-        is_same = version.book is not None and imported_of(version) == imported_of(memory)
+        is_same = entry_of(version).imported == entry_of(memory).imported
         # An import from before keys were data has none; nothing but that changes.
         lacks_keys = version.keys is None and memory.keys is not None
         becomes_data = lacks_keys and not is_changed_here(version)
@@ -326,9 +323,7 @@ class _Update:
     def _following(self, memory: LongTermMemory, version: LongTermMemory) -> LongTermMemory:
         """The memory as it follows its former version: as old, and switched off if that was."""
         rules = replace(memory.rules, is_off=version.rules.is_off)
-        entry = entry_of(memory)
-        if version.book is not None:
-            entry = replace(entry, imported_off=version.book.imported_off)
+        entry = replace(entry_of(memory), imported_off=entry_of(version).imported_off)
         return replace(
             memory,
             book=entry,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,10 +10,9 @@ from typing import Any
 
 from memory_server.kernel.json_text import Json, dumps
 from memory_server.kernel.messages import NOTHING
-from memory_server.lore.book_entry import BookEntry, fingerprint
 from memory_server.lore.chat_state import ChatState, Effect, Firing
 from memory_server.lore.entry_keys import counted_json
-from memory_server.lore.memory import LongTermMemory
+from memory_server.lore.memory import BookEntry, LongTermMemory
 from memory_server.lore.rule_fields import rules_json
 
 _FIRST_COMMENT = re.compile(r"\A//[^\n]*\n")
@@ -74,7 +74,9 @@ def imported_fingerprint(memory: LongTermMemory) -> str:
     if memory.keys is not None:
         counted_keys = counted_json(memory.keys)
     rules = dumps(rules_json(replace(memory.rules, is_off=False), counted_keys)).decode()
-    return fingerprint(memory.prompt, _FIRST_COMMENT.sub("", memory.trigger), rules)
+    trigger = _FIRST_COMMENT.sub("", memory.trigger)
+    content = "\0".join((memory.prompt, trigger, rules)).encode(errors="replace")
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
 
 
 # --- the state of a chat -----------------------------------------------------------------------------------

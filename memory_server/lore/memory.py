@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import field
 from hashlib import blake2b
@@ -9,9 +10,11 @@ from typing import Any, Literal, Protocol
 
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.values import dataclass
-from memory_server.lore.book_entry import BookEntry, is_constant
 from memory_server.lore.entry_keys import EntryKeys
 from memory_server.lore.rules import PLAIN, FiringRules
+
+_COMMENT_LINE = re.compile(r"^[ \t]*//[^\n]*$", re.MULTILINE)
+
 
 ForgetReason = Literal[
     "too_old", "faded", "deleted", "undone", "hand", "restored_over", "retired", "taken_back"
@@ -20,6 +23,22 @@ ForgetReason = Literal[
 (`undone`), by a person who took it out of the JSON file (`hand`), because a backup without it was restored with
 overwrite (`restored_over`), because its book has it no longer (`retired`), or because the user took the turn back in
 the client (`taken_back`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BookEntry:
+    """The book that a memory is from. `source`: the file that the book came from. `uid`: the name of the memory in the
+    book. `imported`: the fingerprint of the memory as the book had it. `placement`: where the client of the book would
+    put its text. `imported_off`: whether the last import brought it switched off; if it is otherwise now, its owner
+    switched it here."""
+
+    book_id: str
+    book_name: str
+    source: str = ""
+    uid: str = ""
+    imported: str = ""
+    imported_off: bool = False
+    placement: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +142,8 @@ class ConversationMemories(Protocol):
     conversation_id: str
     long_term: dict[str, LongTermMemory]
     shelf: Any
+
+
+def is_constant(trigger: str) -> bool:
+    """Whether the trigger is `true` in every search."""
+    return _COMMENT_LINE.sub("", trigger).strip() == "true"

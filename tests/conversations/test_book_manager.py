@@ -15,9 +15,8 @@ from memory_server.conversations.model import ConversationState
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.services import Services
 from memory_server.kernel.errors import MemoryNotFound
-from memory_server.lore.book_entry import BookEntry
 from memory_server.lore.books import HeldBook
-from memory_server.lore.memory import LongTermMemory, TriggerSet
+from memory_server.lore.memory import BookEntry, LongTermMemory, TriggerSet
 from memory_server.lore.rules import FiringRules, GroupRules
 
 pytestmark = pytest.mark.anyio

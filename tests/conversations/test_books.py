@@ -13,7 +13,6 @@ from memory_server.conversations.archive import archived, deleted_entries
 from memory_server.conversations.changes import Change, Commit, apply, taking_back
 from memory_server.conversations.model import ConversationState
 from memory_server.kernel.messages import MAX_NAME_CHARS
-from memory_server.lore.book_entry import BookEntry
 from memory_server.lore.books import (
     BookContents,
     BookUpdate,
@@ -26,7 +25,7 @@ from memory_server.lore.books import (
     switching,
 )
 from memory_server.lore.firing_forms import imported_fingerprint
-from memory_server.lore.memory import LongTermMemory, TriggerRemoved
+from memory_server.lore.memory import BookEntry, LongTermMemory, TriggerRemoved
 from memory_server.lore.rules import PLAIN, FiringRules
 
 BOOK_ID = "0123456789abcdef"
@@ -273,56 +272,6 @@ def test_switching_and_removing_can_be_taken_back(
 def test_switching_what_is_so_already_changes_nothing() -> None:
     state = with_book(*FIRST)
     assert switching(memories_of_book(state, BOOK_ID), is_off=False) == []
-
-
-# --- what was imported before memories knew their book ------------------------------------------------------
-
-
-def before_books(uid: str, title: str, name: str = "", *, edited: bool = False) -> LongTermMemory:
-    memory = replace(entry(uid, title), book=None, name=name or title, created_ms=NOW)
-    if edited:
-        return replace(memory, prompt="mine", updated_ms=NOW + 5)
-    return memory
-
-
-def test_an_import_from_before_becomes_the_book() -> None:
-    state = state_of(before_books("1", "Sword"), before_books("2", "Shield"))
-    update = imported(state, *FIRST)
-    assert update.changed == ["Sword", "Shield"]
-    assert update.new == []
-    assert update.retired == []
-    assert len(memories_of_book(state, BOOK_ID)) == 2
-    assert imported(state, *FIRST).unchanged == ["Sword", "Shield"]
-
-
-def test_of_an_import_from_before_numbered_names_are_known() -> None:
-    state = state_of(before_books("1", "Sword"), before_books("2", "Sword", "Sword (2)"))
-    update = imported(state, SWORD, entry("2", "Sword", "the second"))
-    assert update.new == []
-    assert len(state.long_term) == 2
-
-
-def test_of_an_import_from_before_what_is_gone_is_retired_and_what_was_edited_is_kept() -> None:
-    state = state_of(
-        before_books("1", "Sword", edited=True),
-        before_books("2", "Shield"),
-        before_books("3", "Bow"),
-    )
-    update = imported(state, SWORD, SHIELD)
-    assert update.kept == ["Sword"]
-    assert update.changed == ["Shield"]
-    assert update.retired == ["Bow"]
-    assert state.long_term["Sword"].prompt == "mine"
-
-
-def test_another_file_and_a_trigger_of_ones_own_are_left_alone() -> None:
-    of_another_file = replace(before_books("9", "Bow"), created_context="other.json, entry 9")
-    of_the_user = LongTermMemory(
-        "Own", "p", "// World info entries are nice\ntrue", NOW, "tale.json"
-    )
-    state = state_of(of_another_file, of_the_user)
-    imported(state, *FIRST)
-    assert {"Bow", "Own"} <= set(state.long_term)
 
 
 # --- books of a conversation ----------------------------------------------------------------------------------

@@ -23,9 +23,8 @@ from memory_server.conversations.recall.activation import Activation
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.services import Services
 from memory_server.kernel.messages import Message
-from memory_server.lore.book_entry import BookEntry
 from memory_server.lore.macros import MOST_FILLED_CHARS, MacroContext, filled
-from memory_server.lore.memory import LongTermMemory, TriggerSet
+from memory_server.lore.memory import BookEntry, LongTermMemory, TriggerSet
 from memory_server.lore.rounds import message_seed
 from memory_server.lore.rules import FiringRules, RecursionRules
 from memory_server.lore.shelf import most_triggers, shelf_of

@@ -20,8 +20,7 @@ from memory_server.interchange.lore_keys import Defaults
 from memory_server.interchange.lore_memories import BookSource, read
 from memory_server.interchange.lorebooks import read_book
 from memory_server.kernel.messages import MAX_NAME_CHARS
-from memory_server.lore.book_entry import is_constant
-from memory_server.lore.memory import LongTermMemory
+from memory_server.lore.memory import LongTermMemory, is_constant
 from memory_server.lore.rule_fields import rules_json, taken_rules
 from sandbox import Fired, SandboxUnavailable, TriggerSandbox
 from sandbox import cli as trigger_sandbox

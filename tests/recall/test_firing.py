@@ -12,10 +12,9 @@ import pytest
 from sample_memories import NOW
 
 from memory_server.lore import recursion
-from memory_server.lore.book_entry import BookEntry
 from memory_server.lore.chat_state import ChatState, Effect, Firing, firing_key
 from memory_server.lore.entry_keys import CountedKeys, EntryKeys
-from memory_server.lore.memory import LongTermMemory
+from memory_server.lore.memory import BookEntry, LongTermMemory
 from memory_server.lore.recursion import Recursion, score_of
 from memory_server.lore.rounds import MARK, MOST_ROUNDS, ChatMoment, FiringRounds
 from memory_server.lore.rule_index import index_of_rules

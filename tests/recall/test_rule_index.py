@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from memory_server.conversations.model import ConversationState
-from memory_server.lore.book_entry import BookEntry
 from memory_server.lore.chat_state import ChatState, Effect, Firing, firing_key, timing_of
-from memory_server.lore.memory import LongTermMemory
+from memory_server.lore.memory import BookEntry, LongTermMemory
 from memory_server.lore.rounds import ChatMoment, FiringRounds
 from memory_server.lore.rule_index import index_of_rules, key_of
 from memory_server.lore.rules import PLAIN, CharacterRule, FiringRules, RecursionRules

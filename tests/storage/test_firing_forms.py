@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from memory_server.conversations.codec import long_term, long_term_json
 from memory_server.kernel.json_text import dumps, load_object
-from memory_server.lore.book_entry import BookEntry
 from memory_server.lore.chat_state import ChatState, Effect, Firing
 from memory_server.lore.firing_forms import (
     book_json,
@@ -21,6 +20,7 @@ from memory_server.lore.firing_forms import (
     chats_of,
     taken_book,
 )
+from memory_server.lore.memory import BookEntry
 from memory_server.lore.rule_fields import (
     RULE_FIELDS,
     RuleFault,

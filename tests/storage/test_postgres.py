@@ -23,8 +23,7 @@ from memory_server.conversations.ports import one_call
 from memory_server.kernel.errors import InvalidInput, MemoryPaused, StorageError, StorageUnwritable
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import Pause
-from memory_server.lore.book_entry import BookEntry
-from memory_server.lore.memory import LongTermMemory, TriggerSet
+from memory_server.lore.memory import BookEntry, LongTermMemory, TriggerSet
 from memory_server.lore.rules import FiringRules
 from memory_server.storage.options import PostgresSettings
 from memory_server.storage.postgres import schema

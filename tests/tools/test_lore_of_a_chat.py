@@ -18,8 +18,7 @@ from memory_server import App, Settings
 from memory_server.conversations.changes import change_id
 from memory_server.kernel.errors import LockTimeout
 from memory_server.kernel.private import Pause
-from memory_server.lore.book_entry import BookEntry
-from memory_server.lore.memory import LongTermMemory, TriggerSet
+from memory_server.lore.memory import BookEntry, LongTermMemory, TriggerSet
 from memory_server.lore.rounds import MARK
 from memory_server.lore.rules import PLAIN, FiringRules, GroupRules, RecursionRules
 from memory_server.runtime import Runtime

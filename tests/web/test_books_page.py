@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from web_page import CHAT, Page, ask, opened
 
-from memory_server.lore.book_entry import BookEntry
-from memory_server.lore.memory import LongTermMemory, TriggerSet
+from memory_server.lore.memory import BookEntry, LongTermMemory, TriggerSet
 from memory_server.lore.rules import FiringRules, GroupRules
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere")]
