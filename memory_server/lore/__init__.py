@@ -20,10 +20,10 @@ from memory_server.lore.books import (
     switching,
 )
 from memory_server.lore.chat_state import (
+    MOST_CHATS,
     Came,
     ChatState,
     ChatStep,
-    MOST_CHATS,
     advanced,
     firing_key,
     last_fired,
@@ -32,11 +32,11 @@ from memory_server.lore.chat_state import (
 from memory_server.lore.entry_index import ScannedChat
 from memory_server.lore.entry_keys import (
     ANYBODY,
+    NAMED,
+    SCANNED,
     CountedKeys,
     EntryKeys,
     KeyCondition,
-    NAMED,
-    SCANNED,
     keys_json,
     plain_pattern,
     question_of,
@@ -60,7 +60,7 @@ from memory_server.lore.firing_texts import (
     rules_text,
     trigger_text,
 )
-from memory_server.lore.given_rules import GivenRules, NO_RULES
+from memory_server.lore.given_rules import NO_RULES, GivenRules
 from memory_server.lore.macros import (
     MacroContext,
     filled,
@@ -99,17 +99,17 @@ from memory_server.lore.rule_fields import (
 )
 from memory_server.lore.rule_index import Counted, key_of
 from memory_server.lore.rules import (
-    CharacterRule,
-    FiringRules,
-    GroupRules,
     LATER_PRECEDENCE,
     MOST_GROUPS,
     MOST_RULE_CHARS,
     OF_CHAT,
     OF_PERSONA,
     PLAIN,
-    RecursionRules,
     USUAL_ORDER,
     USUAL_PRECEDENCE,
+    CharacterRule,
+    FiringRules,
+    GroupRules,
+    RecursionRules,
 )
 from memory_server.lore.shelf import JoinedShelves, Shelf, most_triggers, shelf_of
