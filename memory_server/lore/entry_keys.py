@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from memory_server.kernel.json_text import Json
@@ -27,6 +28,7 @@ SCANNED = {NAMED: "scanned", ANYBODY: "scanned_unnamed"}
 """The same scopes for an entry with expressions, which are sought in one text of all messages."""
 _SCOPES = frozenset((*SCANNED, *SCANNED.values()))
 _MOST_NUMBER = 1_000_000
+_MOST_KEPT = 50_000
 _EVERYWHERE = "/(?:)/"
 """An expression that is found in every text."""
 _ASCII = re.compile(r"[!-~]")
@@ -82,10 +84,7 @@ class EntryKeys:
 
     def pattern_of(self, key: str) -> PlainPattern | None:
         """Return how a key that is text is sought; None: just as match_keys seeks a text."""
-        if not key:
-            return None
-        pattern = plain_pattern(key, is_exact=self.is_exact, is_whole=self.is_whole)
-        return None if _means_the_same(pattern, is_whole=self.is_whole) else pattern
+        return _pattern_of(key, self.is_exact, self.is_whole)
 
 
 # --- how a key that is text is sought -----------------------------------------------------------------------
@@ -114,6 +113,14 @@ def plain_pattern(text: str, *, is_exact: bool, is_whole: bool) -> PlainPattern:
     has_edges = _has_edges(text[0]) and _has_edges(text[-1])
     is_one_word = has_edges and not literals.has_ideograph(text) and not re.search(r"\s", text)
     return PlainPattern(text, is_exact, is_whole and is_one_word)
+
+
+@lru_cache(_MOST_KEPT)
+def _pattern_of(key: str, is_exact: bool, is_whole: bool) -> PlainPattern | None:
+    if not key:
+        return None
+    pattern = plain_pattern(key, is_exact=is_exact, is_whole=is_whole)
+    return None if _means_the_same(pattern, is_whole=is_whole) else pattern
 
 
 def _means_the_same(pattern: PlainPattern, *, is_whole: bool) -> bool:
