@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 from test_package import modules
 
-from memory_server.cli.terminal import _Captured
 from memory_server.conversations.recall.passages import chunks_of
 from memory_server.interchange import folder_forms, transcript_words
 from memory_server.kernel.captured_io import CapturedIO
 from memory_server.kernel.messages import said_in
 from memory_server.kernel.private import without_private
 from memory_server.kernel.recalled_block import HEAD, without_recalled
+from memory_server.kernel.streams import CapturedStream
 from memory_server.knowledge import differences
 from memory_server.tools.base import budget
 from nlp.date_words import date_spans
@@ -287,7 +287,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
 def _printed(text: str) -> CapturedIO:
     """A command of the shared process has written each character for itself."""
     streams = CapturedIO()
-    file = _Captured(streams, stderr=False)
+    file = CapturedStream(streams, stderr=False)
     for character in text:
         file.write(character)
     return streams
