@@ -8,10 +8,11 @@ is last, nearest to what is said next. The rules are those of SillyTavern (publi
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Generic, Literal, TypeVar
 
+from memory_server.kernel.values import dataclass
 from memory_server.lore.entries import Entry
 
 E = TypeVar("E", bound=Entry)
