@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 
+from memory_server.kernel.values import dataclass
 from memory_server.lore.rules import FiringRules
 
 _NO_FIRINGS: Mapping[str, Firing] = MappingProxyType({})

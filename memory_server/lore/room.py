@@ -8,9 +8,10 @@ is last, nearest to what is said next. The rules are those of SillyTavern (publi
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
+from memory_server.kernel.values import dataclass
 from memory_server.lore.memory import Shelved
 
 Reason = Literal["room", "same_text"]

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from memory_server.kernel.values import dataclass
 from memory_server.lore.chat_state import ChatState, Timing, timing_of
 from memory_server.lore.entry_keys import EntryKeys
 from memory_server.lore.memory import Shelved

@@ -7,10 +7,11 @@ rules: a lorebook may have thousands.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
+from memory_server.kernel.values import dataclass
 from memory_server.lore.chat_state import firing_key
 from memory_server.lore.memory import Shelved
 from memory_server.lore.rules import FiringRules

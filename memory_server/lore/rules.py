@@ -6,7 +6,9 @@ The meanings are those of SillyTavern's world info (public/scripts/world-info.js
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from memory_server.kernel.values import dataclass
 
 USUAL_ORDER = 100.0
 """The order of a memory that names none, and its weight in a group."""
