@@ -14,8 +14,7 @@ TYPE_CHECKING = False  # `typing` would take a tenth of the time of a hook
 if TYPE_CHECKING:
     from memory_server.app import App, open_memory
     from memory_server.config import Settings
-    from memory_server.conversations.given_rules import GivenRules
-    from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+    from memory_server.conversations.model import ShortTermMemory
     from memory_server.kernel.errors import (
         InvalidInput,
         MemoryNotFound,
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
         TriggerRejected,
     )
     from memory_server.kernel.messages import Message, Session
+    from memory_server.lore import GivenRules, LongTermMemory
     from memory_server.reader_language import language
 
 __all__ = [

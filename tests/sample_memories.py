@@ -15,23 +15,21 @@ from memory_server.conversations.changes import (
     ChatMoved,
     CleanedUp,
     Edited,
-    ForgetReason,
     Forgotten,
     Muted,
     Pinned,
     Reinforced,
     Restored,
-    TriggerRemoved,
-    TriggerSet,
     Unpinned,
     apply,
 )
-from memory_server.conversations.model import ConversationState, LongTermMemory, ShortTermMemory
+from memory_server.conversations.model import ConversationState, ShortTermMemory
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.messages import Message
+from memory_server.lore.chat_state import Came, ChatState, Effect, Firing, advanced, firing_key
+from memory_server.lore.memory import ForgetReason, LongTermMemory, TriggerRemoved, TriggerSet
+from memory_server.lore.rules import FiringRules
 from nlp import QueryTerm
-from sandbox.firing.chat_state import Came, ChatState, Effect, Firing, advanced, firing_key
-from sandbox.firing.rules import FiringRules
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE

@@ -219,24 +219,24 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "sandbox.javascript.key_calls._BETWEEN_KEYS": (anywhere, "", (" ", ",", " ,")),
     "memory_server.interchange.lore_keys._EXPRESSION": (whole, "/", ("/", "a", "/g")),
     "memory_server.cli.incoming_lore._EXPRESSION": (whole, "/", ("/", "a", "/g")),
-    "memory_server.conversations.book_entry._COMMENT_LINE": (
+    "memory_server.lore.book_entry._COMMENT_LINE": (
         anywhere,
         "",
         ("//", " ", "// a\n", " \n", "a"),
     ),
-    "memory_server.conversations.book_versions._NUMBERED": (
+    "memory_server.lore.book_versions._NUMBERED": (
         anywhere,
         "",
         (" (1", " (", "1", " (1)a"),
     ),
-    "memory_server.conversations.firing_forms._FIRST_COMMENT": (
+    "memory_server.lore.firing_forms._FIRST_COMMENT": (
         anywhere,
         "",
         ("//", "// a\n", "a"),
     ),
-    "memory_server.conversations.recall.macros.MACRO": (anywhere, "", ("{", "{{", "{{a", "{{}")),
-    "memory_server.conversations.recall.macros._FORMAT": (anywhere, "", ("[", "[a", "D", "[a]")),
-    "memory_server.conversations.recall.macros._COMMENT": (
+    "memory_server.lore.macros.MACRO": (anywhere, "", ("{", "{{", "{{a", "{{}")),
+    "memory_server.lore.macros._FORMAT": (anywhere, "", ("[", "[a", "D", "[a]")),
+    "memory_server.lore.macros._COMMENT": (
         anywhere,
         "",
         ("{{", "{{//", "{{ //a", "{{//a}", "{", " "),
@@ -260,13 +260,13 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
         ("'any',", "'any' ", " ", "messages ", "messages.slice ( ", "messages.slice(- ", "1"),
     ),
     "sandbox.workbench.fixture_yaml._UNQUOTED": (anywhere, "", ("user", "user ", "user: ", " ")),
-    "memory_server.conversations.recall.macros._PARTS": (whole, "{{", (" ", "a", ":", "{{a", " a")),
-    "memory_server.conversations.recall.macros._TRIM": (
+    "memory_server.lore.macros._PARTS": (whole, "{{", (" ", "a", ":", "{{a", " a")),
+    "memory_server.lore.macros._TRIM": (
         anywhere,
         "",
         ("\n", "{{", "{{ ", "{{trim", "\n{{ trim"),
     ),
-    "memory_server.conversations.recall.macros._UTC_OFFSET": (
+    "memory_server.lore.macros._UTC_OFFSET": (
         whole,
         "{{",
         (" ", "{{ ", "time_utc+1 "),

@@ -12,15 +12,11 @@ from memory_server.app import CallerView
 from memory_server.cli.call_tool import called
 from memory_server.cli.inspection import for_each_conversation, shown_names
 from memory_server.cli.terminal import console, escape, print_columns, time_text, write
-from memory_server.conversations.book_entry import is_constant
 from memory_server.conversations.book_manager import named_so
-from memory_server.conversations.books import HeldBook
 from memory_server.conversations.conversation import Conversation
-from memory_server.conversations.firing_texts import rules_text
-from memory_server.conversations.model import LongTermMemory
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
+from memory_server.lore import USUAL_ORDER, HeldBook, LongTermMemory, is_constant, rules_text
 from memory_server.tools.books import BookRow, entry_row, state_text
-from sandbox.firing.rules import USUAL_ORDER
 
 
 async def books(app: CallerView, flags: Namespace) -> None:

@@ -23,11 +23,11 @@ from memory_server.cli.terminal import (
     write,
 )
 from memory_server.config import Settings
-from memory_server.conversations.firing_texts import ROOM, no_room_text
 from memory_server.conversations.model import MAX_ID_CHARS
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Session
+from memory_server.lore import ROOM, no_room_text
 from memory_server.runtime import ONE_QUESTION
 from memory_server.tools import TOOLS, tool_named
 from memory_server.tools.base.result import SHOWN_ZONE, Result

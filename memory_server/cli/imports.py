@@ -45,8 +45,7 @@ from memory_server.conversations.changes import Change
 from memory_server.conversations.contents import Contents, restore_changes, without_erased
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.earlier_turns import retirements
-from memory_server.conversations.given_rules import GivenRules
-from memory_server.conversations.model import ConversationState, LongTermMemory, ShortTermMemory
+from memory_server.conversations.model import ConversationState, ShortTermMemory
 from memory_server.conversations.trigger_runner import sandbox_errors
 from memory_server.interchange import own
 from memory_server.interchange.forms import Format
@@ -66,10 +65,10 @@ from memory_server.kernel.times import moment_of
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry
 from memory_server.knowledge.erasing import marks_of
+from memory_server.lore import PLAIN, GivenRules, LongTermMemory
 from memory_server.tools.backup import tally_text
 from memory_server.tools.base.tool import MOST_SAID_CHARS
 from sandbox import CheckReport
-from sandbox.firing.rules import PLAIN
 
 AT_ONCE = 200
 """Triggers in one request: they share its time, and those that had no time are tried again alone."""

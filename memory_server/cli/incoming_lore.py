@@ -20,7 +20,6 @@ from memory_server.cli.exchanged_zips import ZippedCard
 from memory_server.cli.lore_import import beginning_of
 from memory_server.cli.profile_books import held_books
 from memory_server.cli.terminal import hint
-from memory_server.conversations.books import HeldBook
 from memory_server.conversations.model import DEFAULT_CONVERSATION, conversation_id_of
 from memory_server.conversations.trigger_runner import sandbox_errors
 from memory_server.interchange import chats, lore_keys, lore_memories, lorebooks, sillytavern_folder
@@ -32,6 +31,7 @@ from memory_server.interchange.sillytavern_folder import Profile
 from memory_server.interchange.sillytavern_parts import ProfileSettings
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.values import dataclass
+from memory_server.lore import HeldBook
 from sandbox import CheckReport, TriggerSandbox
 
 _EXPRESSION = re.compile(r"/(?P<body>[\s\S]*)/(?P<flags>[A-Za-z]*)")

@@ -9,24 +9,25 @@ from dataclasses import replace
 
 from languages import _, counted, joined
 from memory_server.app import CallerView
-from memory_server.conversations.book_entry import is_constant
-from memory_server.conversations.books import (
-    BookContents,
-    BookUpdate,
-    HeldBook,
-    book_changes,
-    deleted_entries,
-    older_version,
-)
+from memory_server.conversations.archive import deleted_entries
 from memory_server.conversations.changes import Change
-from memory_server.conversations.model import ConversationState, LongTermMemory, marks_of
-from memory_server.conversations.shelf import most_triggers
+from memory_server.conversations.model import ConversationState, marks_of
 from memory_server.interchange.incoming import IncomingBook, Loss
 from memory_server.kernel.erasure import left_out_text
 from memory_server.kernel.recalled_block import FRAME_CHARS
 from memory_server.kernel.values import dataclass
+from memory_server.lore import (
+    BookContents,
+    BookUpdate,
+    HeldBook,
+    LongTermMemory,
+    Room,
+    book_changes,
+    is_constant,
+    most_triggers,
+    older_version,
+)
 from memory_server.memories.turns import MAX_CHARS
-from sandbox.firing.room import Room
 
 MOST_NAMED = 3
 """Names that one line of a report has, at most."""
@@ -63,7 +64,7 @@ async def store_book(app: CallerView, book: IncomingBook, *, dry_run: bool) -> S
     erased = len(book.memories) - len(memories)
     sentence = left_out_text(erased) if erased else ""
 
-    def decide(state: ConversationState) -> tuple[list[Change], StoredBook]:
+    def decide(state: ConversationState) -> tuple[Sequence[Change], StoredBook]:
         changes, update = book_changes(state, contents, app.clock())
         older = None
         if update.new and not book.is_update:

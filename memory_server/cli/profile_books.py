@@ -9,20 +9,20 @@ from dataclasses import field
 from languages import _
 from memory_server.app import CallerView
 from memory_server.cli.lore_import import beginning_of
-from memory_server.conversations.book_identity import is_another
-from memory_server.conversations.book_versions import is_changed_here
-from memory_server.conversations.books import (
-    HeldBook,
-    as_its_client,
-    books_of,
-    is_switched_here,
-    memories_of_book,
-    removing_book,
-)
 from memory_server.conversations.changes import Change
 from memory_server.conversations.model import ConversationState
 from memory_server.interchange.incoming import ProfileBooks
 from memory_server.kernel.values import dataclass
+from memory_server.lore import (
+    HeldBook,
+    as_its_client,
+    books_of,
+    is_another,
+    is_changed_here,
+    is_switched_here,
+    memories_of_book,
+    removing_book,
+)
 
 
 async def held_books(app: CallerView) -> list[HeldBook]:
@@ -65,7 +65,7 @@ async def follow(app: CallerView, profile: ProfileBooks, *, dry_run: bool) -> li
 
 def _followed(
     state: ConversationState, book: HeldBook, profile: ProfileBooks, outcome: _Outcome
-) -> list[Change]:
+) -> Sequence[Change]:
     """The changes to one book that is held here; its name is added to `outcome`."""
     memories = memories_of_book(state, book.book_id)
     is_there = book.book_id in profile.names or book.source in profile.files

@@ -16,7 +16,7 @@ from memory_server.cli.inspection import SHOWN_NAMES, for_each_conversation, whe
 from memory_server.cli.terminal import console, escape, spoken, time_text, write
 from memory_server.conversations import codec
 from memory_server.conversations.conversation import Conversation
-from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.receipts import age_text
 from memory_server.conversations.recall.relevance import age_of
 from memory_server.conversations.recall.words import shown_words, spelt_words
@@ -26,6 +26,7 @@ from memory_server.kernel.other_words import found_by_text
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry, json_of
+from memory_server.lore import LongTermMemory
 from nlp import is_kept
 
 MOST = 100

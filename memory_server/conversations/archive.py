@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from memory_server.conversations.changes import (
-    Commit,
-    ForgetReason,
-    Forgotten,
-    Restored,
-    TriggerRemoved,
-    TriggerSet,
-)
+from memory_server.conversations.changes import Commit, Forgotten, Restored
 from memory_server.conversations.model import Memory, ShortTermMemory
 from memory_server.kernel.values import dataclass
+from memory_server.lore import EntryKey, ForgetReason, LongTermMemory, TriggerRemoved, TriggerSet
 
 Key = tuple[str, str]
 """Kind of a memory, and its id or name."""
@@ -106,3 +100,14 @@ def archived_ids(entries: Iterable[Archived]) -> frozenset[str]:
 
 def _key(memory: Memory) -> Key:
     return ("short_term" if isinstance(memory, ShortTermMemory) else "long_term", memory.key)
+
+
+def deleted_entries(archive: Iterable[Archived]) -> frozenset[EntryKey]:
+    """The entries of books that the user deleted, by a tool or in the file."""
+    removals = (entry.memory for entry in archive if entry.reason in ("deleted", "hand"))
+    memories = (memory for memory in removals if isinstance(memory, LongTermMemory))
+    return frozenset(
+        EntryKey(memory.book.book_id, memory.book.uid)
+        for memory in memories
+        if memory.book is not None
+    )

@@ -6,18 +6,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 
-from memory_server.conversations.books import (
+from memory_server.conversations.changes import Change
+from memory_server.conversations.model import ConversationState
+from memory_server.conversations.services import Done, Services
+from memory_server.kernel.errors import MemoryNotFound, StorageError
+from memory_server.kernel.values import dataclass
+from memory_server.lore import (
     HeldBook,
+    LongTermMemory,
     books_of,
     memories_of_book,
     removing_book,
     switching,
 )
-from memory_server.conversations.changes import Change
-from memory_server.conversations.model import ConversationState, LongTermMemory
-from memory_server.conversations.services import Done, Services
-from memory_server.kernel.errors import MemoryNotFound, StorageError
-from memory_server.kernel.values import dataclass
 
 log = logging.getLogger(__name__)
 _MOST_NAMED = 10

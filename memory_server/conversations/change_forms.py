@@ -9,10 +9,16 @@ from typing import Any, NamedTuple
 
 from memory_server.conversations import changes, codec
 from memory_server.conversations.changes import Change, Commit
-from memory_server.conversations.firing_forms import chat_state, chat_state_json
-from memory_server.conversations.model import LongTermMemory, UnusableRecord
+from memory_server.conversations.model import UnusableRecord
 from memory_server.kernel import times
 from memory_server.kernel.json_text import Json, NotARecord, milliseconds
+from memory_server.lore import (
+    LongTermMemory,
+    TriggerRemoved,
+    TriggerSet,
+    chat_state_json,
+    chat_state_of,
+)
 from sandbox import WRONG_VALUES
 
 COMMIT_FORMAT = 1
@@ -78,7 +84,7 @@ _PLACES = _Form(list, codec.places_of)
 _SHORT = _Form(codec.short_term_json, codec.short_term)
 _LONG = _Form(codec.long_term_json, codec.long_term)
 _LONG_OR_NONE = _Form(_long_term_or_none_json, _long_term_or_none)
-_CHAT = _Form(chat_state_json, chat_state)
+_CHAT = _Form(chat_state_json, chat_state_of)
 
 TYPES: Mapping[str, ChangeType] = {
     "added": ChangeType(changes.Added, {"memory": _SHORT}),
@@ -91,8 +97,8 @@ TYPES: Mapping[str, ChangeType] = {
     "pinned": ChangeType(changes.Pinned, {"id": _TEXT}),
     "unpinned": ChangeType(changes.Unpinned, {"id": _TEXT}),
     "muted": ChangeType(changes.Muted, {"id": _TEXT, "before": _PLACES, "after": _PLACES}),
-    "trigger_set": ChangeType(changes.TriggerSet, {"memory": _LONG, "before": _LONG_OR_NONE}),
-    "trigger_removed": ChangeType(changes.TriggerRemoved, {"memory": _LONG, "reason": _TEXT}),
+    "trigger_set": ChangeType(TriggerSet, {"memory": _LONG, "before": _LONG_OR_NONE}),
+    "trigger_removed": ChangeType(TriggerRemoved, {"memory": _LONG, "reason": _TEXT}),
     "chat_moved": ChangeType(
         changes.ChatMoved, {"session": _TEXT, "before": _CHAT, "after": _CHAT}
     ),

@@ -11,25 +11,22 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
-from typing import Any, Literal, assert_never
+from typing import Any, assert_never
 
-from memory_server.conversations.model import (
-    ConversationState,
-    LongTermMemory,
-    Memory,
-    ShortTermMemory,
-)
+from memory_server.conversations.model import ConversationState, Memory, ShortTermMemory
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.values import dataclass
-from sandbox.firing.chat_state import MOST_CHATS, ChatState, ChatStep, firing_key, without_memory
-
-ForgetReason = Literal[
-    "too_old", "faded", "deleted", "undone", "hand", "restored_over", "retired", "taken_back"
-]
-"""Why a memory was removed: by the clean-up (`too_old`, `faded`), on demand (`deleted`), by undoing what stored it
-(`undone`), by a person who took it out of the JSON file (`hand`), because a backup without it was restored with
-overwrite (`restored_over`), because its book has it no longer (`retired`), or because the user took the turn back in
-the client (`taken_back`)."""
+from memory_server.lore import (
+    MOST_CHATS,
+    ChatState,
+    ChatStep,
+    ForgetReason,
+    LongTermMemory,
+    TriggerRemoved,
+    TriggerSet,
+    firing_key,
+    without_memory,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +90,6 @@ class Muted:
     id: str
     before: tuple[str, ...]
     after: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TriggerSet:
-    """A long-term memory was stored or edited; `before` is what had its name until then."""
-
-    memory: LongTermMemory
-    before: LongTermMemory | None
-
-
-@dataclass(frozen=True, slots=True)
-class TriggerRemoved:
-    """A long-term memory was removed, and is in the archive now."""
-
-    memory: LongTermMemory
-    reason: ForgetReason = "deleted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,9 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from languages import Sentence
-from memory_server.conversations.firing_forms import book_json, taken_book
 from memory_server.conversations.model import (
     MOST_MUTED,
     MOST_WORD_TRIES,
-    LongTermMemory,
     RecordKind,
     ShortTermMemory,
     UnusableRecord,
@@ -31,9 +29,9 @@ from memory_server.kernel import times
 from memory_server.kernel.json_text import TOO_DEEP, Json, NotARecord, dumps, milliseconds
 from memory_server.kernel.messages import NOTHING, ROLES, Message, Role
 from memory_server.kernel.nesting import DEEPEST, deeper
+from memory_server.lore import LongTermMemory, book_json, rules_json, taken_book, taken_rules
 from nlp import MOST_TEXT_CHARS, MOST_TEXTS, bare, is_kept, kept
 from sandbox import WRONG_VALUES
-from sandbox.firing.rule_fields import rules_json, taken_rules
 
 M = TypeVar("M", ShortTermMemory, LongTermMemory)
 _TIME_KEYS = ("timestamp", "time_stamp", "timeStamp")

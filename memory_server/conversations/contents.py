@@ -20,7 +20,6 @@ from memory_server.conversations.changes import (
 from memory_server.conversations.earlier_turns import TakenBackTurn
 from memory_server.conversations.model import (
     ConversationState,
-    LongTermMemory,
     Memory,
     ShortTermMemory,
     UnusableRecord,
@@ -30,6 +29,7 @@ from memory_server.conversations.model import (
 from memory_server.kernel.backups import MergeCounts, Mode
 from memory_server.kernel.erasure import left_out_text
 from memory_server.kernel.values import dataclass
+from memory_server.lore import LongTermMemory
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,6 @@ from memory_server.conversations.changes import (
     Muted,
     Pinned,
     Reinforced,
-    TriggerRemoved,
-    TriggerSet,
     Unpinned,
     change_id,
 )
@@ -26,6 +24,7 @@ from memory_server.kernel.lifecycle import (
 )
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.text import beginning
+from memory_server.lore import TriggerRemoved, TriggerSet
 
 ASKED_FOR_WORDS = N_("asked for other words")
 """What was done to a memory that was sent to a model and got no words."""

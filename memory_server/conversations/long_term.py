@@ -11,9 +11,8 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from languages import Sentence, _
-from memory_server.conversations.changes import Change, TriggerRemoved, TriggerSet
-from memory_server.conversations.given_rules import NO_RULES, GivenRules
-from memory_server.conversations.model import ConversationState, LongTermMemory
+from memory_server.conversations.changes import Change
+from memory_server.conversations.model import ConversationState
 from memory_server.conversations.services import Done, refuse_excess
 from memory_server.conversations.trigger_search import TriggerSearch
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, TriggerRejected
@@ -29,8 +28,16 @@ from memory_server.kernel.readers import way
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.times import moment_of
 from memory_server.kernel.values import dataclass
+from memory_server.lore import (
+    NO_RULES,
+    PLAIN,
+    FiringRules,
+    GivenRules,
+    LongTermMemory,
+    TriggerRemoved,
+    TriggerSet,
+)
 from sandbox import Problem
-from sandbox.firing.rules import PLAIN, FiringRules
 
 if TYPE_CHECKING:
     from sandbox import TriggerRecord

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.order import comes_unasked
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.relevance import receipts
 from memory_server.conversations.recall.words import KeywordOptions, RecallQuery
-from memory_server.conversations.shelf import Shelf
+from memory_server.lore import LongTermMemory, Shelf
 
 
 def found_by_words(
@@ -48,7 +48,8 @@ def _document(shelf: Shelf, index: int, now_ms: int, wording: KeywordOptions) ->
         shelf.documents[key] = wording.of_text(
             _without_words(shelved.memory, shelved.conversation_id)
         )
-    return replace(shelf.documents[key], time_ms=now_ms)
+    document: ShortTermMemory = shelf.documents[key]
+    return replace(document, time_ms=now_ms)
 
 
 def _without_words(memory: LongTermMemory, conversation_id: str) -> ShortTermMemory:

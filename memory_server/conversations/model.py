@@ -14,7 +14,6 @@ from dataclasses import field
 from typing import Any, Literal
 
 from languages import N_, Sentence, _
-from memory_server.conversations.book_entry import BookEntry
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.json_text import NotARecord
 from memory_server.kernel.messages import (
@@ -26,8 +25,7 @@ from memory_server.kernel.messages import (
 )
 from memory_server.kernel.nesting import size
 from memory_server.kernel.values import dataclass
-from sandbox.firing.chat_state import ChatState
-from sandbox.firing.rules import PLAIN, FiringRules
+from memory_server.lore import ChatState, LongTermMemory
 
 MAX_TEXT_CHARS = 1_000_000
 """Characters of all texts of one memory, or of its context: ten of the longest messages."""
@@ -94,37 +92,6 @@ class ShortTermMemory:
     @property
     def made_ms(self) -> int:
         return self.time_ms
-
-
-@dataclass(frozen=True, slots=True)
-class LongTermMemory:
-    """A named prompt that comes to mind when its JavaScript trigger is truthy."""
-
-    name: str
-    prompt: str
-    trigger: str
-    created_ms: int
-    created_context: str = ""
-    updated_ms: int | None = None
-    updated_context: str | None = None
-    rules: FiringRules = PLAIN
-    book: BookEntry | None = None
-    """The book that it is from; None: it is not from a book."""
-    extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
-
-    # The same three names as those of a short-term memory, for what looks at both kinds.
-
-    @property
-    def key(self) -> str:
-        return self.name
-
-    @property
-    def made_ms(self) -> int:
-        return self.created_ms
-
-    @property
-    def text(self) -> str:
-        return f"{self.name}\n{self.prompt}"
 
 
 Memory = ShortTermMemory | LongTermMemory

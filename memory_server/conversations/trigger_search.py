@@ -1,4 +1,4 @@
-"""Searching long-term memories: evaluates their triggers, lets sandbox/firing decide which of them come, and keeps
+"""Searching long-term memories: evaluates their triggers, lets memory_server/lore decide which of them come, and keeps
 the state of the chat when what came was given."""
 
 from __future__ import annotations
@@ -19,17 +19,13 @@ from memory_server.conversations.recall.activation import (
     Activation,
     Chat,
     HeldBackMemory,
-    Shelved,
     drawn_by_chance,
     failed_in,
     fired_in,
 )
-from memory_server.conversations.recall.lore_text import version_key
-from memory_server.conversations.recall.macros import MacroContext, filled, has_macros
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.conversations.search import SEARCH_WAIT_SECONDS
 from memory_server.conversations.services import Services
-from memory_server.conversations.shelf import JoinedShelves, Shelf, shelf_of
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
 from memory_server.kernel.messages import GivenMessage, Message
 from memory_server.kernel.nesting import DEEPEST, deeper
@@ -37,12 +33,32 @@ from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.times import local, moment_of
 from memory_server.kernel.values import dataclass
+from memory_server.lore import (
+    Came,
+    ChatMoment,
+    ChatState,
+    ChatStep,
+    Counted,
+    FiringRounds,
+    JoinedShelves,
+    MacroContext,
+    Recursion,
+    Shelf,
+    Shelved,
+    advanced,
+    character_name,
+    characters_of,
+    filled,
+    has_macros,
+    key_of,
+    last_fired,
+    message_seed,
+    shelf_of,
+    short_seed,
+    user_name,
+    with_text_of_book,
+)
 from sandbox import Failed, Verdict, given_by_a_hook
-from sandbox.firing.chat_state import Came, ChatState, ChatStep, advanced, last_fired
-from sandbox.firing.participants import character_name, characters_of, user_name
-from sandbox.firing.recursion import Recursion, with_text_of_book
-from sandbox.firing.rounds import ChatMoment, FiringRounds, message_seed, short_seed
-from sandbox.firing.rule_index import Counted, key_of
 
 log = logging.getLogger(__name__)
 _WORTH_A_THREAD = 2_000
@@ -309,7 +325,7 @@ class _Scan:
             shelf.rules,
             moment,
             lambda index: filled_memories.of(shelf.memories[index]).text,
-            is_given=lambda index: version_key(shelf.memories[index]) in occasion.given,
+            is_given=lambda index: shelf.memories[index].version_key in occasion.given,
         )
         self.is_complete = True
         """Whether the texts of books were searched to the end."""

@@ -23,7 +23,6 @@ from typing import Any
 from languages import _
 from memory_server.conversations import codec
 from memory_server.conversations.contents import Contents
-from memory_server.conversations.model import LongTermMemory
 from memory_server.interchange.incoming import (
     Incoming,
     NotThisFormat,
@@ -37,6 +36,7 @@ from memory_server.kernel import json_text
 from memory_server.kernel.files import PRIVATE
 from memory_server.kernel.folder_names import folder_name
 from memory_server.kernel.json_text import Json
+from memory_server.lore import LongTermMemory
 
 SHORT_TERM = "short-term-memory.json"
 LONG_TERM = "long-term-memory.json"

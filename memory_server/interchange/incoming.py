@@ -17,12 +17,7 @@ from typing import Any
 from languages import N_, _, clause
 from memory_server.conversations import codec
 from memory_server.conversations.contents import Contents
-from memory_server.conversations.model import (
-    LongTermMemory,
-    ShortTermMemory,
-    conversation_id_of,
-    excess,
-)
+from memory_server.conversations.model import ShortTermMemory, conversation_id_of, excess
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput
@@ -41,6 +36,7 @@ from memory_server.knowledge.entry import (
     entry_of,
     usable,
 )
+from memory_server.lore import LongTermMemory
 from nlp.index_terms import index_form
 from sandbox import WRONG_VALUES, instant, joined_values
 

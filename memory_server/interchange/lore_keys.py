@@ -14,11 +14,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from languages import Sentence
-from memory_server.conversations.recall import macros
 from memory_server.interchange.lorebooks import Book, LoreEntry
 from memory_server.kernel.values import dataclass
+from memory_server.lore import ScoredKeys, filled_key, with_names
 from sandbox import literals
-from sandbox.firing.rules import ScoredKeys
 
 SILLYTAVERN_DEPTH = 2
 """Messages that SillyTavern scans unless its user says otherwise (world_info_depth)."""
@@ -59,11 +58,11 @@ class Defaults:
 
     def named(self, text: str, spelled: Callable[[str], str] = str) -> str:
         """The text with the names in place of their macros, as far as they are known; each name as `spelled` has it."""
-        return macros.with_names(text, self.names, spelled)
+        return with_names(text, self.names, spelled)
 
     def key(self, key: str, spelled: Callable[[str], str] = str) -> str:
         """A key with its macros filled. One of blanks is one blank, which SillyTavern finds in every text."""
-        filled = macros.filled_key(key, self.names, spelled)
+        filled = filled_key(key, self.names, spelled)
         return filled.strip() or filled[:1]
 
 

@@ -15,19 +15,28 @@ from itertools import chain
 from typing import Any
 
 from languages import N_, Sentence, _
-from memory_server.conversations.book_entry import BookEntry
-from memory_server.conversations.firing_forms import imported_fingerprint
-from memory_server.conversations.model import MAX_PROMPT_CHARS, LongTermMemory
-from memory_server.conversations.recall import macros
+from memory_server.conversations.model import MAX_PROMPT_CHARS
 from memory_server.interchange.incoming import Incoming, IncomingBook, Loss
 from memory_server.interchange.lore_keys import SILLYTAVERN_DEPTH, Defaults, KeyWriter, keys_of
 from memory_server.interchange.lorebooks import Book, LoreEntry, is_placed, placement_of
 from memory_server.kernel.messages import MAX_NAME_CHARS, NOTHING
 from memory_server.kernel.values import dataclass
+from memory_server.lore import (
+    MOST_GROUPS,
+    MOST_MESSAGES,
+    MOST_NUMBER,
+    MOST_RULE_CHARS,
+    USUAL_PRECEDENCE,
+    BookEntry,
+    FiringRules,
+    GroupRules,
+    LongTermMemory,
+    imported_fingerprint,
+    macro_name,
+    unfilled,
+    unfilled_keys,
+)
 from sandbox import literals, spelled_in_two_ways
-from sandbox.firing import rules as firing_rules
-from sandbox.firing.rule_fields import MOST_MESSAGES, MOST_NUMBER
-from sandbox.firing.rules import USUAL_PRECEDENCE, FiringRules, GroupRules
 
 _TEMPLATE = re.compile(r"<%(?:(?!<%)[\s\S])*?%>")
 """A template of an extension of SillyTavern (EJS), which is code."""
@@ -228,9 +237,9 @@ class _Reader:
         if not entry.group.names:
             return GroupRules()
         counts_keys = entry.keys and not self._scored_groups.isdisjoint(entry.group.names)
-        names = entry.group.names[: firing_rules.MOST_GROUPS]
+        names = entry.group.names[:MOST_GROUPS]
         return GroupRules(
-            names=tuple(name[: firing_rules.MOST_RULE_CHARS] for name in names),
+            names=tuple(name[:MOST_RULE_CHARS] for name in names),
             weight=min(max(0.0, entry.group.weight), MOST_NUMBER),
             overrides=entry.group.overrides,
             is_scored=self._is_scored(entry),
@@ -323,9 +332,9 @@ def _looks_in_descriptions(entry: LoreEntry) -> bool:
 
 
 def _lost_macros(entry: LoreEntry, defaults: Defaults) -> Iterator[Sentence]:
-    for macro in macros.unfilled([entry.content]):
+    for macro in unfilled([entry.content]):
         yield Sentence("{macro}: stays as it is; nothing replaces it here", _kind_of(macro))
-    for macro in macros.unfilled_keys(map(defaults.key, keys_of(entry))):
+    for macro in unfilled_keys(map(defaults.key, keys_of(entry))):
         name = macro.strip("{}").lower()
         advice = (
             f"give --{name} NAME"
@@ -337,7 +346,7 @@ def _lost_macros(entry: LoreEntry, defaults: Defaults) -> Iterator[Sentence]:
 
 def _kind_of(macro: str) -> str:
     """A macro by its name: those with other arguments are of the same kind."""
-    return f"{{{{{macros.name_of(macro)}}}}}"
+    return f"{{{{{macro_name(macro)}}}}}"
 
 
 def _parts(content: str) -> list[str] | None:

@@ -18,9 +18,8 @@ from memory_server.interchange import lore_astrbot, lore_decorators, lore_forms
 from memory_server.interchange.incoming import NotThisFormat, document, fields_of
 from memory_server.interchange.lore_decorators import Decorators
 from memory_server.kernel.values import dataclass
+from memory_server.lore import USUAL_ORDER, CharacterRule, GroupRules, RecursionRules, group_names
 from sandbox import WRONG_VALUES
-from sandbox.firing.rule_fields import group_names
-from sandbox.firing.rules import USUAL_ORDER, CharacterRule, GroupRules, RecursionRules
 
 T = TypeVar("T")
 LOGICS = ("AND_ANY", "NOT_ALL", "NOT_ANY", "AND_ALL")

@@ -18,13 +18,14 @@ from typing import Any
 from languages import _
 from memory_server.conversations import codec, record_lines
 from memory_server.conversations.contents import Contents
-from memory_server.conversations.model import DEFAULT_CONVERSATION, LongTermMemory
+from memory_server.conversations.model import DEFAULT_CONVERSATION
 from memory_server.interchange.incoming import Incoming, NotThisFormat, Rows, array, unused_name
 from memory_server.kernel import json_text, times
 from memory_server.kernel.files import MAX_FILE_BYTES
 from memory_server.kernel.json_text import Json
 from memory_server.kernel.unpacking import UnpackingRoom
 from memory_server.knowledge.entry import Entry, difference
+from memory_server.lore import LongTermMemory
 from sandbox import PackMemory, pack_text, usable
 
 COMPRESSED = b"\x1f\x8b"

@@ -16,12 +16,7 @@ from memory_server.interchange import chats, png_cards
 from memory_server.interchange.incoming import NotThisFormat, document, fields_of, list_of
 from memory_server.kernel.json_text import Json
 from memory_server.kernel.values import dataclass
-from sandbox.firing.rules import (
-    LATER_PRECEDENCE,
-    OF_CHAT,
-    OF_PERSONA,
-    USUAL_PRECEDENCE,
-)
+from memory_server.lore import LATER_PRECEDENCE, OF_CHAT, OF_PERSONA, USUAL_PRECEDENCE
 
 Kind = Literal["settings", "world", "character", "chat", "group", "group chat"]
 SETTINGS = "settings.json"

@@ -6,17 +6,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memory_server.conversations.found import Found
-from memory_server.conversations.recall.activation import Activation, Shelved
-from memory_server.conversations.recall.lore_text import lore_text
-from memory_server.conversations.recall.passages import first_sentences
+from memory_server.conversations.recall.activation import Activation
+from memory_server.conversations.recall.passages import CHARS, clipped, first_sentences
 from memory_server.conversations.recall.prompt_lines import Language
-from memory_server.kernel.recalled_block import FRAME_CHARS, marked
+from memory_server.kernel.recalled_block import FRAME_CHARS, marked, one_line
 from memory_server.kernel.text import IDEOGRAPH
 from memory_server.kernel.values import dataclass
+from memory_server.lore import Fitting, LoreText, Room, Shelved, fitting, head_of
 from memory_server.memories.memories import Memories
-from sandbox.firing.room import Fitting, LoreText, Room, fitting
 
 _UNBOUNDED = 10_000_000
+_NAME_CHARS = 60
 
 _CHINESE_SHARE = 10
 """A text is Chinese where one character in so many is an ideograph."""
@@ -39,6 +39,13 @@ class Reader:
 
     given: set[str] | None = None
     folder: str | None = None
+
+
+def lore_text(shelved: Shelved, body: str, *, is_chinese: bool) -> LoreText[Shelved]:
+    """Return the memory with the text `body`, in which macros are filled."""
+    name = clipped(one_line(shelved.name), _NAME_CHARS, CHARS)
+    head = head_of(name, is_chinese=is_chinese)
+    return LoreText(shelved, head, one_line(body), shelved.version_key, is_chinese)
 
 
 def recalled_block(

@@ -23,15 +23,15 @@ from memory_server.kernel.recalls import Line, RecallLog
 from memory_server.kernel.text import Finding, estimated_tokens, shown
 from memory_server.kernel.times import DAY_MS, iso, merged
 from memory_server.kernel.values import dataclass
-from sandbox.firing.rules import USUAL_ORDER
+from memory_server.lore import USUAL_ORDER
 
 if TYPE_CHECKING:
-    from memory_server.conversations.recall.activation import Activation, Shelved
+    from memory_server.conversations.recall.activation import Activation
     from memory_server.conversations.recall.order import Recalled
     from memory_server.conversations.recall.receipts import MatchedWord
     from memory_server.conversations.recall.selection import Recall
     from memory_server.kernel.recorded_recall import RecordedRecall
-    from sandbox.firing.room import Fitting
+    from memory_server.lore import Fitting, Shelved
 
 SAID_CHARS = 200
 """Characters of the last message that a line has, at most."""

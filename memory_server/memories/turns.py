@@ -26,10 +26,10 @@ from memory_server.kernel.text import unreadable
 from memory_server.kernel.times import LAST_MS
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import Project
+from memory_server.lore import user_name
 from memory_server.memories.memories import Call, Memories
 from memory_server.memories.prompt_block import Reader, RecalledBlock, prompt_room, recalled_block
 from memory_server.memories.recalls import Given
-from sandbox.firing.participants import user_name
 
 log = logging.getLogger(__name__)
 MAX_CHARS = 7_200

@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from memory_server.conversations.conversation import Conversation
-from memory_server.conversations.model import LongTermMemory
 from memory_server.conversations.recall.prompt_lines import Language
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message, without_surrogates
 from memory_server.kernel.recalled_block import marked, one_line
 from memory_server.kernel.text import shown
 from memory_server.kernel.values import dataclass
+from memory_server.lore import LongTermMemory
 from memory_server.memories.memories import Call
 from memory_server.memories.prompt_block import prompt_room, recalled_block
 from memory_server.memories.recalls import Given

@@ -13,13 +13,14 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from memory_server.conversations.conversation import Conversation, Conversations
-from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.words import shown_words
 from memory_server.kernel.errors import ResourceNotFound
 from memory_server.kernel.recalled_block import UNSEEN
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import iso, iso_or_none
 from memory_server.kernel.values import dataclass
+from memory_server.lore import LongTermMemory
 from memory_server.serving.texts import text
 from memory_server.version import __version__
 

@@ -11,12 +11,13 @@ from pydantic import Field
 from languages import N_, _, counted, joined
 from memory_server.conversations.archive import Archived
 from memory_server.conversations.changes import change_id
-from memory_server.conversations.model import LongTermMemory, Memory
+from memory_server.conversations.model import Memory
 from memory_server.kernel.lifecycle import Leaving, engine_of
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import beginning
 from memory_server.kernel.times import iso
+from memory_server.lore import LongTermMemory
 from memory_server.memories.forgetting import is_together, undo
 from memory_server.memories.memories import Call
 from memory_server.tools.base.budget import Paging

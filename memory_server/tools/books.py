@@ -7,17 +7,14 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from languages import _, counted, joined
-from memory_server.conversations.book_entry import is_constant
-from memory_server.conversations.firing_texts import length_text, rules_text
-from memory_server.conversations.model import LongTermMemory
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import iso
+from memory_server.lore import LongTermMemory, is_constant, length_text, rules_json, rules_text
 from memory_server.memories.memories import Call
 from memory_server.tools.base.budget import Paging
 from memory_server.tools.base.result import ChangeId, From, Result, undo_hint
 from memory_server.tools.base.shapes import ConversationId, Offset, Text
 from memory_server.tools.base.tool import tool
-from sandbox.firing.rule_fields import rules_json
 
 BookName = Annotated[Text, "Name or id of the book, in any case"]
 

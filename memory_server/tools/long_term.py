@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from languages import N_, _, counted, foreign, joined
-from memory_server.conversations.book_entry import BookEntry
-from memory_server.conversations.firing_texts import rules_text
-from memory_server.conversations.given_rules import GivenRules
 from memory_server.conversations.model import MAX_PROMPT_CHARS
 from memory_server.kernel.recalled_block import harmless, one_line
 from memory_server.kernel.text import beginning, words_between_commas
 from memory_server.kernel.times import iso
+from memory_server.lore import (
+    MOST_GROUPS,
+    MOST_RULE_CHARS,
+    BookEntry,
+    FiringRules,
+    GivenRules,
+    rules_json,
+    rules_text,
+)
 from memory_server.memories.memories import Call
 from memory_server.memories.recalls import Given
 from memory_server.tools.base.budget import Paging
@@ -31,8 +37,6 @@ from memory_server.tools.base.shapes import (
 from memory_server.tools.base.tool import FOR_PROGRAMS, tool
 from memory_server.tools.long_term_results import SearchResult, search_result
 from sandbox import Problem
-from sandbox.firing.rule_fields import rules_json
-from sandbox.firing.rules import MOST_GROUPS, MOST_RULE_CHARS, FiringRules
 
 if TYPE_CHECKING:
     from sandbox import TriggerRecord

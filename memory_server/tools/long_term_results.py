@@ -9,14 +9,12 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from languages import _, counted
-from memory_server.conversations.book_entry import BookEntry
-from memory_server.conversations.recall.activation import Activation, Shelved
+from memory_server.conversations.recall.activation import Activation
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import unreadable
 from memory_server.kernel.times import iso
+from memory_server.lore import BookEntry, Fitting, Shelved, reason_text
 from memory_server.tools.base.result import From, Result, listed
-from sandbox.firing.reasons import reason_text
-from sandbox.firing.room import Fitting
 
 
 class Activated(Result):

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from languages import N_, _, joined
-from memory_server.conversations.firing_texts import ROOM, no_room_text
 from memory_server.conversations.services import OWN
 from memory_server.kernel.errors import InvalidInput, MemoryPaused, NothingToKeep
 from memory_server.kernel.items import OF_CONVERSATIONS, Item, Sought
@@ -21,6 +20,7 @@ from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import MINUTE_MS, iso
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.sessions.ids import NOBODY
+from memory_server.lore import ROOM, no_room_text
 from memory_server.memories import forgetting
 from memory_server.memories.memories import Call
 from memory_server.memories.turns import MAX_CHARS, turn_prompt

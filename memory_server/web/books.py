@@ -7,13 +7,10 @@ from dataclasses import replace
 
 from starlette.responses import Response
 
-from memory_server.conversations.book_entry import is_constant
-from memory_server.conversations.firing_texts import rules_text
-from memory_server.conversations.model import LongTermMemory
 from memory_server.kernel.values import dataclass
+from memory_server.lore import USUAL_ORDER, LongTermMemory, is_constant, rules_text
 from memory_server.web.pages import number
 from memory_server.web.view import View
-from sandbox.firing.rules import USUAL_ORDER
 
 _LISTED = 200
 """Entries on one page."""

@@ -6,14 +6,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from memory_server.conversations.recall.activation import Activation, Shelved
+from memory_server.conversations.recall.activation import Activation
 from memory_server.kernel.messages import Message
 from memory_server.kernel.values import dataclass
+from memory_server.lore import Fitting, Shelved, reason_text
 from memory_server.memories.prompt_block import prompt_room, recalled_block
 from memory_server.memories.turns import MAX_CHARS
 from memory_server.web.view import View
-from sandbox.firing.reasons import reason_text
-from sandbox.firing.room import Fitting
 
 _LEAST_CHARS = 200
 _MOST_CHARS = 50_000

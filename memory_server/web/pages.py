@@ -12,12 +12,13 @@ from starlette.responses import JSONResponse, Response
 
 from languages import _
 from memory_server.conversations.changes import Added
-from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.filters import CommonWord
 from memory_server.kernel.items import Item, Sought
 from memory_server.kernel.recorded_recall import RecordedRecall
 from memory_server.kernel.times import DAY_MS, milliseconds
 from memory_server.kernel.values import dataclass
+from memory_server.lore import LongTermMemory
 from memory_server.memories import forgetting
 from memory_server.web.charts import Day, Strip, strip
 from memory_server.web.receipts import ShownRecall, receipt

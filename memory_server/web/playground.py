@@ -13,12 +13,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from starlette.responses import Response
 
 from languages import _, foreign
-from memory_server.conversations.firing_texts import rules_text
-from memory_server.conversations.recall.activation import Shelved
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.messages import Message, context_text
 from memory_server.kernel.times import local
 from memory_server.kernel.values import dataclass
+from memory_server.lore import Shelved, rules_text
 from memory_server.memories.turns import MAX_CHARS
 from memory_server.web.actions import first
 from memory_server.web.charts import Day, Piece, Strip, strip, underlined

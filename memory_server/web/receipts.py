@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from languages import _
-from memory_server.conversations.firing_texts import left_out_text, trigger_text
-from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.why import (
     OtherPoints,
     held_back,
@@ -18,6 +17,7 @@ from memory_server.conversations.recall.why import (
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
 from memory_server.kernel.values import dataclass
+from memory_server.lore import LongTermMemory, left_out_text, trigger_text
 from memory_server.web.charts import OTHER, Piece, underlined
 from memory_server.web.speech import Speech
 

@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from languages import _, joined
-from memory_server.conversations.model import LongTermMemory
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.recorded_recall import RecordedRecall
 from memory_server.kernel.times import milliseconds
 from memory_server.kernel.values import dataclass
+from memory_server.lore import LongTermMemory
 from memory_server.web.speech import Speech, strong
 from sandbox import Fired
 

@@ -13,7 +13,6 @@ from typing import Any
 from languages import _
 from sandbox.chats import chat
 from sandbox.chats.dates import instant
-from sandbox.firing.rules import LAST_FIRED
 from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.verdicts import Fired, Quiet, Verdict
@@ -25,6 +24,8 @@ DEFAULT_WINDOW = 20
 
 MOST_AT_ONCE = 4
 """Searches in flight: as many as a sandbox has workers."""
+_LAST_FIRED = "last_fired"
+"""What a trigger reads that asks when its memory last came: `context.last_fired`."""
 FIRING_EXAMPLE = '{"messages": 3, "ms": 60000}'
 
 
@@ -78,7 +79,7 @@ async def verdicts_along(
 ) -> list[Verdict]:
     """Return the verdict of a trigger at each scene. A trigger that asks for `context.last_fired` gets the last scene
     before at which it fired; `last_fired` is its answer in the first one. Raises SandboxError."""
-    if LAST_FIRED in source:
+    if _LAST_FIRED in source:
         return await _verdicts_in_turn(sandbox, source, scenes, last_fired)
 
     free_workers = asyncio.Semaphore(MOST_AT_ONCE)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from languages import _
 from sandbox.chats import chat
 from sandbox.chats.encoding import EncodingError, decode
-from sandbox.firing.rule_fields import RULE_FIELDS
+from sandbox.workbench.rule_fields import RULE_FIELDS
 from sandbox.workbench.terminal import Terminal, UsageError
 
 _TEXTS = ("name", "prompt", "trigger")

@@ -9,39 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from languages import N_, _
-from sandbox.firing.rule_fields import RULE_FIELDS, RuleFault, checked_rules, taken_rules
+from languages import _
 from sandbox.workbench.files import PackMemory
+from sandbox.workbench.rule_fields import RULE_FIELDS, groups_of, rule_of
 
-_SWITCH = N_("true or false")
-_COUNT = N_("a whole number of messages from 0")
-_NUMBER = N_("a number")
-_TEXTS = N_("a list of texts")
-_MAY_BE = {
-    "order": _NUMBER,
-    "precedence": N_("a whole number from 0 to 3"),
-    "group": N_("a name, or a list of names"),
-    "groupWeight": N_("a number from 0"),
-    "groupOverride": _SWITCH,
-    "useGroupScoring": _SWITCH,
-    "groupKeys": N_("an object with primary, logic and call, as an import writes it"),
-    "probability": N_("a number from 0 to 100"),
-    "sticky": _COUNT,
-    "cooldown": _COUNT,
-    "delay": _COUNT,
-    "once": _SWITCH,
-    "ignoreBudget": _SWITCH,
-    "recursive": _SWITCH,
-    "excludeRecursion": _SWITCH,
-    "preventRecursion": _SWITCH,
-    "delayUntilRecursion": N_("true, false or a level from 0"),
-    "maxRecursionSteps": _COUNT,
-    "characterFilter": N_('an object such as {"names": ["Ann"], "isExclude": false}'),
-    "byWords": _SWITCH,
-    "otherWords": _TEXTS,
-    "off": _SWITCH,
-}
-"""What each field may be; sandbox/firing/rule_fields.py reads them."""
 _OF_RECURSION = (
     "excludeRecursion",
     "preventRecursion",
@@ -65,53 +36,46 @@ _NEAR = 0.8
 
 def rule_warnings(memories: Sequence[PackMemory]) -> list[list[str]]:
     """For each memory of a pack a sentence about each of its rules that cannot be or changes nothing."""
-    members = Counter(chain.from_iterable(map(_groups_of, memories)))
+    members = Counter(chain.from_iterable(groups_of(memory.extra) for memory in memories))
     return [list(_warnings_of(memory, members)) for memory in memories]
 
 
 def _warnings_of(memory: PackMemory, members: Mapping[str, int]) -> Iterator[str]:
     fields = {name: memory.extra[name] for name in RULE_FIELDS if name in memory.extra}
     for name, value in fields.items():
-        if not _can_be(name, value):
+        if not RULE_FIELDS[name].admits(value):
             yield _(
                 "`{field}` must be {what}, not {value}; it has no effect",
                 name,
-                _(_MAY_BE[name]),
+                _(RULE_FIELDS[name].may_be),
                 _shown(value),
             )
     for name in memory.extra:
         near = _rule_near(name)
         if near is not None:
             yield _("`{field}` is no rule; did you mean `{near}`?", name, near)
-    rules = taken_rules(dict(memory.extra))
-    for group in rules.group.names:
+    for group in groups_of(memory.extra):
         if members[group] == 1:
             yield _(
                 "no other memory of this pack is in the group `{group}`, so the group changes nothing",
                 group,
             )
-    if rules.once and (rules.cooldown or rules.sticky):
-        field = "cooldown" if rules.cooldown else "sticky"
+    has_cooldown = rule_of(memory.extra, "cooldown") > 0
+    if rule_of(memory.extra, "once") and (has_cooldown or rule_of(memory.extra, "sticky")):
+        field = "cooldown" if has_cooldown else "sticky"
         yield _(
             "`{field}` has no effect beside `once`: the memory comes in one message of a chat",
             field,
         )
-    if not rules.recursion.is_on:
+    is_recursive = rule_of(memory.extra, "recursive")
+    if not is_recursive:
         for name in _OF_RECURSION:
             if fields.get(name):
                 yield _("`{field}` has no effect without `recursive: true`", name)
-    if rules.recursion.is_on and not _book_of(memory):
+    if is_recursive and not _book_of(memory):
         yield _(
             "`recursive` has no effect without `book`: only texts of the same book are searched"
         )
-
-
-def _can_be(name: str, value: Any) -> bool:
-    try:
-        checked_rules({name: value})
-    except RuleFault:
-        return False
-    return True
 
 
 def _rule_near(name: str) -> str | None:
@@ -127,10 +91,6 @@ def _rule_near(name: str) -> str | None:
 
 def _plain(name: str) -> str:
     return name.replace("_", "").replace("-", "").casefold()
-
-
-def _groups_of(memory: PackMemory) -> Sequence[str]:
-    return taken_rules(dict(memory.extra)).group.names
 
 
 def _book_of(memory: PackMemory) -> str:

@@ -10,14 +10,13 @@ import sys
 from collections.abc import Sequence
 
 from languages import N_, _, foreign
-from sandbox.firing.rule_fields import taken_rules
-from sandbox.firing.rules import FiringRules
 from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.verdicts import Failed, Fired, Verdict
 from sandbox.workbench.chat_replay import replay_of
 from sandbox.workbench.explain import place_of
 from sandbox.workbench.files import PackMemory, read_usable, say_unusable
+from sandbox.workbench.rule_fields import groups_of, rule_of
 from sandbox.workbench.terminal import Terminal, UsageError, settled
 
 EXIT_FIRED = 0
@@ -38,7 +37,7 @@ def run_pack(options: argparse.Namespace) -> int:
     if not replay.messages:
         raise UsageError("a pack is run on a chat; add --chat")
 
-    switched_on = [memory for memory in memories if not _rules(memory).is_off]
+    switched_on = [memory for memory in memories if not rule_of(memory.extra, "off")]
     verdicts = _verdicts(switched_on, replay.end(), replay.timezone)
     judged = list(zip(switched_on, verdicts, strict=True))
     fired = [memory for memory, verdict in judged if isinstance(verdict, Fired)]
@@ -56,10 +55,6 @@ def run_pack(options: argparse.Namespace) -> int:
     if failures:
         return EXIT_FAILED
     return EXIT_FIRED if fired else EXIT_QUIET
-
-
-def _rules(memory: PackMemory) -> FiringRules:
-    return taken_rules(dict(memory.extra))
 
 
 def _verdicts(
@@ -80,11 +75,11 @@ def _show_fired(terminal: Terminal, fired: Sequence[PackMemory], searched: int) 
     if not fired:
         return
     terminal.show(_(_HEADING), "dim")
-    for memory in sorted(fired, key=lambda memory: -_rules(memory).order):
-        rules = _rules(memory)
-        groups = ", ".join(rules.group.names)
+    for memory in sorted(fired, key=lambda memory: -rule_of(memory.extra, "order")):
+        order = rule_of(memory.extra, "order")
+        groups = ", ".join(groups_of(memory.extra))
         remark = f" [{groups}]" if groups else ""
-        terminal.show(f"{rules.order:>6g} {len(memory.prompt):>7,}  {memory.name}{remark}")
+        terminal.show(f"{order:>6g} {len(memory.prompt):>7,}  {memory.name}{remark}")
     terminal.show(
         _("Their groups, chance, cooldowns and room decide where they are stored."), "dim"
     )

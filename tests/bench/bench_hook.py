@@ -21,9 +21,10 @@ import time
 from pathlib import Path
 
 from memory_server.app import open_memory
-from memory_server.conversations.changes import Added, Change, TriggerSet
-from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.conversations.changes import Added, Change
+from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel.messages import Message, context_text
+from memory_server.lore.memory import LongTermMemory, TriggerSet
 from nlp.lexicon.idf import idf_table
 
 DAY_MS = 86_400_000

@@ -30,9 +30,8 @@ from stdio_process import running
 
 from memory_server.app import open_memory
 from memory_server.conversations import codec
-from memory_server.conversations.changes import TriggerSet
-from memory_server.conversations.model import LongTermMemory
 from memory_server.interchange import lore_memories, lorebooks
+from memory_server.lore.memory import LongTermMemory, TriggerSet
 from sandbox import Failed, Fired, SandboxLimits, TriggerSandbox
 from sandbox.host.process import resident_mb
 from sandbox.javascript.needs import prospect_of

@@ -13,8 +13,8 @@ import pytest
 
 from memory_server.cli import lore_import
 from memory_server.cli.parser import main
-from memory_server.conversations.firing_texts import rule_texts
-from sandbox.firing.rules import FiringRules
+from memory_server.lore.firing_texts import rule_texts
+from memory_server.lore.rules import FiringRules
 
 Run = Callable[..., tuple[str, str]]
 

@@ -9,16 +9,16 @@ from memory_store import MemoryStore
 from sample_memories import NOW
 from trigger_table import TableRunner
 
-from memory_server.conversations.book_entry import BookEntry
 from memory_server.conversations.book_manager import BookManager
-from memory_server.conversations.books import HeldBook
-from memory_server.conversations.changes import TriggerSet
 from memory_server.conversations.conversation import Conversations
-from memory_server.conversations.model import ConversationState, LongTermMemory
+from memory_server.conversations.model import ConversationState
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.services import Services
 from memory_server.kernel.errors import MemoryNotFound
-from sandbox.firing.rules import FiringRules, GroupRules
+from memory_server.lore.book_entry import BookEntry
+from memory_server.lore.books import HeldBook
+from memory_server.lore.memory import LongTermMemory, TriggerSet
+from memory_server.lore.rules import FiringRules, GroupRules
 
 pytestmark = pytest.mark.anyio
 

@@ -9,25 +9,25 @@ from functools import partial
 import pytest
 from sample_memories import NOW, copy_of, state_of
 
-from memory_server.conversations.archive import archived
-from memory_server.conversations.book_entry import BookEntry
-from memory_server.conversations.books import (
+from memory_server.conversations.archive import archived, deleted_entries
+from memory_server.conversations.changes import Change, Commit, apply, taking_back
+from memory_server.conversations.model import ConversationState
+from memory_server.kernel.messages import MAX_NAME_CHARS
+from memory_server.lore.book_entry import BookEntry
+from memory_server.lore.books import (
     BookContents,
     BookUpdate,
     RenamedEntry,
     book_changes,
     books_of,
-    deleted_entries,
     memories_of_book,
     older_version,
     removing_book,
     switching,
 )
-from memory_server.conversations.changes import Change, Commit, TriggerRemoved, apply, taking_back
-from memory_server.conversations.firing_forms import imported_fingerprint
-from memory_server.conversations.model import ConversationState, LongTermMemory
-from memory_server.kernel.messages import MAX_NAME_CHARS
-from sandbox.firing.rules import PLAIN, FiringRules
+from memory_server.lore.firing_forms import imported_fingerprint
+from memory_server.lore.memory import LongTermMemory, TriggerRemoved
+from memory_server.lore.rules import PLAIN, FiringRules
 
 BOOK_ID = "0123456789abcdef"
 LATER = NOW + 1_000

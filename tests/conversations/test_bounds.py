@@ -17,7 +17,7 @@ from store_on_disk import commit, open_store, private, reopened
 from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.conversations import codec, record_lines
-from memory_server.conversations.changes import Added, TriggerSet
+from memory_server.conversations.changes import Added
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.model import (
     MAX_EXTRA_CHARS,
@@ -25,7 +25,6 @@ from memory_server.conversations.model import (
     MAX_PROMPT_CHARS,
     MAX_TEXT_CHARS,
     MAX_TRIGGER_CHARS,
-    LongTermMemory,
     ShortTermMemory,
     excess,
 )
@@ -37,6 +36,7 @@ from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_MESSAGES, MAX_NAME_CHARS, Message
 from memory_server.kernel.nesting import DEEPEST
 from memory_server.kernel.text import Finding
+from memory_server.lore.memory import LongTermMemory, TriggerSet
 from memory_server.storage.backups import files, reading
 from memory_server.storage.backups.files import ENDING, BackupFolder
 from memory_server.storage.json_store import history_files as past

@@ -28,12 +28,11 @@ from memory_server.conversations.changes import (
     Pinned,
     Reinforced,
     Restored,
-    TriggerRemoved,
-    TriggerSet,
     Unpinned,
     apply,
 )
 from memory_server.conversations.model import ConversationState
+from memory_server.lore.memory import TriggerRemoved, TriggerSet
 
 A = memory("a", score=1)
 B = memory("b")

@@ -9,16 +9,9 @@ from random import Random
 import pytest
 from sample_memories import NOW, state_of, trigger
 
-from memory_server.conversations.changes import (
-    ChatMoved,
-    Commit,
-    TriggerRemoved,
-    TriggerSet,
-    apply,
-    taking_back,
-)
+from memory_server.conversations.changes import ChatMoved, Commit, apply, taking_back
 from memory_server.conversations.model import ConversationState
-from sandbox.firing.chat_state import (
+from memory_server.lore.chat_state import (
     MOST_CHATS,
     MOST_FIRINGS,
     Came,
@@ -30,7 +23,8 @@ from sandbox.firing.chat_state import (
     firing_key,
     timing_of,
 )
-from sandbox.firing.rules import PLAIN, FiringRules
+from memory_server.lore.memory import TriggerRemoved, TriggerSet
+from memory_server.lore.rules import PLAIN, FiringRules
 
 KEY = "sword"
 

@@ -10,16 +10,15 @@ from memory_store import MemoryStore
 from sample_memories import NOW
 from trigger_table import TableRunner
 
-from memory_server.conversations.book_entry import BookEntry
-from memory_server.conversations.changes import TriggerSet
 from memory_server.conversations.conversation import Conversations
-from memory_server.conversations.given_rules import NO_RULES, GivenRules
 from memory_server.conversations.long_term import LongTermManager
-from memory_server.conversations.model import LongTermMemory
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.services import Services
 from memory_server.kernel.errors import InvalidInput
-from sandbox.firing.rules import PLAIN, FiringRules, GroupRules
+from memory_server.lore.book_entry import BookEntry
+from memory_server.lore.given_rules import NO_RULES, GivenRules
+from memory_server.lore.memory import LongTermMemory, TriggerSet
+from memory_server.lore.rules import PLAIN, FiringRules, GroupRules
 
 pytestmark = pytest.mark.anyio
 

@@ -12,11 +12,11 @@ from trigger_table import TableRunner
 
 from memory_server.conversations.conversation import Conversations
 from memory_server.conversations.long_term import LongTermManager
-from memory_server.conversations.model import LongTermMemory
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.services import Services
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, TriggerRejected
 from memory_server.kernel.messages import Message
+from memory_server.lore.memory import LongTermMemory
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,7 @@ from sample_memories import DAY, MINUTE, NOW, memory, trigger
 from trigger_table import TableRunner
 
 from memory_server.conversations import search
-from memory_server.conversations.changes import Added, Change, Reinforced, TriggerSet
+from memory_server.conversations.changes import Added, Change, Reinforced
 from memory_server.conversations.conversation import Conversations
 from memory_server.conversations.recall.parameters import Parameters, RetentionParameters
 from memory_server.conversations.recall.selection import Recall
@@ -34,6 +34,7 @@ from memory_server.kernel.errors import (
 from memory_server.kernel.files import try_lock
 from memory_server.kernel.messages import Message
 from memory_server.kernel.recalled_block import FRAME_CHARS, marked
+from memory_server.lore.memory import TriggerSet
 from memory_server.memories.memories import Call, Memories
 from memory_server.memories.prompt_block import prompt_room, recalled_block
 from memory_server.memories.turns import MAX_CHARS, recall_for_turn

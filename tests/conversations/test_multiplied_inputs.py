@@ -15,18 +15,19 @@ from sample_memories import NOW
 from trigger_table import TableRunner
 
 from memory_server.conversations import trigger_search
-from memory_server.conversations.book_entry import BookEntry
-from memory_server.conversations.changes import Change, TriggerSet
+from memory_server.conversations.changes import Change
 from memory_server.conversations.conversation import Conversations
-from memory_server.conversations.model import ConversationState, LongTermMemory
+from memory_server.conversations.model import ConversationState
 from memory_server.conversations.recall.activation import Activation
-from memory_server.conversations.recall.macros import MOST_FILLED_CHARS, MacroContext, filled
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.services import Services
-from memory_server.conversations.shelf import most_triggers, shelf_of
 from memory_server.kernel.messages import Message
-from sandbox.firing.rounds import message_seed
-from sandbox.firing.rules import FiringRules, RecursionRules
+from memory_server.lore.book_entry import BookEntry
+from memory_server.lore.macros import MOST_FILLED_CHARS, MacroContext, filled
+from memory_server.lore.memory import LongTermMemory, TriggerSet
+from memory_server.lore.rounds import message_seed
+from memory_server.lore.rules import FiringRules, RecursionRules
+from memory_server.lore.shelf import most_triggers, shelf_of
 from sandbox.host.candidates import speaker_names
 from sandbox.limits import MOST_NAME_CHARS
 

@@ -10,7 +10,7 @@ import pytest
 from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput
-from sandbox.firing.rules import FiringRules
+from memory_server.lore.rules import FiringRules
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,7 @@ from store_on_disk import commit, open_store
 from trigger_table import TableRunner
 
 from memory_server.conversations.archive import Archived
-from memory_server.conversations.changes import Added, CleanedUp, Forgotten, TriggerSet, change_id
+from memory_server.conversations.changes import Added, CleanedUp, Forgotten, change_id
 from memory_server.conversations.conversation import Conversations
 from memory_server.conversations.history import name_of
 from memory_server.conversations.lifecycle import ConversationLifecycle
@@ -27,6 +27,7 @@ from memory_server.conversations.services import Services
 from memory_server.kernel.backups import Backup
 from memory_server.kernel.errors import SnapshotBroken
 from memory_server.kernel.files import PRIVATE
+from memory_server.lore.memory import TriggerSet
 from memory_server.memories.backups import Backups
 from memory_server.storage.backups.files import BackupFolder
 from memory_server.storage.json_store import history_files as past

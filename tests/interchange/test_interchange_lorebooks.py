@@ -15,16 +15,16 @@ import pytest
 
 from memory_server.cli.incoming_lore import invalid_expressions
 from memory_server.cli.parser import main
-from memory_server.conversations.book_entry import is_constant
-from memory_server.conversations.model import LongTermMemory
 from memory_server.interchange.incoming import Incoming, NotThisFormat
 from memory_server.interchange.lore_keys import Defaults
 from memory_server.interchange.lore_memories import BookSource, read
 from memory_server.interchange.lorebooks import read_book
 from memory_server.kernel.messages import MAX_NAME_CHARS
+from memory_server.lore.book_entry import is_constant
+from memory_server.lore.memory import LongTermMemory
+from memory_server.lore.rule_fields import rules_json, taken_rules
 from sandbox import Fired, SandboxUnavailable, TriggerSandbox
 from sandbox import cli as trigger_sandbox
-from sandbox.firing.rule_fields import rules_json, taken_rules
 from sandbox.workbench.files import read_usable
 
 CALL = "match_keys(context.messages, "

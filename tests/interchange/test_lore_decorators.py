@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memory_server.interchange.lore_decorators import LAST_ORDER, decorators_in
 from memory_server.interchange.lorebooks import KeyCondition, LoreEntry, placement_of, read_book
-from sandbox.firing.rules import RecursionRules
+from memory_server.lore.rules import RecursionRules
 
 
 def entry_with(content: str, **fields: Any) -> LoreEntry:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from memory_server.conversations.recall.macros import _rolled, _share
+from memory_server.lore.macros import _rolled, _share
 
 SEEDS = 3_000
 

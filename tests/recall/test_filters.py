@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, LONG_TERM, MINUTE, NOW, SHORT_TERM, memory, trigger
 
-from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.filters import (
     CommonWord,
     MemoryFilter,
@@ -23,6 +23,7 @@ from memory_server.conversations.recall.filters import (
 )
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.relevance import age_of, decay
+from memory_server.lore.memory import LongTermMemory
 from nlp.date_words import day_word
 
 P = RecallParameters()

@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 from sample_memories import NOW
 
-from memory_server.conversations.book_entry import BookEntry
-from memory_server.conversations.model import LongTermMemory
-from memory_server.conversations.recall.activation import Shelved
-from sandbox.firing import recursion
-from sandbox.firing.chat_state import ChatState, Effect, Firing, firing_key
-from sandbox.firing.recursion import Recursion, score_of
-from sandbox.firing.rounds import MARK, MOST_ROUNDS, ChatMoment, FiringRounds
-from sandbox.firing.rule_index import index_of_rules
-from sandbox.firing.rules import (
+from memory_server.lore import recursion
+from memory_server.lore.book_entry import BookEntry
+from memory_server.lore.chat_state import ChatState, Effect, Firing, firing_key
+from memory_server.lore.memory import LongTermMemory
+from memory_server.lore.recursion import Recursion, score_of
+from memory_server.lore.rounds import MARK, MOST_ROUNDS, ChatMoment, FiringRounds
+from memory_server.lore.rule_index import index_of_rules
+from memory_server.lore.rules import (
     CharacterRule,
     FiringRules,
     GroupRules,
     RecursionRules,
     ScoredKeys,
 )
+from memory_server.lore.shelf import Shelved
 
 
 @dataclass(frozen=True)

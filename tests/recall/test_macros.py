@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_server.conversations.recall.macros import (
+from memory_server.lore.macros import (
     MacroContext,
     filled,
     formatted,

@@ -8,13 +8,13 @@ from random import Random
 import pytest
 from sample_memories import NOW
 
-from memory_server.conversations.model import LongTermMemory
-from memory_server.conversations.recall.activation import Shelved
-from memory_server.conversations.recall.lore_text import lore_text
 from memory_server.conversations.recall.passages import first_sentences
-from sandbox.firing.room import Fitting, LoreText, Room
-from sandbox.firing.room import fitting as fitting_with
-from sandbox.firing.rules import FiringRules
+from memory_server.lore.memory import LongTermMemory
+from memory_server.lore.room import Fitting, LoreText, Room
+from memory_server.lore.room import fitting as fitting_with
+from memory_server.lore.rules import FiringRules
+from memory_server.lore.shelf import Shelved
+from memory_server.memories.prompt_block import lore_text
 
 
 def fitting(

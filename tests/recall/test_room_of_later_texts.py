@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from sample_memories import NOW
 
-from memory_server.conversations.model import LongTermMemory
-from memory_server.conversations.recall.activation import Shelved
-from memory_server.conversations.recall.lore_text import lore_text
 from memory_server.conversations.recall.passages import first_sentences
-from sandbox.firing.room import Fitting, LoreText, Room, fitting
+from memory_server.lore.memory import LongTermMemory
+from memory_server.lore.room import Fitting, LoreText, Room, fitting
+from memory_server.lore.shelf import Shelved
+from memory_server.memories.prompt_block import lore_text
 
 LONG = "The harbour lies below the wall. " * 20
 

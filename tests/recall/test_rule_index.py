@@ -6,14 +6,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from memory_server.conversations.book_entry import BookEntry
-from memory_server.conversations.model import ConversationState, LongTermMemory
-from memory_server.conversations.recall.activation import Shelved
-from memory_server.conversations.shelf import JoinedShelves, shelf_of
-from sandbox.firing.chat_state import ChatState, Effect, Firing, firing_key, timing_of
-from sandbox.firing.rounds import ChatMoment, FiringRounds
-from sandbox.firing.rule_index import index_of_rules, key_of
-from sandbox.firing.rules import PLAIN, CharacterRule, FiringRules, RecursionRules
+from memory_server.conversations.model import ConversationState
+from memory_server.lore.book_entry import BookEntry
+from memory_server.lore.chat_state import ChatState, Effect, Firing, firing_key, timing_of
+from memory_server.lore.memory import LongTermMemory
+from memory_server.lore.rounds import ChatMoment, FiringRounds
+from memory_server.lore.rule_index import index_of_rules, key_of
+from memory_server.lore.rules import PLAIN, CharacterRule, FiringRules, RecursionRules
+from memory_server.lore.shelf import JoinedShelves, Shelved, shelf_of
 
 RULES = (
     PLAIN,

@@ -14,7 +14,7 @@ from sillytavern.random_books import random_job
 from sillytavern.rule_books import RULE_JOBS
 
 from memory_server import open_memory
-from sandbox.firing import recursion
+from memory_server.lore import recursion
 
 
 @pytest.fixture(autouse=True)

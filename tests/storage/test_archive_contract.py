@@ -24,7 +24,6 @@ from memory_server.conversations.changes import (
     Commit,
     Forgotten,
     Reinforced,
-    TriggerSet,
     apply,
     change_id,
     taking_back,
@@ -39,6 +38,7 @@ from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.conversations.services import Services
 from memory_server.kernel.errors import InvalidInput, InvalidPattern, MemoryNotFound
 from memory_server.kernel.messages import Message
+from memory_server.lore.memory import TriggerSet
 from memory_server.storage.json_store import history_files
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.options import StoreParameters

@@ -10,7 +10,7 @@ import pytest
 
 from memory_server.app import App
 from memory_server.config import Settings
-from memory_server.conversations.model import LongTermMemory
+from memory_server.lore.memory import LongTermMemory
 from memory_server.storage.json_store.history_files import Past
 from memory_server.storage.partition import journal
 

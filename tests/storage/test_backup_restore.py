@@ -18,7 +18,7 @@ from trigger_table import TableRunner
 
 from memory_server.app import open_memory
 from memory_server.cli.parser import main
-from memory_server.conversations.changes import Added, Edited, Forgotten, TriggerSet
+from memory_server.conversations.changes import Added, Edited, Forgotten
 from memory_server.conversations.conversation import Conversations
 from memory_server.conversations.history import name_of
 from memory_server.conversations.lifecycle import ConversationLifecycle
@@ -26,6 +26,7 @@ from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.services import Services
 from memory_server.kernel.backups import BackupBroken, MergeCounts
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
+from memory_server.lore.memory import TriggerSet
 from memory_server.memories.backups import Backups
 from memory_server.storage.backups.files import ENDING, BackupFolder
 from memory_server.storage.json_store.store import JsonFileStore

@@ -14,11 +14,12 @@ from sample_memories import DAY, NOW, contents, memory, trigger
 from store_on_disk import commit, open_store, private, reopened, tree
 from trigger_table import TableRunner
 
-from memory_server.conversations.changes import Added, Pinned, Reinforced, TriggerSet, change_id
+from memory_server.conversations.changes import Added, Pinned, Reinforced, change_id
 from memory_server.conversations.conversation import Conversations
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.services import Services
 from memory_server.kernel.files import PRIVATE
+from memory_server.lore.memory import TriggerSet
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store import repair, snapshots
 from memory_server.storage.json_store.examination import examine

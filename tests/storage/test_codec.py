@@ -26,9 +26,10 @@ from sample_memories import (
 
 from memory_server.conversations import change_forms, codec
 from memory_server.conversations.changes import Change
-from memory_server.conversations.model import LongTermMemory, ShortTermMemory
+from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel import json_text, times
 from memory_server.kernel.messages import Message
+from memory_server.lore.memory import LongTermMemory
 
 BOM = b"\xef\xbb\xbf"
 HUGE = 123456789012345678901234567890

@@ -13,10 +13,11 @@ from sample_memories import contents, copy_of, memory, random_changes, trigger
 from store_on_disk import commit, open_store, reopened
 
 from memory_server.conversations import codec
-from memory_server.conversations.changes import Added, Forgotten, TriggerSet, apply
+from memory_server.conversations.changes import Added, Forgotten, apply
 from memory_server.conversations.model import ConversationState
 from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
+from memory_server.lore.memory import TriggerSet
 from memory_server.storage.json_store.conversation_files import ConversationFiles
 from memory_server.storage.json_store.snapshots import SHORT_TERM, Snapshots
 from memory_server.storage.partition import journal

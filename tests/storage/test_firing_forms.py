@@ -9,26 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_server.conversations.book_entry import BookEntry
 from memory_server.conversations.codec import long_term, long_term_json
-from memory_server.conversations.firing_forms import (
+from memory_server.kernel.json_text import dumps, load_object
+from memory_server.lore.book_entry import BookEntry
+from memory_server.lore.chat_state import ChatState, Effect, Firing
+from memory_server.lore.firing_forms import (
     book_json,
-    chat_state,
     chat_state_json,
-    chats,
+    chat_state_of,
     chats_json,
+    chats_of,
     taken_book,
 )
-from memory_server.kernel.json_text import dumps, load_object
-from sandbox.firing.chat_state import ChatState, Effect, Firing
-from sandbox.firing.rule_fields import (
+from memory_server.lore.rule_fields import (
     RULE_FIELDS,
     RuleFault,
     checked_rules,
     rules_json,
     taken_rules,
 )
-from sandbox.firing.rules import (
+from memory_server.lore.rules import (
     PLAIN,
     CharacterRule,
     FiringRules,
@@ -158,10 +158,10 @@ STATES = st.builds(ChatState, COUNTS, COUNTS, st.dictionaries(NAMES, FIRINGS, ma
 
 @given(st.dictionaries(st.text(max_size=4), STATES, max_size=3))
 def test_states_of_chats_come_back_as_they_were(states: dict[str, ChatState]) -> None:
-    assert chats(load_object(dumps({"chats": chats_json(states)}))["chats"]) == states
+    assert chats_of(load_object(dumps({"chats": chats_json(states)}))["chats"]) == states
     for state in states.values():
-        assert chat_state(load_object(dumps({"s": chat_state_json(state)}))["s"]) == state
-    assert chat_state(chat_state_json(None)) is None
+        assert chat_state_of(load_object(dumps({"s": chat_state_json(state)}))["s"]) == state
+    assert chat_state_of(chat_state_json(None)) is None
 
 
 GOOD = {"messages": 1, "at": 2, "firings": {"k": {"message": 1, "at": 2}}}
@@ -192,9 +192,9 @@ GOOD = {"messages": 1, "at": 2, "firings": {"k": {"message": 1, "at": 2}}}
     ],
 )
 def test_a_chat_that_cannot_be_read_is_left_out_and_others_stay(bad: Any) -> None:
-    assert chats({"good": GOOD, "bad": bad}) == {"good": ChatState(1, 2, {"k": Firing(1, 2)})}
+    assert chats_of({"good": GOOD, "bad": bad}) == {"good": ChatState(1, 2, {"k": Firing(1, 2)})}
 
 
 @pytest.mark.parametrize("record", [None, [], 5, "x"])
 def test_what_is_no_table_of_chats_has_none(record: Any) -> None:
-    assert chats(record) == {}
+    assert chats_of(record) == {}

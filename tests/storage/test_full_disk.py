@@ -20,9 +20,10 @@ from store_on_disk import commit, open_store, reopened
 from memory_server.app import App
 from memory_server.cli.parser import main
 from memory_server.config import Settings
-from memory_server.conversations.book_entry import BookEntry
-from memory_server.conversations.changes import Added, Forgotten, Pinned, TriggerSet, change_id
+from memory_server.conversations.changes import Added, Forgotten, Pinned, change_id
 from memory_server.kernel.messages import Message
+from memory_server.lore.book_entry import BookEntry
+from memory_server.lore.memory import TriggerSet
 from memory_server.tools import TOOLS, TOOLSETS
 from memory_server.tools.base.tool import ToolFailed, call
 

@@ -13,15 +13,9 @@ from sample_memories import NOW, memory, trigger
 from store_on_disk import commit, open_store, private, reopened, tree
 
 from memory_server.conversations import codec
-from memory_server.conversations.changes import (
-    Added,
-    Commit,
-    Forgotten,
-    Reinforced,
-    TriggerRemoved,
-    TriggerSet,
-)
+from memory_server.conversations.changes import Added, Commit, Forgotten, Reinforced
 from memory_server.kernel import json_text
+from memory_server.lore.memory import TriggerRemoved, TriggerSet
 from memory_server.storage.json_store.conversation_files import ConversationFiles
 from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM
 from memory_server.storage.json_store.store import JsonFileStore

@@ -18,11 +18,12 @@ from sample_memories import DAY, NOW, memory, trigger
 from store_on_disk import commit, open_store, reopened
 from trigger_table import TableRunner
 
-from memory_server.conversations.changes import Added, Forgotten, TriggerSet
+from memory_server.conversations.changes import Added, Forgotten
 from memory_server.conversations.conversation import Conversations
 from memory_server.conversations.lifecycle import ConversationLifecycle
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.services import Services
+from memory_server.lore.memory import TriggerSet
 from memory_server.memories.backups import Backups
 from memory_server.storage.backups.files import BackupFolder
 from memory_server.storage.json_store import repair

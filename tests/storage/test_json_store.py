@@ -21,11 +21,11 @@ from memory_server.conversations.changes import (
     Commit,
     Forgotten,
     Reinforced,
-    TriggerSet,
 )
 from memory_server.conversations.model import ConversationState
 from memory_server.kernel.errors import LockTimeout
 from memory_server.kernel.files import FileLock, try_lock
+from memory_server.lore.memory import TriggerSet
 from memory_server.storage.json_store.conversation_files import ConversationFiles, Position
 from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM
 from memory_server.storage.json_store.store import JsonFileStore

@@ -17,19 +17,20 @@ from sample_memories import NOW, contents, copy_of, memory, random_changes, trig
 from memory_server.app import open_memory
 from memory_server.cli.parser import main
 from memory_server.config import Settings
-from memory_server.conversations.book_entry import BookEntry
-from memory_server.conversations.changes import Added, Forgotten, TriggerSet, apply
-from memory_server.conversations.model import ConversationState, LongTermMemory
+from memory_server.conversations.changes import Added, Forgotten, apply
+from memory_server.conversations.model import ConversationState
 from memory_server.conversations.ports import one_call
 from memory_server.kernel.errors import InvalidInput, MemoryPaused, StorageError, StorageUnwritable
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import Pause
+from memory_server.lore.book_entry import BookEntry
+from memory_server.lore.memory import LongTermMemory, TriggerSet
+from memory_server.lore.rules import FiringRules
 from memory_server.storage.options import PostgresSettings
 from memory_server.storage.postgres import schema
 from memory_server.storage.postgres.connection import Database
 from memory_server.storage.postgres.conversations import PostgresStore
 from memory_server.storage.postgres.ledger import Lease, PauseRow
-from sandbox.firing.rules import FiringRules
 
 pytestmark = pytest.mark.anyio
 

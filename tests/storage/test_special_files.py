@@ -22,10 +22,11 @@ from store_on_disk import commit, open_store, private, reopened
 from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.config.recall import parameters
-from memory_server.conversations.changes import Added, TriggerSet
+from memory_server.conversations.changes import Added
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import StorageUnwritable
 from memory_server.kernel.messages import Message
+from memory_server.lore.memory import TriggerSet
 from memory_server.memories.backups import Backups
 from memory_server.storage.backups.files import ENDING
 from memory_server.storage.json_store.examination import FILES, examine, examine_folder

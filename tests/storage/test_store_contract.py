@@ -21,8 +21,6 @@ from memory_server.conversations.changes import (
     Edited,
     Forgotten,
     Reinforced,
-    TriggerRemoved,
-    TriggerSet,
     apply,
     change_id,
 )
@@ -30,11 +28,12 @@ from memory_server.conversations.model import ConversationState
 from memory_server.conversations.ports import ConversationStore, Decide
 from memory_server.kernel.errors import LockTimeout
 from memory_server.kernel.messages import Message
+from memory_server.lore.chat_state import ChatState, Effect, Firing
+from memory_server.lore.memory import TriggerRemoved, TriggerSet
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.options import StoreParameters
 from memory_server.storage.postgres.conversations import PostgresStore
 from nlp import kept as kept_word
-from sandbox.firing.chat_state import ChatState, Effect, Firing
 
 pytestmark = pytest.mark.anyio
 

@@ -15,10 +15,11 @@ from sample_memories import NOW, memory, trigger
 from store_on_disk import commit, open_store, private, reopened
 
 from memory_server.conversations import codec, record_lines
-from memory_server.conversations.changes import Added, TriggerSet
+from memory_server.conversations.changes import Added
 from memory_server.conversations.contents import contents_of
 from memory_server.conversations.model import MAX_TRIGGER_CHARS
 from memory_server.kernel import json_text
+from memory_server.lore.memory import TriggerSet
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store import snapshots
 from memory_server.storage.json_store.examination import examine

@@ -15,18 +15,18 @@ from forked_programs import Program
 from sample_memories import NOW
 
 from memory_server import App, Settings
-from memory_server.conversations.book_entry import BookEntry
-from memory_server.conversations.changes import TriggerSet, change_id
-from memory_server.conversations.model import LongTermMemory
+from memory_server.conversations.changes import change_id
 from memory_server.kernel.errors import LockTimeout
 from memory_server.kernel.private import Pause
+from memory_server.lore.book_entry import BookEntry
+from memory_server.lore.memory import LongTermMemory, TriggerSet
+from memory_server.lore.rounds import MARK
+from memory_server.lore.rules import PLAIN, FiringRules, GroupRules, RecursionRules
 from memory_server.runtime import Runtime
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Answer, call
 from memory_server.tools.turn import recall_turn
 from sandbox import Failed, TriggerSandbox
-from sandbox.firing.rounds import MARK
-from sandbox.firing.rules import PLAIN, FiringRules, GroupRules, RecursionRules
 
 pytestmark = pytest.mark.anyio
 

@@ -12,10 +12,11 @@ from sample_memories import NOW, contents, memory, trigger
 from store_on_disk import commit, open_store, private, reopened, tree
 
 from memory_server.cli.parser import main
-from memory_server.conversations.changes import Added, TriggerSet
+from memory_server.conversations.changes import Added
 from memory_server.conversations.codec import short_term_json
 from memory_server.kernel.errors import StorageUnwritable
 from memory_server.kernel.json_text import dump_array
+from memory_server.lore.memory import TriggerSet
 from memory_server.storage.json_store import examination, repair
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store.examination import examine

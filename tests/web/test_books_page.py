@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from web_page import CHAT, Page, ask, opened
 
-from memory_server.conversations.book_entry import BookEntry
-from memory_server.conversations.changes import TriggerSet
-from memory_server.conversations.model import LongTermMemory
-from sandbox.firing.rules import FiringRules, GroupRules
+from memory_server.lore.book_entry import BookEntry
+from memory_server.lore.memory import LongTermMemory, TriggerSet
+from memory_server.lore.rules import FiringRules, GroupRules
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere")]
 

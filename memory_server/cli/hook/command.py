@@ -48,6 +48,7 @@ from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.recalled_block import FRAME_CHARS
 from memory_server.kernel.text import words_between_commas
 from memory_server.knowledge.projects import NO_PROJECT, Project
+from memory_server.lore import Room
 from memory_server.memories.prompt_block import Reader, recalled_block
 from memory_server.memories.recalls import Given
 from memory_server.memories.turns import (
@@ -62,7 +63,6 @@ from memory_server.runtime import ONE_QUESTION, ONE_TURN, Lifetime
 from memory_server.shared_process import entrance
 from memory_server.storage.repositories import folder_of_work, is_foreign, project_at
 from sandbox import HOOK_CHARS
-from sandbox.firing.room import Room
 
 CHARS = 800
 """Characters of recalled text at most; half of it after a Chinese prompt, where a character says as much as two

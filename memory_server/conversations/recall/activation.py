@@ -7,38 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from random import Random
 
-from memory_server.conversations.model import LongTermMemory
 from memory_server.kernel.values import dataclass
+from memory_server.lore import Counted, HeldBackReason, Shelved
 from sandbox import Failed, Fired, Verdict
-from sandbox.firing.rounds import HeldBackReason
-from sandbox.firing.rule_index import Counted
-from sandbox.firing.rules import FiringRules
-
-
-@dataclass(frozen=True, slots=True)
-class Shelved:
-    """A long-term memory and the conversation it is kept in."""
-
-    conversation_id: str
-    memory: LongTermMemory
-
-    @property
-    def name(self) -> str:
-        return self.memory.name
-
-    @property
-    def text(self) -> str:
-        return self.memory.prompt
-
-    @property
-    def rules(self) -> FiringRules:
-        return self.memory.rules
-
-    @property
-    def book_id(self) -> str:
-        """The book that the memory is from; "": it is from none."""
-        book = self.memory.book
-        return "" if book is None else book.book_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,12 @@ from heapq import nsmallest
 from typing import Any, Literal
 
 from memory_server.conversations.archive import Archived
-from memory_server.conversations.model import LongTermMemory, Memory, ShortTermMemory
+from memory_server.conversations.model import Memory, ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.relevance import age_of, decay
 from memory_server.kernel.times import DAY_MS, local
 from memory_server.kernel.values import dataclass
+from memory_server.lore import LongTermMemory
 from nlp import bare, is_kept, is_speaker, says_little
 from nlp.index_terms import index_form
 

@@ -23,6 +23,7 @@ from memory_server.conversations.model import ConversationState, ShortTermMemory
 from memory_server.conversations.recall.gram_index import GramIndex
 from memory_server.conversations.recall.typos import Vocabulary
 from memory_server.conversations.recall.words import KeywordOptions
+from memory_server.lore import TriggerRemoved, TriggerSet
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -178,7 +179,7 @@ class Index:
                     self.muted[memory_id] = places
             case changes.Pinned() | changes.Unpinned() | changes.CleanedUp():
                 pass
-            case changes.TriggerSet() | changes.TriggerRemoved() | changes.ChatMoved():
+            case TriggerSet() | TriggerRemoved() | changes.ChatMoved():
                 pass
             case _:
                 assert_never(change)

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from heapq import nsmallest
 
-from memory_server.conversations.changes import ForgetReason, Forgotten
+from memory_server.conversations.changes import Forgotten
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import (
     Parameters,
@@ -20,6 +20,7 @@ from memory_server.conversations.recall.parameters import (
 )
 from memory_server.conversations.recall.relevance import age_of, decay
 from memory_server.kernel.values import dataclass
+from memory_server.lore import ForgetReason
 
 FADING = 15.0
 """Points that an infinitely old memory has lost (the Node original)."""

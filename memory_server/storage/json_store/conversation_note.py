@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from memory_server.conversations import codec
-from memory_server.conversations.firing_forms import chats, chats_json
 from memory_server.conversations.model import ConversationState
 from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
 from memory_server.kernel.values import dataclass
+from memory_server.lore import ChatState, chats_json, chats_of
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.partition import journal
-from sandbox.firing.chat_state import ChatState
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ class ConversationNote:
         """The facts that are noted."""
         fields = self._fields()
         return ConversationFacts(
-            codec.cleanup_time(fields.get("lastCleanup")), chats(fields.get("chats"))
+            codec.cleanup_time(fields.get("lastCleanup")), chats_of(fields.get("chats"))
         )
 
     def write(self, facts: ConversationFacts) -> None:

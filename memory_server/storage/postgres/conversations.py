@@ -25,8 +25,6 @@ from memory_server.conversations.changes import (
     Commit,
     Forgotten,
     Restored,
-    TriggerRemoved,
-    TriggerSet,
     change_id,
     replay,
 )
@@ -37,6 +35,7 @@ from memory_server.kernel.errors import LockTimeout, StorageError
 from memory_server.kernel.lifecycle import HISTORY_PAGE
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.values import dataclass
+from memory_server.lore import TriggerRemoved, TriggerSet
 from memory_server.storage.open_ones import OpenOnes
 from memory_server.storage.options import StoreParameters
 from memory_server.storage.postgres.connection import Attempt, Connection, Database

@@ -10,13 +10,13 @@ from languages import Sentence
 from memory_server.conversations import codec
 from memory_server.conversations.change_forms import change_json, changes_of, is_of_newer_type
 from memory_server.conversations.changes import Commit, replay
-from memory_server.conversations.firing_forms import chats, chats_json
 from memory_server.conversations.model import (
     ConversationState,
     UnusableRecord,
 )
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import StorageError
+from memory_server.lore import chats_json, chats_of
 from memory_server.storage.postgres.log import Line, News
 
 _LEVEL = 6
@@ -96,7 +96,7 @@ def state_of(name: str, news: News | None) -> ConversationState:
         state.short_term = {memory.id: memory for memory in short_term}
         state.long_term = {memory.name: memory for memory in long_term}
         state.last_cleanup_ms = codec.cleanup_time(fields.get("lastCleanup"))
-        state.chats = chats(fields.get("chats"))
+        state.chats = chats_of(fields.get("chats"))
         for row in _records(fields, "unusable"):
             _try_again(state, row)
     follow(state, news.lines)

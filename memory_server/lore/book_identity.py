@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memory_server.conversations.book_entry import is_constant
-from memory_server.conversations.model import LongTermMemory
 from memory_server.kernel.messages import MAX_NAME_CHARS
+from memory_server.lore.book_entry import is_constant
+from memory_server.lore.memory import LongTermMemory
 
 SEPARATOR = " · "
 """What stands between the name of an entry and that of its book."""

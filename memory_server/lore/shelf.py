@@ -5,13 +5,46 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from typing import Any
 
-from memory_server.conversations.model import ConversationState, LongTermMemory, ShortTermMemory
-from memory_server.conversations.recall.activation import Shelved
 from memory_server.kernel.values import dataclass
+from memory_server.lore.memory import ConversationMemories, LongTermMemory
+from memory_server.lore.room import text_key
+from memory_server.lore.rule_index import RuleIndex, index_of_rules
+from memory_server.lore.rules import LAST_FIRED, PLAIN, FiringRules
 from sandbox import SandboxLimits
-from sandbox.firing.rule_index import RuleIndex, index_of_rules
-from sandbox.firing.rules import LAST_FIRED, PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Shelved:
+    """A long-term memory and the conversation it is kept in."""
+
+    conversation_id: str
+    memory: LongTermMemory
+
+    @property
+    def name(self) -> str:
+        return self.memory.name
+
+    @property
+    def text(self) -> str:
+        return self.memory.prompt
+
+    @property
+    def rules(self) -> FiringRules:
+        return self.memory.rules
+
+    @property
+    def book_id(self) -> str:
+        """The book that the memory is from; "": it is from none."""
+        book = self.memory.book
+        return "" if book is None else book.book_id
+
+    @property
+    def version_key(self) -> str:
+        """The key of this version of the memory, by which the program knows what a session was given."""
+        memory = self.memory
+        return text_key(memory.name, self.conversation_id, memory.created_ms, memory.updated_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +60,9 @@ class Shelf:
     with_last_fired: Sequence[int] = ()
     switched_off: Sequence[Shelved] = ()
     rules: RuleIndex = field(default_factory=RuleIndex)
-    documents: dict[tuple[str, str], ShortTermMemory] = field(
-        default_factory=dict, compare=False, repr=False
-    )
+    documents: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False, repr=False)
     """The words of memories that are found by words, by the signature of the options and the name; filled when they are
-    first sought (lore_words.py)."""
+    first sought (conversations/lore_words.py)."""
 
     @property
     def all(self) -> Sequence[Shelved]:
@@ -40,7 +71,7 @@ class Shelf:
         return [*self.memories, *self.switched_off]
 
 
-def shelf_of(state: ConversationState) -> Shelf:
+def shelf_of(state: ConversationMemories) -> Shelf:
     """The shelf of a conversation. It is made once for each version, because a prompt may search thousands."""
     if state.shelf is None:
         state.shelf = _shelf(state.conversation_id, state.long_term)

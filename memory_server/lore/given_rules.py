@@ -9,8 +9,8 @@ from typing import Any
 from languages import N_, _
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.values import dataclass
-from sandbox.firing.rule_fields import RuleFault, checked_rules
-from sandbox.firing.rules import FiringRules
+from memory_server.lore.rule_fields import RuleFault, checked_rules
+from memory_server.lore.rules import FiringRules
 
 _ACCEPTED = {
     "order": N_("a number; the highest comes first, and the usual one is 100"),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sandbox.limits import MOST_NAME_CHARS
+from memory_server.kernel.text import MOST_NAME_CHARS
 
 _CHARACTERS = ("char", "character", "assistant")
 """The names of the field that says who the character is."""

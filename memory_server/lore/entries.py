@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from sandbox.firing.rules import FiringRules
+from memory_server.lore.rules import FiringRules
 
 
 class Entry(Protocol):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from languages import _, joined, n_
 from memory_server.kernel.readers import way
 from memory_server.kernel.recalled_block import one_line
-from sandbox.firing.reasons import reason_text
-from sandbox.firing.rules import USUAL_ORDER, FiringRules
+from memory_server.lore.reasons import reason_text
+from memory_server.lore.rules import USUAL_ORDER, FiringRules
 
 if TYPE_CHECKING:
     from memory_server.kernel.recorded_recall import RecordedItem, RecordedLeftOut

@@ -212,14 +212,14 @@ def _macro_of(marker: re.Match[str]) -> str:
 def unfilled(texts: Iterable[str]) -> Iterator[str]:
     """The macros in these texts that their client fills and nothing fills here, each once, as they are written."""
     for macro in _macros_in(texts):
-        if name_of(macro).lower() in CLIENT_MACROS:
+        if macro_name(macro).lower() in CLIENT_MACROS:
             yield macro
 
 
 def unfilled_keys(keys: Iterable[str]) -> Iterator[str]:
     """The macros in these keys that SillyTavern fills, each once: beside `filled_key`, a key is not filled here."""
     for macro in _macros_in(keys):
-        name = name_of(macro).lower()
+        name = macro_name(macro).lower()
         if name in CLIENT_MACROS or name in _FILLED or _UTC_OFFSET.fullmatch(macro) is not None:
             yield macro
 
@@ -234,7 +234,7 @@ def _macros_in(texts: Iterable[str]) -> dict[str, None]:
     return macros
 
 
-def name_of(macro: str) -> str:
+def macro_name(macro: str) -> str:
     """The name of a macro, without its arguments."""
     return re.split(r"::?|\s", macro.strip("{} "), maxsplit=1)[0]
 

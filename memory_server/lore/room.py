@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Generic, Literal, TypeVar
 
-from sandbox.firing.entries import Entry
+from memory_server.lore.entries import Entry
 
 E = TypeVar("E", bound=Entry)
 

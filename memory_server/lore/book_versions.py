@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from memory_server.conversations.book_identity import SEPARATOR
-from memory_server.conversations.firing_forms import imported_fingerprint
-from memory_server.conversations.model import ConversationState, LongTermMemory
 from memory_server.kernel.messages import MAX_NAME_CHARS
+from memory_server.lore.book_identity import SEPARATOR
+from memory_server.lore.firing_forms import imported_fingerprint
+from memory_server.lore.memory import ConversationMemories, LongTermMemory
 
 _NUMBERED = re.compile(r" \(\d+\)$")
 """What told entries of one title apart before memories knew their book."""
@@ -77,7 +77,7 @@ def has_title(memory: LongTermMemory, title: str) -> bool:
 
 
 def stored_entries(
-    state: ConversationState, book_id: str, source: str, memories: Iterable[LongTermMemory]
+    state: ConversationMemories, book_id: str, source: str, memories: Iterable[LongTermMemory]
 ) -> dict[UidKey, LongTermMemory]:
     """What the conversation has of a book, of which these are the memories now; also what was imported before memories
     knew their book."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sandbox.firing.rules import (
+from memory_server.lore.rules import (
     LATER_PRECEDENCE,
     MOST_GROUPS,
     MOST_RULE_CHARS,

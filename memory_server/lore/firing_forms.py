@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from memory_server.conversations.book_entry import BookEntry, fingerprint
 from memory_server.kernel.json_text import Json, dumps
 from memory_server.kernel.messages import NOTHING
-from sandbox.firing.chat_state import ChatState, Effect, Firing
-from sandbox.firing.rule_fields import rules_json
-from sandbox.firing.rules import FiringRules
+from memory_server.lore.book_entry import BookEntry, fingerprint
+from memory_server.lore.chat_state import ChatState, Effect, Firing
+from memory_server.lore.rule_fields import rules_json
+from memory_server.lore.rules import FiringRules
 
 _FIRST_COMMENT = re.compile(r"\A//[^\n]*\n")
 
@@ -101,7 +101,7 @@ def _effect_json(effect: Effect) -> list[Any]:
     return [effect.start, effect.end, effect.is_protected]
 
 
-def chat_state(record: Any) -> ChatState | None:
+def chat_state_of(record: Any) -> ChatState | None:
     """The state of a chat from its JSON form; None where there is none. Raises KeyError, TypeError, ValueError,
     AttributeError."""
     if record is None:
@@ -135,14 +135,14 @@ def chats_json(chats: Mapping[str, ChatState]) -> Json:
     return {session: chat_state_json(state) for session, state in chats.items()}
 
 
-def chats(record: Any) -> dict[str, ChatState]:
+def chats_of(record: Any) -> dict[str, ChatState]:
     """The chats of a conversation by their sessions; what cannot be read is left out."""
     states: dict[str, ChatState] = {}
     if not isinstance(record, dict):
         return states
     for session, value in record.items():
         try:
-            state = chat_state(value)
+            state = chat_state_of(value)
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError):
             continue
         if state is not None:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from sandbox.firing.rules import FiringRules
+from memory_server.lore.rules import FiringRules
 
 _NO_FIRINGS: Mapping[str, Firing] = MappingProxyType({})
 

@@ -8,9 +8,9 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from sandbox.firing.entries import Entry
-from sandbox.firing.rounds import MARK, FiringRounds
-from sandbox.firing.rules import ScoredKeys
+from memory_server.lore.entries import Entry
+from memory_server.lore.rounds import MARK, FiringRounds
+from memory_server.lore.rules import ScoredKeys
 
 ROUND_SECONDS = 2.0
 """Seconds after which no further round of recursion begins, from the end of the first round on: the time of the

@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from sandbox.firing.chat_state import ChatState, Timing, timing_of
-from sandbox.firing.entries import Entry
-from sandbox.firing.rule_index import RuleIndex
-from sandbox.firing.rules import FiringRules, ScoredKeys
+from memory_server.lore.chat_state import ChatState, Timing, timing_of
+from memory_server.lore.entries import Entry
+from memory_server.lore.rule_index import RuleIndex
+from memory_server.lore.rules import FiringRules, ScoredKeys
 
 HeldBackReason = Literal["group", "chance", "cooldown", "delay", "once", "character", "recursion"]
 """Why a memory whose trigger fired does not come: another one of its group does; its probability was against it; it

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from sandbox.firing.chat_state import firing_key
-from sandbox.firing.entries import Entry
-from sandbox.firing.rules import FiringRules
+from memory_server.lore.chat_state import firing_key
+from memory_server.lore.entries import Entry
+from memory_server.lore.rules import FiringRules
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from memory_server.conversations.archive import Archived
-from memory_server.conversations.book_entry import BookEntry, is_constant
-from memory_server.conversations.book_identity import SEPARATOR, is_another
-from memory_server.conversations.book_versions import (
+from memory_server.kernel.messages import MAX_NAME_CHARS
+from memory_server.kernel.values import dataclass
+from memory_server.lore.book_entry import BookEntry, is_constant
+from memory_server.lore.book_identity import SEPARATOR, is_another
+from memory_server.lore.book_versions import (
     has_title,
     imported_of,
     is_changed_here,
@@ -20,10 +21,13 @@ from memory_server.conversations.book_versions import (
     uid_of,
     versions_of,
 )
-from memory_server.conversations.changes import Change, TriggerRemoved, TriggerSet
-from memory_server.conversations.model import ConversationState, LongTermMemory
-from memory_server.kernel.messages import MAX_NAME_CHARS
-from memory_server.kernel.values import dataclass
+from memory_server.lore.memory import (
+    BookChange,
+    ConversationMemories,
+    LongTermMemory,
+    TriggerRemoved,
+    TriggerSet,
+)
 
 _FEWEST_SAME = 3
 """Names that two books share, at least, before one may be a new version of the other."""
@@ -133,7 +137,7 @@ def changed_ms(memory: LongTermMemory) -> int:
     )
 
 
-def memories_of_book(state: ConversationState, book_id: str) -> list[LongTermMemory]:
+def memories_of_book(state: ConversationMemories, book_id: str) -> list[LongTermMemory]:
     """The memories of a book, in the order in which they were stored."""
     return [
         memory
@@ -146,8 +150,8 @@ def memories_of_book(state: ConversationState, book_id: str) -> list[LongTermMem
 
 
 def book_changes(
-    state: ConversationState, book: BookContents, now_ms: int
-) -> tuple[list[Change], BookUpdate]:
+    state: ConversationMemories, book: BookContents, now_ms: int
+) -> tuple[list[BookChange], BookUpdate]:
     """The changes that bring a book up to date, and what they do."""
     same_book = _same_book(state, book)
     changes, update = _Update(state, same_book, now_ms).decided()
@@ -156,7 +160,7 @@ def book_changes(
     return changes, update
 
 
-def _same_book(state: ConversationState, book: BookContents) -> BookContents:
+def _same_book(state: ConversationMemories, book: BookContents) -> BookContents:
     """The book with the id of the one that it is a new version of."""
     if not book.is_update:
         return _beside_others(state, book)
@@ -168,7 +172,7 @@ def _same_book(state: ConversationState, book: BookContents) -> BookContents:
     return book
 
 
-def _beside_others(state: ConversationState, book: BookContents) -> BookContents:
+def _beside_others(state: ConversationMemories, book: BookContents) -> BookContents:
     """The book with a number, if the conversation has another one of its name and file: there are programs that give
     each exported lorebook the same name."""
     candidate = book
@@ -193,7 +197,7 @@ def _of_book(memory: LongTermMemory, book_id: str) -> LongTermMemory:
     return replace(memory, book=replace(entry_of(memory), book_id=book_id))
 
 
-def older_version(state: ConversationState, book: BookContents) -> HeldBook | None:
+def older_version(state: ConversationMemories, book: BookContents) -> HeldBook | None:
     """Another book of the conversation that has the names of at least half of these entries: this one may be a new
     version of it."""
     names = {memory.name for memory in book.memories}
@@ -209,7 +213,7 @@ def older_version(state: ConversationState, book: BookContents) -> HeldBook | No
 class _Update:
     """Compares a book with what the conversation has of it."""
 
-    def __init__(self, state: ConversationState, book: BookContents, now_ms: int) -> None:
+    def __init__(self, state: ConversationMemories, book: BookContents, now_ms: int) -> None:
         self._book = book
         self._now_ms = now_ms
         self._names = set(state.long_term)
@@ -217,7 +221,7 @@ class _Update:
         self._is_off = bool(self._stored) and all(
             memory.rules.is_off for memory in self._stored.values()
         )
-        self._changes: list[Change] = []
+        self._changes: list[BookChange] = []
         self._new: list[str] = []
         self._changed: list[str] = []
         self._unchanged: list[str] = []
@@ -225,7 +229,7 @@ class _Update:
         self._deleted: list[str] = []
         self._renamed: list[RenamedEntry] = []
 
-    def decided(self) -> tuple[list[Change], BookUpdate]:
+    def decided(self) -> tuple[list[BookChange], BookUpdate]:
         versions = versions_of(self._book.memories, self._stored)
         with_version = {id(version) for version in versions if version is not None}
         unmatched = [memory for memory in self._stored.values() if id(memory) not in with_version]
@@ -349,21 +353,10 @@ class _Update:
         return replace(memory, name=name)
 
 
-def deleted_entries(archive: Iterable[Archived]) -> frozenset[EntryKey]:
-    """The entries of books that the user deleted, by a tool or in the file."""
-    removals = (entry.memory for entry in archive if entry.reason in ("deleted", "hand"))
-    memories = (memory for memory in removals if isinstance(memory, LongTermMemory))
-    return frozenset(
-        EntryKey(memory.book.book_id, memory.book.uid)
-        for memory in memories
-        if memory.book is not None
-    )
-
-
 # --- switching ---------------------------------------------------------------------------------------------
 
 
-def switching(memories: Iterable[LongTermMemory], *, is_off: bool) -> list[Change]:
+def switching(memories: Iterable[LongTermMemory], *, is_off: bool) -> list[BookChange]:
     """The changes that switch memories off or on; those that are so already stay."""
     return [
         TriggerSet(replace(memory, rules=replace(memory.rules, is_off=is_off)), memory)
@@ -377,7 +370,7 @@ def is_switched_here(memory: LongTermMemory) -> bool:
     return memory.rules.is_off != entry_of(memory).imported_off
 
 
-def as_its_client(memories: Iterable[LongTermMemory], *, is_off: bool) -> list[Change]:
+def as_its_client(memories: Iterable[LongTermMemory], *, is_off: bool) -> list[BookChange]:
     """The changes that switch the memories of a book as the client that has it does now, but for those that the owner
     switched here."""
     return [
@@ -394,7 +387,7 @@ def as_its_client(memories: Iterable[LongTermMemory], *, is_off: bool) -> list[C
     ]
 
 
-def removing_book(memories: Sequence[LongTermMemory]) -> list[Change]:
+def removing_book(memories: Sequence[LongTermMemory]) -> list[BookChange]:
     """The changes that take a book out. The last memory goes first, because an undo, which goes backwards, brings them
     back in their order."""
     return [TriggerRemoved(memory, "retired") for memory in reversed(memories)]
