@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 _MODULES = {"App": "app", "open_memory": "app", "Settings": "config", "language": "reader_language"}
-_MODULES["GivenRules"] = "conversations.given_rules"
+_MODULES["GivenRules"] = "lore"
 _MODULES |= dict.fromkeys(("LongTermMemory", "ShortTermMemory"), "conversations.model")
 _MODULES |= dict.fromkeys(("Message", "Session"), "kernel.messages")
 

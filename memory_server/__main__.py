@@ -2,8 +2,8 @@
 
 import os
 
-from memory_server.shared_process.entrance import shared
-from memory_server.shared_process.invocation import ensure_home, installed_packages_first
+from memory_server.process.entrance import shared
+from memory_server.process.invocation import ensure_home, installed_packages_first
 
 
 def main() -> int:

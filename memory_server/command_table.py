@@ -1,6 +1,6 @@
 """The commands of `memory-server`, one row each, and the settings that every command takes.
 
-The entrance (shared_process/), the parser, the link to a server and the docs read these rows; arguments and help are in
+The entrance (process/), the parser, the link to a server and the docs read these rows; arguments and help are in
 cli/commands.py. The entrance reads them before argparse, at each prompt of a user: this module imports nothing.
 """
 

@@ -43,6 +43,10 @@ class Remote:
         self.clock_off = 0.0
         self.reached = False
 
+    @property
+    def url(self) -> str:
+        return self.link.url
+
     @cached_property
     def http(self) -> httpx2.AsyncClient:
         """The client of the server, made at its first use."""

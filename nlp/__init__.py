@@ -5,29 +5,39 @@ An import reads no files: `load`, or else the first extraction, loads the dictio
 
 from __future__ import annotations
 
-from nlp.enrichment import enriched_keywords, gram_weight, is_speaker, normal_form, words_in
+from nlp.enrichment import (
+    Enrichment,
+    QueryWeights,
+    enriched_keywords,
+    gram_weight,
+    is_speaker,
+    normal_form,
+    words_in,
+)
 from nlp.keywords import (
     ROLE_WEIGHTS,
     Keyword,
     SupportsDatedMessage,
     SupportsMessage,
+    engine_name,
     extract_keywords,
     extract_message_keywords,
     load,
 )
-from nlp.other_words import (
+from nlp.query_terms import (
     MOST_TEXT_CHARS,
     MOST_TEXTS,
+    QueryTerm,
     bare,
     given_terms,
     is_kept,
     kept,
     kept_keywords,
+    sought_grams,
+    sought_names,
+    sought_words,
 )
-from nlp.query_terms import QueryTerm, sought_grams, sought_names, sought_words
-from nlp.segment import engine_name
 from nlp.stems import is_incidental, says_little
-from nlp.word_options import Enrichment, QueryWeights
 
 __all__ = [
     "Enrichment",

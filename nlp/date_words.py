@@ -6,27 +6,23 @@ day the message was written. Pure: that day is an argument.
 
 What it leaves alone, because it would more often be wrong: a month or a weekday alone, 2号 alone, the common
 fractions (1/2, 3/4), the day first (17/7), lunar days (正月初一), and months of the English word `may`.
+
+A memory and a question are also compared by the days that they tell of or ask about (`NamedDays`): on Thursday, 周四,
+这周末, tomorrow; and 每周四, which is every one. There a doubtful day costs little. A weekday alone is the one before or
+after the day of writing; the words beside it may say which of them (要, will; 了, did), else it may be either.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date, timedelta
 from typing import Final, NamedTuple
 
+from nlp.holidays import holidays_in
+from nlp.normal_forms import Span
 from nlp.once import Once
-
-
-class Span(NamedTuple):
-    """A stretch of a text that is one word: `text[start:end]` is read as `word`. `relative`: it names a day by its
-    distance from the day of writing (昨天, last Friday); `adverb`: by a word that stands in any sentence (昨天)."""
-
-    start: int
-    end: int
-    word: str
-    relative: bool = False
-    adverb: bool = False
+from nlp.stems import stem
 
 
 def day_word(day: date) -> str:
@@ -263,3 +259,272 @@ _READERS: Final[dict[str, Callable[[re.Match[str], date], str | None]]] = {
     "before": _day_before_yesterday,
 }
 """What each form of a day means; None: it is no day."""
+
+
+# The days that a text tells of, or asks about
+
+
+class NamedDays(NamedTuple):
+    """`days` that are named, and the weekdays of those that come `weekly` (Monday is 0). `gone`: days that a weekday
+    names of which something is told as past."""
+
+    days: frozenset[date] = frozenset()
+    weekly: frozenset[int] = frozenset()
+    gone: frozenset[date] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.days or self.weekly)
+
+    def has(self, told: NamedDays) -> bool:
+        """Whether one of these days is among those that a text tells of."""
+        weekdays = {day.weekday() for day in self.days} | self.weekly
+        return not (self.days.isdisjoint(told.days) and told.weekly.isdisjoint(weekdays))
+
+
+_WEEK: Final = timedelta(days=7)
+_NAMES: Final = (
+    ("monday", "mon", "一"),
+    ("tuesday", "tue tues", "二"),
+    ("wednesday", "wed", "三"),
+    ("thursday", "thu thur thurs", "四"),
+    ("friday", "fri", "五"),
+    ("saturday", "sat", "六"),
+    ("sunday", "sun", "日天"),
+)
+"""Each weekday: its name, the short forms of it, and its Chinese characters."""
+_CHINESE_WEEK: Final = ("周", "星期", "礼拜")
+_SATURDAY: Final = 5
+_FULL: Final = "mon|tues|wednes|thurs|fri|satur|sun"
+_SHORT: Final = "mon|tues?|wed|thu(?:rs?)?|fri|sat|sun"
+_WEEKDAY: Final = Once(
+    lambda: re.compile(
+        rf"""
+    (?P<weekly>每[个個]?(?:[周週]|星期|[礼禮]拜)(?P<weekly_names>末|[一二三四五六日天]{{1,6}})
+      | \b(?:every|each|most)\s+(?:other\s+)?(?:(?P<weekly_name>{_FULL})days?|weekends?)\b
+      | (?:[周週]|星期|[礼禮]拜)(?P<usual_name>[一二三四五六日天])(?=一般|通常|都会|都會)
+      | (?<!month\ of\ )\b(?:(?P<plural>{_FULL})days|weekends)\b)
+  | (?P<chinese_weekend>(?P<which_weekend>下下|上上|[下上这這本])?[个個]?[周週]末(?!愉快|快乐|快樂))
+  | (?P<chinese>(?:[周週]|星期|[礼禮]拜)(?P<chinese_name>[一二三四五六日天])(?!综合|綜合|[到至])(?!次|[个個]))
+  | (?P<weekend>\b(?:(?P<which>this|next|last)\s+)?weekend\b)
+  | (?P<english>\b(?:(?P<near>this|coming|next|last)\s+)?(?P<name>{_FULL})day\b(?!\s+(?:school|times|roast)))
+  | (?P<short>\b(?:on|by|until|till|before|after|for|this|next|last)\s+(?P<short_name>{_SHORT})\b(?!-))
+    """,
+        re.VERBOSE | re.IGNORECASE,
+    )
+)
+_STARTS_WITH: Final = {name[:3]: number for number, (name, _short, _han) in enumerate(_NAMES)}
+_FUTURE: Final = Once(
+    lambda: re.compile(
+        r"要|(?<![开開聚机機体體社年约約学學一例班晨早晚宴商展])[会會](?![议議员員])|打算|准备|準備|计划|計劃|安排|约[在好了]?|約|记得|記得|别忘|別忘|之前|截止|得(?=去)|将|將"
+        r"|\b(?:will|\w+'ll|won't|going to|gonna|wan(?:t|ted) to|wanna|plan\w*|ha(?:ve|s|d) to|needs? to|must|should"
+        r"|supposed|scheduled|due|deadline|remind\w*|don't forget|appointment|let's|hop(?:e|ing) to|promised?)\b"
+        r"|\b(?:i'm|we're|they're|(?:he|she|it)'s|am|are|is) (?:\w+ )?\w+ing\b",
+        re.IGNORECASE,
+    )
+)
+_PAST: Final = Once(
+    lambda: re.compile(
+        r"了(?!解)|过(?![节年生来去])|過(?![節年生來去])|那天|刚|剛|上次"
+        r"|\b(?:was|were|did|didn't|had|went|got|said|told|saw|met|came|made|took|gave|felt|spent|bought|ate|happened"
+        r"|[a-z]{2,}(?<!ne)(?<!hundr)ed)\b",
+        re.IGNORECASE,
+    )
+)
+_PLANS: Final = Once(
+    lambda: re.compile(
+        r"安排|计划|計劃|打算|日程|行程|要做|要干|要幹|要去哪|干嘛|幹嘛|该做|該做|待办|待辦|约了|約了|有(?:什么|什麼|啥)?事|有约|有約"
+        r"|\b(?:plans?|planned|schedule|scheduled|agenda|calendar|supposed to|(?:have|going|want|need) to do|do i have"
+        r"|have i got|what's on|what is on|coming up|appointments?|to-?dos?|due)\b",
+        re.IGNORECASE,
+    )
+)
+_WEEK_AHEAD: Final = Once(
+    lambda: re.compile(
+        r"(?P<this>[这這本][个個]?(?:[周週](?!末)|星期|[礼禮]拜)(?![一二三四五六日天])|\bthis week\b)"
+        r"|(?P<next>(?<!下)下[个個]?(?:[周週](?!末)|星期|[礼禮]拜)(?![一二三四五六日天])|\bnext week\b)",
+        re.IGNORECASE,
+    )
+)
+_ASKS_IN_SHORT: Final = re.compile(
+    r"(?:[干幹](?:[嘛啥吗嗎]|什么|什麼)|有(?:空|事|约|約|课|課|安排)[没沒]有?)[去呢呀啊了]*[\W_]*$"
+)
+"""The end of a question about plans without a question mark, such as 周四要干嘛."""
+_AFTER_TOMORROW: Final = re.compile(r"\b(?:the )?day after tomorrow\b", re.IGNORECASE)
+_CLAUSE_CHARS: Final = 200
+"""Characters of a clause, before a day and after it, in which is looked for its tense."""
+_CLAUSE_END: Final = re.compile(r"[,，。;；!！?？\n]|\.(?!\d)")
+
+
+def told_days(text: str, today: date) -> NamedDays:
+    """The days that a text written on `today` tells of, near words such as 今天 included."""
+    return _named(text, today, adverbs=True)
+
+
+def asked_days(question: str, today: date) -> NamedDays:
+    """The days of which a question asks on `today`. 今天, tomorrow and `this week` stand in questions about anything, so
+    they only count in one about plans."""
+    asks_for_plans = _PLANS().search(question) is not None
+    named = _named(question, today, adverbs=asks_for_plans)
+    if not asks_for_plans:
+        return named
+    days = set(named.days)
+    for match in _WEEK_AHEAD().finditer(question):
+        first = (7 if match["next"] else 0) - today.weekday()
+        for number in range(max(first, 0), first + 7):
+            days.update(_moved(today, timedelta(days=number)))
+    return named._replace(days=frozenset(days))
+
+
+def asks_in_short(text: str) -> bool:
+    """Whether a text ends as short questions about plans do, which other rules do not take for questions."""
+    return _ASKS_IN_SHORT.search(text) is not None
+
+
+def words_of_days(days: NamedDays) -> frozenset[str]:
+    """The index words of which a memory holds one if it tells of one of these days."""
+    words: set[str] = set()
+    weekdays = {day.weekday() for day in days.days} | days.weekly
+    for weekday in weekdays:
+        name, short_forms, characters = _NAMES[weekday]
+        words.update((name, f"{name}s", *short_forms.split()))
+        words.update(week + character for week in _CHINESE_WEEK for character in characters)
+        words.update(("每周", "每星期", "每礼拜"))
+        if weekday >= _SATURDAY:
+            words.update(("weekend", "weekends", "周末"))
+    words.update(map(day_word, days.days))
+    for day in days.days:  # the word of `the day after tomorrow` is that of tomorrow
+        words.update(map(day_word, _moved(day, timedelta(days=-1))))
+    return frozenset(words | set(map(stem, words)))
+
+
+weekday_words: Final = Once(
+    lambda: frozenset(
+        word
+        for word in words_of_days(NamedDays(weekly=frozenset(range(7))))
+        if not word.isascii() or len(word) > len("thurs")
+    )
+)
+"""The index words of weekdays and weekends, without the short forms, such as `sun`."""
+
+
+def _named(text: str, today: date, *, adverbs: bool) -> NamedDays:
+    """The days that `text` names on `today`; `adverbs`: those too that a word such as 今天 names."""
+    days: set[date] = set()
+    weekly: set[int] = set()
+    gone: set[date] = set()
+    taken = [(holiday.start, holiday.end) for holiday in holidays_in(text)]  # Black Friday
+    for match in _AFTER_TOMORROW.finditer(text):  # date_words.py takes it for tomorrow
+        taken.append(match.span())
+        if adverbs:
+            days.update(_moved(today, timedelta(days=2)))
+    for span in date_spans(text, today):
+        if _is_within(taken, span.start, span.end):
+            continue
+        taken.append((span.start, span.end))
+        if adverbs or not span.adverb:
+            days.update(_days_of(span.word, today))
+            days.update(_week_further(text[span.start : span.end], span.word, today))
+    for match in _WEEKDAY().finditer(text):
+        if _is_within(taken, *match.span()):
+            continue
+        if match["weekly"]:
+            weekly.update(_weekly(match))
+            continue
+        is_future, is_past = _tense(text, match)
+        if match["chinese_weekend"] or match["weekend"]:
+            named = set(_weekend_days(match, today))
+        else:
+            named = set(_weekdays(match, today))
+        if is_past != is_future:
+            named = {day for day in named if (day <= today if is_past else day >= today)}
+        days.update(named)
+        if is_past and not is_future:
+            gone.update(day for day in named if day <= today)
+    return NamedDays(frozenset(days), frozenset(weekly), frozenset(gone))
+
+
+def _is_within(taken: Iterable[tuple[int, int]], start: int, end: int) -> bool:
+    """Whether a stretch of a text overlaps one that was read already."""
+    return any(first < end and start < last for first, last in taken)
+
+
+def _days_of(word: str, today: date) -> Iterator[date]:
+    """The day of a canonical word that is nearest to `today`."""
+    month, number = map(int, word.removesuffix("日").split("月"))
+    nearest: list[date] = []
+    for year in (today.year - 1, today.year, today.year + 1):
+        try:
+            nearest.append(date(year, month, number))
+        except ValueError:
+            continue  # 29 February, or the ends of the calendar
+    yield from sorted(nearest, key=lambda day: abs(day - today))[:1]
+
+
+def _week_further(name: str, word: str, today: date) -> Iterator[date]:
+    """For `next Friday` and `last Friday`, which many people say of the next and the last week: that day too."""
+    direction = name[:4].lower()
+    if direction not in ("next", "last"):
+        return
+    for day in _days_of(word, today):
+        is_this_week = day - timedelta(days=day.weekday()) == today - timedelta(
+            days=today.weekday()
+        )
+        if is_this_week:
+            yield from _moved(day, _WEEK if direction == "next" else -_WEEK)
+
+
+def _weekly(match: re.Match[str]) -> Iterable[int]:
+    """The weekdays of 每周二四, every Friday, Sundays, and of all weekends."""
+    characters = match["weekly_names"] or match["usual_name"]
+    if characters and characters != "末":
+        return ["一二三四五六日".index(name.replace("天", "日")) for name in characters]
+    name = match["weekly_name"] or match["plural"]
+    if name:
+        return [_STARTS_WITH[name[:3].lower()]]
+    return [_SATURDAY, _SATURDAY + 1]
+
+
+def _weekend_days(match: re.Match[str], today: date) -> list[date]:
+    """The days of the weekends that 周末, this weekend or 下周末 may mean."""
+    which = (match["which_weekend"] or match["which"] or "").lower()
+    [saturday] = _moved(today, timedelta(days=_SATURDAY - today.weekday())) or [today]
+    weeks = {
+        "": (-1, 0), "last": (-1,), "next": (0, 1), "上": (-1,), "上上": (-2,), "下": (1,), "下下": (2,),
+    }.get(which, (0,))  # fmt: skip
+    days: list[date] = []
+    for week in weeks:
+        for day in _moved(saturday, week * _WEEK):
+            days += [day, *_moved(day, timedelta(days=1))]
+    return days
+
+
+def _weekdays(match: re.Match[str], today: date) -> Iterator[date]:
+    """The days before and after `today` that a weekday alone may mean; today is one of them, and so are those a week
+    from it."""
+    if match["chinese_name"]:
+        weekday = "一二三四五六日".index(match["chinese_name"].replace("天", "日"))
+    else:
+        weekday = _STARTS_WITH[(match["name"] or match["short_name"])[:3].lower()]
+    ahead = timedelta(days=(weekday - today.weekday()) % 7)
+    yield from _moved(today, ahead)
+    yield from _moved(today, ahead - _WEEK)
+    if not ahead:
+        yield from _moved(today, _WEEK)
+
+
+def _moved(day: date, by: timedelta) -> list[date]:
+    """A day so much later; none beyond the range of dates."""
+    try:
+        return [day + by]
+    except OverflowError:
+        return []
+
+
+def _tense(text: str, match: re.Match[str]) -> tuple[bool, bool]:
+    """Whether the clause around a match tells of what is to come, and whether of what is over."""
+    before = _CLAUSE_END.split(text[max(0, match.start() - _CLAUSE_CHARS) : match.start()])[-1]
+    after = _CLAUSE_END.split(text[match.end() : match.end() + _CLAUSE_CHARS], maxsplit=1)[0]
+    clause = before + match[0] + after
+    is_future = _FUTURE().search(clause) is not None
+    past = _PAST().search(_FUTURE().sub(" ", clause))
+    return is_future, past is not None

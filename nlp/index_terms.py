@@ -13,12 +13,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from nlp.compounds import other_writings
-from nlp.grams import FUNCTION_CHARACTERS
-from nlp.normal_forms import can_simplify, plain, simplified, without_unseen
+from nlp.normal_forms import EMOJI, LOOKS, can_simplify, plain, simplified, without_unseen
 from nlp.once import Once
-from nlp.scripts import EMOJI, LOOKS
-from nlp.stems import says_little, stem
+from nlp.stems import FUNCTION_CHARACTERS, other_writings, says_little, stem
 
 MOST_QUERY_TERMS: Final = 64
 """Terms of a query: those of some 60 Chinese characters; more only cost time."""

@@ -1,20 +1,29 @@
 """The terms by which memories are searched: words, names and pairs of characters of messages, and what each counts.
 
 The last message counts most. enrichment.py finds the words; this module decides how much each of them counts. Pure.
+
+A caller gives other words: for what a search looks for, and for what a memory may be asked for by.
+
+A caller is mostly a language model, which knows that 安眠药 may be 曲唑酮. Words of a search are terms of the query,
+each with the number of the text that it is from. Words that are kept with a memory are words of it with a mark, so that
+they are never taken for words of its text, as the names of its speakers are (`is_speaker`). A text without a word of
+the dictionary, such as 曲唑酮, counts by its pairs of characters.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
+from functools import lru_cache
 from typing import Final, NamedTuple
 
-from nlp.changed_states import words_of_change
 from nlp.enrichment import (
     NOTHING,
     USUAL_LENGTH,
+    Enrichment,
+    QueryWeights,
     day_of,
     gram_weight,
     message_words,
@@ -22,25 +31,26 @@ from nlp.enrichment import (
     normal_form,
     speaker_word,
     weight_divisor,
+    word_weight,
+    words_in,
 )
-from nlp.grams import grams_of
 from nlp.keywords import (
     MIN_WEIGHT,
     ROLE_WEIGHTS,
     SCALE,
     TOP_K,
+    Keyword,
     SupportsDatedMessage,
     SupportsMessage,
     extract_message_keywords,
     heaviest_first,
     role_weight_of,
+    segment,
 )
-from nlp.lexicon.day_words import without_day_words
+from nlp.lexicon import without_day_words
 from nlp.lexicon.idf import UNKNOWN_WORD_IDF
-from nlp.questions import asking_part, is_question
-from nlp.segment import segment
-from nlp.stems import only_asks, says_little, says_when
-from nlp.word_options import Enrichment, QueryWeights
+from nlp.questions import asking_part, is_question, words_of_change
+from nlp.stems import grams_of, is_incidental, only_asks, says_little, says_when
 
 _UNITS_OF_TIME: Final = frozenset("年月日号號天周週点點时時分")
 """Characters that stand alone in dates, and say nothing without their number."""
@@ -249,3 +259,113 @@ def _add(term: QueryTerm, key: str, terms: dict[str, QueryTerm]) -> None:
     factor = max(later_term.factor, term.factor)
     weight = (later_term.weight * later_term.factor + term.weight * term.factor) / factor
     terms[key] = later_term._replace(weight=weight, factor=factor)
+
+
+# Other words of a caller
+
+MOST_TEXTS: Final = 40
+"""Texts that one call may give."""
+MOST_TEXT_CHARS: Final = 60
+"""Characters of each of these."""
+_MARK: Final = "\ufdd0"
+"""The end of a word that is kept with a memory: a character that Unicode assigns to nothing, so no text has it."""
+_ROLE_WEIGHT: Final = ROLE_WEIGHTS["user"]
+"""The weight of other words: they count as if a user had said them."""
+
+
+class _Terms(NamedTuple):
+    """The words of a text that say something, and those of its pairs of characters that are no such word."""
+
+    words: tuple[str, ...]
+    pairs: tuple[str, ...]
+
+
+class _Weights(NamedTuple):
+    """The weights of the other words of several texts: the more these have together, the less each one weighs."""
+
+    word_count: int
+    pair_count: int
+
+    def of_word(self, word: str) -> float:
+        return word_weight(word, self.word_count) * _ROLE_WEIGHT
+
+    def of_pair(self) -> float:
+        return gram_weight(self.pair_count) * _ROLE_WEIGHT
+
+
+def kept(word: str) -> str:
+    """The word of a memory by which `word` finds it, if `word` is kept with it and is not in its text."""
+    return word + _MARK
+
+
+def is_kept(word: str) -> bool:
+    """Whether a word of a memory is kept with it, and is not in its text."""
+    return word.endswith(_MARK)
+
+
+def bare(word: str) -> str:
+    """A word of a memory without such a mark."""
+    return word.removesuffix(_MARK)
+
+
+def kept_keywords(
+    texts: Sequence[str], options: Enrichment, words_of_memory: Iterable[str]
+) -> list[Keyword]:
+    """The keywords of the texts that are kept with a memory, without `words_of_memory`, those of its own text. The
+    Node original knows no such words."""
+    if not (texts and options.signature):
+        return []
+    terms_by_text = [_terms_of(text, options) for text in texts]
+    weights = _weights_of(terms_by_text)
+    weight_by_word: dict[str, float] = {}
+    for terms in terms_by_text:
+        for pair in terms.pairs:
+            weight_by_word[pair] = weights.of_pair()
+    for terms in terms_by_text:
+        for word in terms.words:
+            weight_by_word[word] = weights.of_word(word)
+    excluded = set(words_of_memory)
+    return [
+        Keyword(kept(word), weight)
+        for word, weight in weight_by_word.items()
+        if word not in excluded
+    ]
+
+
+def given_terms(
+    texts: Sequence[str], options: Enrichment, weights: QueryWeights, factor: float
+) -> tuple[dict[str, QueryTerm], dict[str, QueryTerm]]:
+    """The words that a caller gave for a search, and the pairs of characters of texts without a known word, with
+    `factor` on their points."""
+    if not (texts and options.signature and factor):
+        return {}, {}
+    terms_by_text = [_terms_of(text, options) for text in texts]
+    term_weights = _weights_of(terms_by_text)
+    words: dict[str, QueryTerm] = {}
+    grams: dict[str, QueryTerm] = {}
+    for number, terms in enumerate(terms_by_text, 1):
+        for word in terms.words:
+            words.setdefault(word, QueryTerm(term_weights.of_word(word), factor, given=number))
+        if weights.pairs:
+            pair_factor = factor
+            # The pairs of a text without such a word, such as 曲唑酮, stand for the word.
+            if terms.words:
+                pair_factor *= weights.pairs
+            for pair in terms.pairs:
+                grams.setdefault(pair, QueryTerm(term_weights.of_pair(), pair_factor, given=number))
+    return words, grams
+
+
+def _weights_of(terms_by_text: Sequence[_Terms]) -> _Weights:
+    word_count = sum(len(terms.words) for terms in terms_by_text)
+    pair_count = sum(len(terms.pairs) for terms in terms_by_text)
+    return _Weights(word_count, pair_count)
+
+
+@lru_cache(maxsize=4_096)
+def _terms_of(text: str, options: Enrichment) -> _Terms:
+    all_words = words_in(text, replace(options, dates=False), now_ms=0)
+    words = tuple(word for word in all_words if not (is_incidental(word) or says_little(word)))
+    grams, _count = grams_of(normal_form(text, options))
+    pairs = [gram for gram in grams if len(gram) == 2 and not says_little(gram)]
+    return _Terms(words, tuple(pair for pair in pairs if pair not in words))

@@ -3,30 +3,148 @@
 `date_words.py` makes words of single days, which a memory holds if it names the day or was said on it. Here a day is a
 stretch too, because people tell of it later; a month or a week is not a word of what was said in it. A month or day
 without a year is that of this year, if it has begun, and that of the last one.
+
+`Moment` is a stretch of less than a day: 半小时前, "three hours ago", 刚才, 今天早上, "last night". The longer ago, the
+less exactly a distance is meant.
 """
 
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import date, timedelta
-from typing import Final
+from datetime import date, datetime, time, timedelta
+from typing import Final, NamedTuple
 
-from nlp.date_words import MONTHS, Span, date_spans, numeral
+from nlp.date_words import MONTHS, date_spans, numeral
 from nlp.holidays import NamedHoliday, holidays_in
+from nlp.normal_forms import Span
 from nlp.once import Once
-from nlp.stretches import (
-    TimeSpan,
-    ago,
-    days_ago,
-    days_of_month,
-    month_back,
-    months,
-    unit_back,
-    week,
-    weekend,
-    whole_year,
-)
+
+# Stretches as they are seen from today
+
+
+class TimeSpan(NamedTuple):
+    """From the first to the last day, both included. `near`: it is named by a word that stands in any sentence (昨天,
+    最近)."""
+
+    first: date
+    last: date
+    near: bool = False
+
+    def days(self, most: int) -> list[date]:
+        """The days of it; none if they are more than `most`."""
+        count = (self.last - self.first).days + 1
+        if count > most:
+            return []
+        return [self.first + timedelta(days=number) for number in range(count)]
+
+
+_DAYS_OF_MONTH = 30
+_DAYS_OF_YEAR = 365.25
+_MARGIN_OF_MONTH = 10
+"""Days before and after the day so many months ago that are meant too."""
+_MARGIN_OF_ONE_YEAR = 45
+"""The same for a year ago."""
+_MARGIN_OF_YEARS = 183
+"""The same for several years ago: half a year."""
+_BEGINNING: Final = (1, 10)
+_MIDDLE: Final = (11, 20)
+_END: Final = (21, 31)
+_PARTS_OF_MONTH: Final = {
+    **dict.fromkeys(("上旬", "初", "early", "beginning", "start"), _BEGINNING),
+    **dict.fromkeys(("中旬", "中", "mid", "middle"), _MIDDLE),
+    **dict.fromkeys(("下旬", "底", "末", "late", "end"), _END),
+}
+"""The first and the last day of the parts of a month."""
+
+
+def days_of_month(month: int, day: int, years: Iterable[int], today: date) -> Iterator[TimeSpan]:
+    """A day of a month in each of these years, as far as it has come; a year that has no such day is left out."""
+    for year in years:
+        try:
+            named_day = date(year, month, day)
+        except (ValueError, OverflowError):
+            continue
+        if named_day <= today:
+            yield TimeSpan(named_day, named_day)
+
+
+def months(year: int | None, month: int, part: str | None, today: date) -> Iterator[TimeSpan]:
+    """A month or a part of it in a year; None: in this year and in the last one."""
+    years = [today.year, today.year - 1] if year is None else [year]
+    for named_year in years:
+        yield _part_of_month(named_year, month, part)
+
+
+def _part_of_month(year: int, month: int, part: str | None) -> TimeSpan:
+    """The days of a part of a month; None: of all of it."""
+    _weekday, length = monthrange(year, month)
+    first_day = 1
+    last_day = length
+    if part:
+        first_day, last_day = _PARTS_OF_MONTH[part]
+    return TimeSpan(date(year, month, first_day), date(year, month, min(last_day, length)))
+
+
+def month_back(today: date, back: int, part: str | None = None) -> TimeSpan:
+    """The month so many months back, or a part of it."""
+    months_before = today.year * 12 + today.month - 1 - back
+    year, month_index = divmod(months_before, 12)
+    return _part_of_month(year, month_index + 1, part)
+
+
+def whole_year(year: int) -> TimeSpan:
+    """From New Year to the last day of December."""
+    return TimeSpan(date(year, 1, 1), date(year, 12, 31))
+
+
+def unit_back(unit: str, back: int, today: date) -> TimeSpan:
+    """The week, weekend, month or year so many of them back."""
+    if unit == "weekend":
+        return weekend(today, back)
+    if unit == "week":
+        return week(today, back)
+    if unit == "month":
+        return month_back(today, back)
+    return whole_year(today.year - back)
+
+
+def ago(number: int, unit: str, today: date) -> TimeSpan:
+    """What lies so many days, weeks, months or years back: the longer ago, the less exactly it is meant."""
+    if unit == "day":
+        return days_ago(today, number, number)
+    if unit == "week":
+        return week(today, number)
+    if unit == "weekend":
+        return weekend(today, number)
+    if unit == "month":
+        middle = _DAYS_OF_MONTH * number
+        margin = _MARGIN_OF_MONTH
+    else:
+        middle = round(_DAYS_OF_YEAR * number)
+        margin = _MARGIN_OF_ONE_YEAR if number == 1 else _MARGIN_OF_YEARS
+    return days_ago(today, middle + margin, middle - margin)
+
+
+def days_ago(today: date, most: int, least: int) -> TimeSpan:
+    """From the most to the least days ago."""
+    return TimeSpan(today - timedelta(days=most), today - timedelta(days=least))
+
+
+def weekend(today: date, back: int) -> TimeSpan:
+    """The Saturday and the Sunday of the week so many weeks back."""
+    sunday = week(today, back).last
+    return TimeSpan(sunday - timedelta(days=1), sunday)
+
+
+def week(today: date, back: int) -> TimeSpan:
+    """The week so many weeks back, from Monday to Sunday."""
+    monday = today - timedelta(days=today.weekday() + 7 * back)
+    return TimeSpan(monday, monday + timedelta(days=6))
+
+
+# Stretches that a text names
 
 RECENT_DAYS: Final = 14
 """What 最近 and `recently` mean at most."""
@@ -337,3 +455,141 @@ def _amount(amount: str) -> tuple[int, int]:
     if amount == "several":
         return 3, 9
     return numeral(amount[0]), numeral(amount[1].replace("兩", "两"))
+
+
+# Stretches of less than a day
+
+
+class Moment(NamedTuple):
+    """A stretch from `begin` until `end`, which `text[start:stop]` names. `near`: by words that stand in any
+    sentence (刚才, last night)."""
+
+    start: int
+    stop: int
+    begin: datetime
+    end: datetime
+    near: bool
+
+
+_LONGEST: Final = timedelta(hours=36)
+"""A greater distance is one of days, as people say it."""
+_LEAST_MARGIN: Final = timedelta(minutes=10)
+_JUST_NOW: Final = timedelta(minutes=60)
+"""What 刚才 and `just now` mean at most."""
+_FEW: Final = (2, 6)
+_NUMBER_WORDS: Final = {
+    "a": 1.0, "an": 1.0, "one": 1.0, "two": 2.0, "three": 3.0, "four": 4.0, "five": 5.0, "six": 6.0, "seven": 7.0,
+    "eight": 8.0, "nine": 9.0, "ten": 10.0, "eleven": 11.0, "twelve": 12.0, "fifteen": 15.0, "twenty": 20.0,
+    "thirty": 30.0, "forty": 40.0, "半": 0.5, "half": 0.5,
+}  # fmt: skip
+_CHINESE_NUMBER: Final = r"\d{1,3}|[一二两兩三四五六七八九十]{1,3}"
+_ENGLISH_NUMBER: Final = (
+    r"\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty"
+    r"|thirty|forty(?:-five)?"
+)
+# From hour to hour; more than 24 is the next morning.
+_PARTS_OF_DAY: Final = {
+    **dict.fromkeys(("早上", "早晨", "清晨", "早", "晨", "morning"), (5, 12)),
+    "上午": (6, 12),
+    "中午": (11, 14),
+    **dict.fromkeys(("下午", "afternoon"), (12, 18)),
+    **dict.fromkeys(("傍晚",), (16, 20)),
+    **dict.fromkeys(("晚上", "晚", "夜里", "夜", "evening", "night"), (17, 29)),
+    "凌晨": (0, 6),
+    "半夜": (22, 30),
+}
+_DAYS_BACK: Final = {"今": 0, "昨": 1, "前": 2, "this": 0, "yesterday": 1, "last": 1}
+_MOMENTS: Final = Once(
+    lambda: re.compile(
+        rf"""
+    (?P<just>刚才|剛才|刚刚|剛剛|方才|\b(?:just\ now|a\ (?:moment|second|minute|little\ while)\ ago|earlier\ today)\b)
+  | (?P<part_of_day>(?P<day>[今昨])(?:天|日)?(?P<part>早上|早晨|清晨|上午|中午|下午|傍晚|晚上|夜里|凌晨|半夜|早|晨|晚|夜)
+      | (?P<day_before>前)天(?P<part_before>早上|早晨|清晨|上午|中午|下午|傍晚|晚上|夜里|凌晨|半夜)
+      | \b(?P<english_day>this|yesterday|last)\ (?P<english_part>morning|afternoon|evening|night)\b)
+  | (?P<chinese>(?<![\d一二三四五六七八九十])(?:(?P<few>[几幾])|(?P<count>{_CHINESE_NUMBER})|(?P<half>半))
+      [个個]?(?P<and_half>半)?(?:(?P<hours>小时|小時|钟头|鐘頭)|(?P<quarters>刻[钟鐘])|(?P<minutes>分[钟鐘]))
+      (?P<half_after>半)?(?:多)?[之以]?前)
+  | (?P<english>\b(?:about\ |around\ |like\ |some\ )?(?:(?P<vague>a\ few|a\ couple(?:\ of)?|several)
+      |(?P<number>half\ an|{_ENGLISH_NUMBER})(?P<number_half>\ and\ a\ half)?)
+      \ (?:(?P<english_hours>hours?|hrs?)|(?P<english_minutes>minutes?|mins?))(?P<half_last>\ and\ a\ half)?\ (?:ago|back)\b)
+    """,
+        re.VERBOSE | re.IGNORECASE,
+    )
+)
+
+
+def moments_in(text: str, now: datetime) -> list[Moment]:
+    """The stretches of less than a day that `text`, written at `now` (a local time), names, in order, as far as they
+    have begun."""
+    moments: list[Moment] = []
+    for match in _MOMENTS().finditer(text):
+        try:
+            begin, end = _stretch(match, now)
+        except OverflowError:
+            continue  # beyond the range of dates
+        if begin < now:
+            is_near = match["just"] is not None or match["part_of_day"] is not None
+            moments.append(Moment(match.start(), match.end(), begin, min(end, now), is_near))
+    return moments
+
+
+def without_moments(text: str, moments: Iterable[Moment]) -> str:
+    """`text` with a blank in place of each of these stretches, which are in order."""
+    parts: list[str] = []
+    position = 0
+    for moment in moments:
+        parts.append(text[position : moment.start])
+        position = moment.stop
+    parts.append(text[position:])
+    return " ".join(parts)
+
+
+def _stretch(match: re.Match[str], now: datetime) -> tuple[datetime, datetime]:
+    """From when to when the stretch of a match is meant."""
+    if match["just"]:
+        if match["just"].lower() == "earlier today":
+            return _midnight(now, 0), now
+        return now - _JUST_NOW, now
+    if match["part_of_day"]:
+        day = match["day"] or match["day_before"] or match["english_day"].lower()
+        part = match["part"] or match["part_before"] or match["english_part"].lower()
+        first_hour, last_hour = _PARTS_OF_DAY[part]
+        midnight = _midnight(now, _DAYS_BACK[day])
+        return midnight + timedelta(hours=first_hour), midnight + timedelta(hours=last_hour)
+    least, most = _distance(match)
+    least = min(least, _LONGEST)
+    most = min(most, _LONGEST)
+    return (
+        now - most - max(_LEAST_MARGIN, most / 2),
+        now - max(least - max(_LEAST_MARGIN, least * 0.4), timedelta()),
+    )
+
+
+def _midnight(now: datetime, days_back: int) -> datetime:
+    day = now.date() - timedelta(days=days_back)
+    return datetime.combine(day, time(), now.tzinfo)
+
+
+def _distance(match: re.Match[str]) -> tuple[timedelta, timedelta]:
+    """The least and the most that a distance means."""
+    unit = timedelta(minutes=1)
+    if match["hours"] or match["english_hours"]:
+        unit = timedelta(hours=1)
+    elif match["quarters"]:
+        unit = timedelta(minutes=15)
+    if match["few"] or match["vague"]:
+        least, most = _FEW
+        if match["vague"] and "couple" in match["vague"].lower():
+            least, most = 1, 3
+        return least * unit, most * unit
+    number = _number(match["count"] or match["half"] or match["number"].lower())
+    if any(match[half] for half in ("and_half", "half_after", "number_half", "half_last")):
+        number += 0.5
+    return number * unit, number * unit
+
+
+def _number(text: str) -> float:
+    if text.isdigit():
+        return float(text)
+    word = text.split()[0].split("-")[0]
+    return _NUMBER_WORDS.get(word) or float(numeral(text.replace("兩", "两")))

@@ -25,7 +25,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from memory_server.shared_process.invocation import PER_SESSION_VARIABLES, Invocation
+from memory_server.process.invocation import PER_SESSION_VARIABLES, Invocation
 
 PATIENCE = 60.0
 """Seconds until the template has imported everything, on a machine that others use too."""
@@ -228,7 +228,7 @@ def _become(request: Mapping[str, Any], pipes: Sequence[int]) -> None:
     import forked_workers
 
     import memory_server
-    from memory_server.shared_process import entrance
+    from memory_server.process import entrance
 
     for number, descriptor in enumerate(pipes):
         os.dup2(descriptor, number)

@@ -14,7 +14,7 @@ from stdio_process import PATIENCE, Client, command, running
 
 from memory_server.cli.daemon import answer_at as told
 from memory_server.cli.daemon import running as shared_processes
-from memory_server.shared_process.protocol import STOP
+from memory_server.process.protocol import STOP
 
 
 @contextmanager

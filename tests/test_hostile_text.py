@@ -27,7 +27,7 @@ from memory_server.knowledge import differences
 from memory_server.tools.base import budget
 from nlp.date_words import date_spans
 from nlp.index_terms import terms_of
-from nlp.scripts import script_spans
+from nlp.normal_forms import script_spans
 from sandbox.chats import plain
 
 NOTE = HEAD.splitlines()[1]
@@ -189,10 +189,10 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.kernel.erasure._ESCAPED": (anywhere, "", ("\\", "\\u", "\\u00", "u0000")),
     "memory_server.tools.base.tolerance._NUMBER": (whole, "", ("1", "1.", ".", "1e")),
     "memory_server.tools.base.tolerance._STRICT_NAME": (whole, "", ("a", "_id", "Id", "_")),
-    "nlp.overview_questions._ASKS": (anywhere, "", ("?", "? ", "吗", "a")),
-    "nlp.overview_questions._CLAUSES": (anywhere, "", (",", ", ", "a,")),
-    "nlp.overview_questions._POLITE": (anywhere, "", ("hey ", "please ", " now", "a ")),
-    "nlp.overview_questions._SENTENCES": (anywhere, "", (".", "a.", "\n")),
+    "nlp.questions._ASKS": (anywhere, "", ("?", "? ", "吗", "a")),
+    "nlp.questions._CLAUSES": (anywhere, "", (",", ", ", "a,")),
+    "nlp.questions._POLITE": (anywhere, "", ("hey ", "please ", " now", "a ")),
+    "nlp.questions._SENTENCES": (anywhere, "", (".", "a.", "\n")),
     "sandbox.host.reports._MARK": (at_start, "", ("a", " ", "'", "''", '"', "a ")),
     "sandbox.javascript.tracing._PLAIN": (whole, "", ("a", " ", "a-", "'")),
     "memory_server.serving.http.middleware._HOST": (whole, "", ("a", "[:", "[a]", "a:1", ":", ".")),
@@ -202,7 +202,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.kernel.files.NEXT": (whole, ".", (".", "0", ".0", ".0000000000000000", ".next")),
     "memory_server.storage.json_store.faults._BETWEEN_RECORDS": (at_start, "", (" ", ",", ", ")),
     "nlp.date_words._NUMBERS": (anywhere, "", ("1", "1a")),
-    "nlp.grams._RUN": (anywhere, "", ("中", "中a")),
+    "nlp.stems._RUN": (anywhere, "", ("中", "中a")),
     "nlp.stems._CYRILLIC": (whole, "", ("я",)),
     "sandbox.chats.dates._HUMANIZED": (whole, "2023-6-4@14h5m", (" ", "1", "1s ")),
     "sandbox.chats.plain._LINE": (whole, "a", (" ", "a", " a", "*")),
@@ -242,7 +242,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
         ("{{", "{{//", "{{ //a", "{{//a}", "{", " "),
     ),
     "memory_server.knowledge.projects._INNER_URL": (anywhere, "", ("a", "a:", "a:/", "a.", "@")),
-    "nlp.named_days._ASKS_IN_SHORT": (
+    "nlp.date_words._ASKS_IN_SHORT": (
         anywhere,
         "",
         ("干嘛", "干嘛 ", "有空没有", "去", "干嘛去", " "),

@@ -618,7 +618,7 @@ def test_english_costs_nothing() -> None:
 
 
 def test_what_a_prompt_waits_for_loads_no_messages() -> None:
-    entrance = "memory_server.shared_process.entrance"
+    entrance = "memory_server.process.entrance"
     seen = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {entrance}; print(*sys.modules)"
     ended = subprocess.run(
         [sys.executable, "-S", "-I", "-c", seen], capture_output=True, text=True, timeout=60

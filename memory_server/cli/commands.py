@@ -27,7 +27,7 @@ from memory_server.cli.command_arguments import (
 from memory_server.cli.exchange_commands import exchange
 from memory_server.cli.looking_commands import looking
 from memory_server.kernel.items import FAMILIES
-from memory_server.shared_process.protocol import HOOK_SECONDS
+from memory_server.process.protocol import HOOK_SECONDS
 
 
 def _daily(add: Add) -> None:

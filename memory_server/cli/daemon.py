@@ -15,8 +15,8 @@ from typing import Any
 from languages import _, counted
 from memory_server.cli.terminal import console
 from memory_server.config import Settings
-from memory_server.shared_process import protocol
-from memory_server.shared_process.protocol import STATUS, STOP, CannotShare
+from memory_server.process import protocol
+from memory_server.process.protocol import STATUS, STOP, CannotShare
 
 
 async def daemon(settings: Settings, flags: Namespace) -> int:

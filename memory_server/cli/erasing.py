@@ -9,10 +9,11 @@ from pathlib import Path
 
 from languages import N_, _, counted
 from memory_server.app import CallerView
-from memory_server.cli.terminal import complain, confirmed, console, escape
+from memory_server.cli.terminal import console, escape
 from memory_server.kernel.erasure import Erasure, Traces
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.items import Item, Sought
+from memory_server.kernel.streams import complain, confirmed
 from memory_server.kernel.values import dataclass
 from memory_server.memories import forgetting
 from memory_server.storage.entries.pages import FOLDER, pages_in

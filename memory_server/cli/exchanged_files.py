@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from languages import _
-from memory_server.cli.terminal import reading
 from memory_server.interchange import chat_exports, folder_forms
 from memory_server.kernel import files as folders
 from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.folder_names import subfolders
+from memory_server.kernel.streams import reading
 from memory_server.kernel.values import dataclass
 from sandbox import EncodingError, decode
 

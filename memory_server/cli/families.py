@@ -27,7 +27,6 @@ from memory_server.cli.terminal import (
     print_columns,
     spoken,
     time_text,
-    write,
 )
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import ShortTermMemory
@@ -35,6 +34,7 @@ from memory_server.conversations.short_term import Statistics
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import FAMILIES, OF_CONVERSATIONS, Item, Sought
 from memory_server.kernel.recalled_block import one_line
+from memory_server.kernel.streams import write
 from memory_server.kernel.text import beginning
 from memory_server.kernel.times import iso
 from memory_server.kernel.values import dataclass

@@ -14,8 +14,6 @@ from memory_server.cli.inspection import chosen
 from memory_server.cli.terminal import (
     TEXT_CELLS,
     clipped,
-    complain,
-    confirmed,
     console,
     escape,
     print_columns,
@@ -24,6 +22,7 @@ from memory_server.cli.terminal import (
 )
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Item, Sought
+from memory_server.kernel.streams import complain, confirmed
 from memory_server.memories import forgetting
 from memory_server.tools.base.shapes import moment_ms
 

@@ -11,21 +11,21 @@ from languages import _
 from memory_server.app import CallerView
 from memory_server.cli.families import limit_of
 from memory_server.cli.inspection import chosen, whereabouts
-from memory_server.cli.terminal import (
-    console,
-    escape,
-    hint,
-    write,
-)
+from memory_server.cli.terminal import console, escape, hint
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import OF_CONVERSATIONS
-from memory_server.kernel.lifecycle import Kept, Lifecycle, PastChange, engine_of, newest_first
+from memory_server.kernel.lifecycle import (
+    USUAL_STEPS,
+    Kept,
+    Lifecycle,
+    PastChange,
+    engine_of,
+    newest_first,
+)
+from memory_server.kernel.streams import write
 from memory_server.kernel.times import iso
 from memory_server.tools.archive import HistoryEntry
 from memory_server.tools.base.result import SHOWN_ZONE
-
-USUAL_STEPS = 100
-"""Steps of a change that are shown."""
 
 
 def engines_of(app: CallerView, flags: Namespace, keeps: Kept | None = None) -> Sequence[Lifecycle]:

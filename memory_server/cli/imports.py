@@ -33,7 +33,6 @@ from memory_server.cli.profile_books import follow
 from memory_server.cli.terminal import (
     TEXT_CELLS,
     clipped,
-    complain,
     console,
     escape,
     progress,
@@ -60,6 +59,7 @@ from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.erasure import left_out_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message
+from memory_server.kernel.streams import complain
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import moment_of
 from memory_server.kernel.values import dataclass

@@ -18,7 +18,6 @@ from memory_server.cli import incoming_lore
 from memory_server.cli.exchanged_files import Tree, read_file, read_folder, read_tree, starts_with
 from memory_server.cli.exchanged_zips import ZippedCard, ZippedFile, ZippedFolder, read_zip
 from memory_server.cli.sillytavern_files import is_sillytavern, read_sillytavern
-from memory_server.cli.terminal import say_if_waiting
 from memory_server.interchange import (
     chat_exports,
     chats,
@@ -48,6 +47,7 @@ from memory_server.interchange.forms import (
 )
 from memory_server.interchange.incoming import Incoming, NotThisFormat, Tables
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.streams import say_if_waiting
 from memory_server.kernel.text import words_between_commas
 from memory_server.kernel.values import dataclass
 from memory_server.storage.entries import foreign_tables

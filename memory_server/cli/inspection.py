@@ -16,11 +16,12 @@ from languages.columns import padded
 from memory_server.app import CallerView
 from memory_server.cli.call_tool import called
 from memory_server.cli.recalls import receipt
-from memory_server.cli.terminal import complain, console, escape, spoken, time_text, watched, write
+from memory_server.cli.terminal import console, escape, spoken, time_text, watched
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.items import LEAST_ID_CHARS
+from memory_server.kernel.streams import complain, write
 from memory_server.kernel.values import dataclass
 
 Act = Callable[[Conversation], Awaitable[None]]

@@ -10,17 +10,18 @@ from typing import Any, TypeVar
 
 from languages import _, counted, n_
 from memory_server.app import App
-from memory_server.cli import linked
 from memory_server.cli.inspection import not_copied
-from memory_server.cli.terminal import complain, confirmed, console, escape, hint
+from memory_server.cli.terminal import console, escape, hint
 from memory_server.config import Settings
 from memory_server.conversations.contents import Contents, contents_of
 from memory_server.interchange import own
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput, RemoteError
 from memory_server.kernel.link import Link, url_of
+from memory_server.kernel.streams import complain, confirmed
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry
+from memory_server.process import linked_server
 from memory_server.remote import Remote
 from memory_server.storage.data_dir import Home
 from memory_server.storage.link_files import Outbox, token_in
@@ -53,7 +54,7 @@ async def link(settings: Settings, flags: Namespace) -> int | None:
         await _refuse_older(remote)
     finally:
         await remote.aclose()
-    home = linked.home_of(settings)
+    home = linked_server.home_of(settings)
     home.link.write(link_typed)
     out = console()
     out.print(
@@ -68,7 +69,7 @@ async def link(settings: Settings, flags: Namespace) -> int | None:
         )
     )
     _warn_of_turns(me, home)
-    linked.warn_of_clock(remote)
+    linked_server.warn_of_clock(remote)
     hint(
         _(
             "The memories of this machine stay here; `memory-server link --send` sends them to the server."
@@ -97,7 +98,7 @@ def _warn_of_turns(me: Mapping[str, Any], home: Home) -> None:
                 "this server is of an older version, so the turns of this machine are kept here until it is updated"
             )
         )
-    linked.tell_of_refused(home.outbox)
+    linked_server.tell_of_refused(home.outbox)
 
 
 def _named(flags: Namespace) -> Link:
@@ -129,7 +130,7 @@ async def _refuse_older(remote: Remote) -> None:
 
 async def unlink(settings: Settings, flags: Namespace) -> None:
     """Use the memory of this machine again."""
-    home = linked.home_of(settings)
+    home = linked_server.home_of(settings)
     link_before = home.link.read()
     if link_before is None:
         raise InvalidInput(
@@ -158,7 +159,7 @@ async def unlink(settings: Settings, flags: Namespace) -> None:
 async def _retry_refused(settings: Settings, *, dry_run: bool) -> int:
     """Let the refused turns wait again, and deliver what waits; 1 if one of them is not delivered."""
     link_here = _link_here(settings)
-    outbox = linked.home_of(settings).outbox
+    outbox = linked_server.home_of(settings).outbox
     numbers = outbox.may_retry()
     out = console()
     if dry_run:
@@ -176,9 +177,9 @@ async def _retry_refused(settings: Settings, *, dry_run: bool) -> int:
     if not numbers:
         out.print(_("There is no refused turn that could be sent again."))
         return 0
-    server = linked.LinkedServer(link_here, settings, lasts=False)
+    server = linked_server.LinkedServer(link_here, settings, lasts=False)
     try:
-        delivery = await server.deliver(linked.COMMAND_SECONDS)
+        delivery = await server.deliver(linked_server.COMMAND_SECONDS)
     finally:
         await server.remote.aclose()
     waiting = len(set(numbers).intersection(outbox.waiting()))
@@ -213,7 +214,7 @@ def _say_what_stays(outbox: Outbox, count: int) -> None:
 
 def _link_here(settings: Settings) -> Link:
     """The link of this machine. Raises InvalidInput: there is none."""
-    link_here = linked.link_of(settings)
+    link_here = linked_server.link_of(settings)
     if link_here is None:
         raise InvalidInput("This machine is not linked; run `memory-server link` first.")
     return link_here
@@ -222,7 +223,7 @@ def _link_here(settings: Settings) -> Link:
 async def _send(settings: Settings, flags: Namespace) -> int:
     """Let the server import what is here: first it only says what would change."""
     link_here = _link_here(settings)
-    server = linked.LinkedServer(link_here, settings, lasts=False)
+    server = linked_server.LinkedServer(link_here, settings, lasts=False)
     try:
         parts, sentences = await _written_here(settings)
         texts = [part.text for part in parts if part.bytes_sent <= _MOST_BYTES]
@@ -250,7 +251,7 @@ async def _send(settings: Settings, flags: Namespace) -> int:
         status = await _import_there(server, texts)
         return max(status, int(too_large > 0))
     finally:
-        await server.end(linked.AFTER_SECONDS)
+        await server.end(linked_server.AFTER_SECONDS)
 
 
 async def _written_here(settings: Settings) -> tuple[list[_Written], list[str]]:
@@ -265,12 +266,14 @@ async def _written_here(settings: Settings) -> tuple[list[_Written], list[str]]:
     return parts, sentences
 
 
-async def _import_there(server: linked.LinkedServer, texts: Sequence[str], *more: str) -> int:
+async def _import_there(
+    server: linked_server.LinkedServer, texts: Sequence[str], *more: str
+) -> int:
     """Let the server import each text; returns the worst status."""
     arguments = ["import", "-", "--format", "native", *more]
     worst_status = 0
     for text in texts:
-        status = await linked.command(server, "import", arguments, None, standard_input=text)
+        status = await linked_server.command(server, "import", arguments, None, standard_input=text)
         worst_status = max(worst_status, status)
     return worst_status
 
@@ -303,7 +306,7 @@ def _parts(
     too large for a request is a part of its own."""
     for contents in conversations:
         memories = [
-            replace(memory, folder=linked.shared_folder(memory.folder))
+            replace(memory, folder=linked_server.shared_folder(memory.folder))
             for memory in contents.short_term
         ]
         for short in _portions(memories, lambda memory: 2 * _bytes(memory.text)):

@@ -27,16 +27,7 @@ from memory_server.cli.inspection import (
     shown_names,
     with_id,
 )
-from memory_server.cli.terminal import (
-    complain,
-    console,
-    escape,
-    hint,
-    progress,
-    time_text,
-    watched,
-    write,
-)
+from memory_server.cli.terminal import console, escape, hint, progress, time_text, watched
 from memory_server.cli.word_giving import words_finding
 from memory_server.command_table import COMMANDS
 from memory_server.conversations.changes import Edited
@@ -49,6 +40,7 @@ from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageErr
 from memory_server.kernel.lifecycle import Examine
 from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import Pause
+from memory_server.kernel.streams import complain, write
 from memory_server.kernel.text import Finding, Grade
 from memory_server.storage.json_store.repair import RepairPlan
 from memory_server.tools.backup import backup_result, restore_result

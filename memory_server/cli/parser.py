@@ -6,7 +6,7 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -16,9 +16,11 @@ from languages import N_, _, speak, speaking
 from languages.columns import cells
 from languages.command_line import ABOUT_FLAG, Parser, begin_again_in_utf8_mode, language_of
 from memory_server.cli.commands import GROUPS
-from memory_server.cli.terminal import complain, refuse, say_if_waiting, show_all_characters
-from memory_server.command_table import COMMANDS, SETTING_FLAGS, Command
+from memory_server.cli.terminal import show_all_characters
+from memory_server.command_table import COMMANDS
 from memory_server.kernel.errors import InvalidInput, MemoryServerError
+from memory_server.kernel.streams import complain, say_if_waiting
+from memory_server.process.command_runner import leave, refuse, understood
 from memory_server.version import version_line
 
 if TYPE_CHECKING:
@@ -255,7 +257,7 @@ def _main(arguments: Sequence[str], *, owns_process: bool = False) -> int:
     try:
         import asyncio
 
-        from memory_server.cli.logs import log_to_stderr
+        from memory_server.process.logs import log_to_stderr
 
         command, settings = understood(flags, os.environ)
         if settings.language != "auto":
@@ -316,42 +318,9 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     return flags
 
 
-def understood(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Command, Settings]:
-    """The command and its settings. Raises InvalidInput: a setting cannot be used, or `read_only` forbids the
-    command."""
-    from memory_server import config
-
-    names = {flag.setting for flag in SETTING_FLAGS.values()} - {"config", "tenant"} | {"read_only"}
-    typed = {name: getattr(flags, name) for name in names if hasattr(flags, name)}
-    file = None
-    if hasattr(flags, "config"):
-        file = Path(flags.config)
-    settings = config.load(environ, typed, file)
-    command: Command = flags.command
-    if hasattr(flags, "tenant") and command.tenant != "its own":
-        home = config.home_of(settings, lambda: 0)
-        try:
-            if command.tenant != "may be new" and not home.has_tenant(flags.tenant):
-                tenants = ", ".join(home.tenant_names()) or _("none")
-                raise InvalidInput(
-                    "There is no tenant {tenant}; the tenants are: {known}.", flags.tenant, tenants
-                )
-            settings = settings.model_copy(update=home.settings_of(flags.tenant))
-        finally:
-            home.close()
-    refuse_where_read_only(settings, flags)
-    return command, settings
-
-
-def refuse_where_read_only(settings: Settings, flags: argparse.Namespace) -> None:
-    """Refuse a command that changes memories where `read_only` is set. Raises ReadOnly."""
-    command: Command = flags.command
-    if command.changes == "memories" and not getattr(flags, "dry_run", False):
-        settings.refuse_change(command.name)
-
-
 async def _run(settings: Settings, flags: argparse.Namespace, *, leaves: bool) -> int:
-    from memory_server.cli.command_runner import OwnProcess, run_command
+    from memory_server.process.command_runner import run_command
+    from memory_server.process.hosts import OwnProcess
 
     status = await run_command(settings, flags, OwnProcess())
     if leaves:
@@ -359,12 +328,3 @@ async def _run(settings: Settings, flags: argparse.Namespace, *, leaves: bool) -
             status
         )  # here, because `asyncio.run` would wait for threads that work for nobody any more
     return status
-
-
-def leave(status: int) -> NoReturn:
-    """End the process at once. Everything is written; Python would free its memory piece by piece, which takes longer
-    than a client waits before it kills the process."""
-    import logging
-
-    logging.shutdown()
-    os._exit(status)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from languages import _, counted
 from memory_server.app import CallerView
-from memory_server.cli.terminal import console, escape, print_columns, write
+from memory_server.cli.terminal import console, escape, print_columns
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.streams import write
 from memory_server.knowledge.entry import Entry
 from memory_server.knowledge.notes.settling import NOTES, OF_PROJECTS
 from memory_server.knowledge.ports import ScopeView

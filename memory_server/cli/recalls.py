@@ -18,13 +18,13 @@ from memory_server.cli.terminal import (
     print_columns,
     spoken,
     time_text,
-    write,
 )
 from memory_server.conversations.recall import why
 from memory_server.conversations.recall.words import spelling
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
+from memory_server.kernel.streams import write
 from memory_server.lore import left_out_text, trigger_text
 
 _SESSION_START = N_("(session start)")

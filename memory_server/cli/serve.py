@@ -9,20 +9,20 @@ from argparse import Namespace
 
 from languages import ENGLISH, _, speaking
 from memory_server.app import App, offered_tools, usual_offer
-from memory_server.cli import linked
-from memory_server.cli.process_limits import use_one_arena
-from memory_server.cli.project_file import in_folder
-from memory_server.cli.terminal import complain
-from memory_server.cli.workspace import settings_of_roots, workspace_of
 from memory_server.config import Settings
+from memory_server.config.project_file import in_folder
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Session
+from memory_server.kernel.streams import complain
+from memory_server.process import linked_server
+from memory_server.process.limits import use_one_arena
+from memory_server.process.workspace import settings_of_roots, workspace_of
 
 
 async def serve(settings: Settings, flags: Namespace) -> None:
     """Serve until the client closes its end. Raises InvalidInput if there is no input or output, a toolset is unknown,
     or the folder's file cannot be used."""
-    link = linked.link_of(settings)
+    link = linked_server.link_of(settings)
     if (listen := getattr(flags, "http", None)) is not None:
         if link is not None:
             raise InvalidInput(
@@ -51,7 +51,7 @@ async def serve(settings: Settings, flags: Namespace) -> None:
     if link is not None:
         with speaking(ENGLISH):
             window_settings = in_folder(settings, folder)
-            await linked.window(link, window_settings, Session(secrets.token_hex(8)), folder)
+            await linked_server.window(link, window_settings, Session(secrets.token_hex(8)), folder)
         return
     if not usual_offer(settings):
         # Wrong tool names are refused here, in one sentence, and not at a client's first call; the default needs no

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from languages import ENGLISH, speaking
 from memory_server.app import App, offered_tools, usual_offer
-from memory_server.cli.process_limits import use_more_files
-from memory_server.cli.terminal import complain
+from memory_server.cli.parser import parsed
 from memory_server.config import Settings
 from memory_server.kernel.collecting import collect_from_now_on
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.streams import complain
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import NO_PROJECT
 from memory_server.memories.memories import Call
+from memory_server.process.limits import use_more_files
 from memory_server.runtime import Runtime
 from memory_server.serving.fair_threads import FOR, use_fair_threads
 from memory_server.serving.http.http_server import HttpServer, Limits, address_of, serve
@@ -148,9 +149,11 @@ def _memories(app: App, room: Callable[[], float]) -> TenantMemories:
     memories = replace(app.memories, hidden=hidden)
 
     async def run(name: str, arguments: Mapping[str, Any], caller: Principal) -> dict[str, Any]:
-        from memory_server.cli.remote_commands import run  # only servers of linked machines need it
+        from memory_server.process.remote_commands import (
+            run,  # only servers of linked machines need it
+        )
 
-        answer = dict(await run(app, name, arguments, caller))
+        answer = dict(await run(app, parsed, name, arguments, caller))
         for stream in ("output", "errors"):
             answer[stream] = memories.for_callers(answer[stream])
         return answer

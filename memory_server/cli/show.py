@@ -13,7 +13,7 @@ from languages import N_, _, joined
 from languages.columns import padded
 from memory_server.app import CallerView
 from memory_server.cli.inspection import SHOWN_NAMES, for_each_conversation, whereabouts, with_id
-from memory_server.cli.terminal import console, escape, spoken, time_text, write
+from memory_server.cli.terminal import console, escape, spoken, time_text
 from memory_server.conversations import codec
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import ShortTermMemory
@@ -24,6 +24,7 @@ from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.items import OF_CONVERSATIONS
 from memory_server.kernel.other_words import found_by_text
 from memory_server.kernel.scopes import Scope
+from memory_server.kernel.streams import write
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry, json_of
 from memory_server.lore import LongTermMemory

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from rich.markup import escape
 
 from languages import _, counted, n_
-from memory_server.cli.terminal import complain, console, progress
+from memory_server.cli.terminal import console, progress
 from memory_server.config import Settings, home_of
 from memory_server.conversations.contents import holds_erased
 from memory_server.conversations.model import ConversationState, conversation_id_of, short_term_mark
@@ -23,6 +23,7 @@ from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.recalls import Line
 from memory_server.kernel.recorded_recall import recorded_recall
 from memory_server.kernel.scopes import Scope
+from memory_server.kernel.streams import complain
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge import erasing
 from memory_server.knowledge.entry import EVERYTHING, Entry, Operation

@@ -9,8 +9,9 @@ from typing import Any
 from languages import _, counted
 from memory_server.app import App, CallerView
 from memory_server.cli.call_tool import print_result
-from memory_server.cli.terminal import complain, console, escape, progress
+from memory_server.cli.terminal import console, escape, progress
 from memory_server.kernel.errors import InvalidInput, StorageError
+from memory_server.kernel.streams import complain
 from memory_server.memories.backups import BackupMade
 from memory_server.runtime import ONE_QUESTION, Runtime
 from memory_server.tools.backup import backup_result

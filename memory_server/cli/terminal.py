@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
 from functools import partial
-from io import TextIOBase, TextIOWrapper
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from languages import N_, _, counted
 from memory_server.kernel import times
-from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
-from memory_server.kernel.errors import InvalidInput, MemoryServerError
+from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.messages import with_roles
+from memory_server.kernel.streams import OBEYED, CapturedStream
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,7 +54,7 @@ def console(*, stderr: bool = False) -> Console:
     streams = CAPTURED_IO.get()
     options: dict[str, Any] = {"soft_wrap": True, "highlight": False, "stderr": stderr}
     if streams is not None:
-        file: Any = _Captured(streams, stderr=stderr)
+        file: Any = CapturedStream(streams, stderr=stderr)
         options["file"] = file
         options["_environ"] = streams.terminal
     elif stderr:
@@ -72,37 +71,12 @@ def _unobeyed(printed: Any) -> Any:
     from rich.text import Text
 
     if isinstance(printed, str):
-        return printed.translate(_OBEYED)
+        return printed.translate(OBEYED)
     if isinstance(printed, Text):
         printed.plain = printed.plain.translate(
-            _OBEYED
+            OBEYED
         )  # of the same length, so that styles stay where they are
     return printed
-
-
-def from_afar(text: str) -> str:
-    """What a server has printed: it may have colours, and nothing else that a terminal obeys."""
-    return _COLOUR_OR_OBEYED.sub(lambda match: match[1] or "\ufffd", text)
-
-
-class _Captured(TextIOBase):
-    """Standard output or error of the command whose `streams` these are."""
-
-    def __init__(self, streams: CapturedIO, *, stderr: bool) -> None:
-        self._streams = streams
-        self._stderr = stderr
-
-    def isatty(self) -> bool:
-        descriptor = "2" if self._stderr else "1"
-        return descriptor in self._streams.terminal.get("TERMINALS", "")
-
-    def write(self, text: str) -> int:
-        data = text.encode("utf-8", "backslashreplace")
-        if self._stderr:
-            self._streams.errors += data
-        else:
-            self._streams.output += data
-        return len(text)
 
 
 @contextlib.contextmanager
@@ -213,87 +187,6 @@ def show_all_characters() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def write(result: object) -> None:
-    """Write a text or a JSON value for a program: in UTF-8 in every locale, because JSON is UTF-8 and a pipe under
-    Windows in China would be GBK. A terminal keeps its own encoding."""
-    from memory_server.kernel import json_text
-
-    if isinstance(result, str):
-        text = result
-    else:
-        text = json_text.dumps(result).decode().translate(_ESCAPED)
-    line = text + "\n"
-    streams = CAPTURED_IO.get()
-    if streams is not None:
-        streams.do(partial(_write_captured, streams, line, stderr=False))
-        return
-    if isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
-        sys.stdout.reconfigure(encoding="utf-8")
-    sys.stdout.write(line)
-
-
-def standard_input() -> bytes:
-    streams = CAPTURED_IO.get()
-    if streams is None:
-        return sys.stdin.buffer.read()
-    return streams.input
-
-
-@contextlib.contextmanager
-def reading(name: object) -> Iterator[None]:
-    """Makes an error of reading the file `name` a sentence: raises InvalidInput."""
-    try:
-        yield
-    except OSError as error:
-        raise InvalidInput("{name} cannot be read: {reason}.", name, error.strerror) from error
-
-
-def confirmed(question: str, *, otherwise: str) -> bool:
-    """Whether a person at this terminal agrees. Raises InvalidInput with `otherwise`: nobody is there."""
-    if CAPTURED_IO.get() is not None or sys.stdin is None or not sys.stdin.isatty():
-        raise InvalidInput(otherwise)
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().casefold() in ("y", "yes", "是")
-
-
-def complain(sentence: str) -> None:
-    write_errors(f"memory-server: {sentence.translate(_OBEYED)}\n")
-
-
-def write_errors(text: str) -> None:
-    streams = CAPTURED_IO.get()
-    if streams is None:
-        sys.stderr.write(text)
-    else:
-        streams.do(partial(_write_captured, streams, text, stderr=True))
-
-
-def _write_captured(streams: CapturedIO, text: str, *, stderr: bool) -> None:
-    _Captured(streams, stderr=stderr).write(text)
-
-
-def refuse(error: MemoryServerError, flags: Namespace) -> int:
-    """Say why a command failed, as JSON where its result would be; returns its exit status."""
-    if flags.command.name in ("recall", "remember") and flags.json:
-        from memory_server.serving.http.refusals import refused_for
-
-        write({"error": {"kind": refused_for(error).kind, "message": str(error)}})
-    else:
-        complain(str(error.sentence))
-    if isinstance(error, InvalidInput):
-        return 2
-    return 1
-
-
 def hint(sentence: str) -> None:
     """Say on standard error how to see more; it belongs to no list that a program reads."""
     console(stderr=True).print(escape(sentence))
-
-
-def say_if_waiting(input_name: str) -> None:
-    """Tell a person at a terminal what is read there, and how to end it."""
-    if CAPTURED_IO.get() is None and sys.stdin is not None and sys.stdin.isatty():
-        complain(
-            _("reading {what} from this terminal; Ctrl-D ends it, --help says more", input_name)
-        )

@@ -9,8 +9,9 @@ from typing import Any
 
 from languages import _
 from languages.columns import padded
-from memory_server.cli.terminal import clipped, console, escape, hint, write
+from memory_server.cli.terminal import clipped, console, escape, hint
 from memory_server.config import Settings
+from memory_server.kernel.streams import write
 from memory_server.tools import DEFAULT_TOOLS, PURPOSES, TOOLSETS, tool_named
 from memory_server.tools.base.tool import Tool
 

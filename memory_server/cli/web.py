@@ -16,13 +16,14 @@ from languages import _, spoken
 from memory_server.app import App, CallerView
 from memory_server.cli import erasing
 from memory_server.cli.exchanged_files import write_file
-from memory_server.cli.process_limits import use_more_files
-from memory_server.cli.terminal import complain, console
+from memory_server.cli.terminal import console
 from memory_server.config import Settings
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.streams import complain
 from memory_server.kernel.values import dataclass
 from memory_server.memories.memories import Call
+from memory_server.process.limits import use_more_files
 from memory_server.serving.http.http_server import listening, run_app
 from memory_server.serving.http.principals import ALL, Principal
 from memory_server.web.access import LOOPBACK, OneTimeLink

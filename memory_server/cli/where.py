@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from languages import _
 from languages.columns import padded
-from memory_server.cli.command_runner import Host
 from memory_server.cli.daemon import describe, running_for
-from memory_server.cli.project_file import ProjectFile, project_at
-from memory_server.cli.terminal import console, escape, print_columns, write
-from memory_server.cli.workspace import Workspace, workspace_of
+from memory_server.cli.terminal import console, escape, print_columns
 from memory_server.composition import knowledge_of
 from memory_server.config import Settings, default_config_file, home_of, named_config_file
+from memory_server.config.project_file import ProjectFile, project_at
+from memory_server.kernel.streams import write
 from memory_server.kernel.values import dataclass
+from memory_server.process.hosts import Host
+from memory_server.process.workspace import Workspace, workspace_of
 from memory_server.storage.conflict_copies import copies_text
 
 if TYPE_CHECKING:

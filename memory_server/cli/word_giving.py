@@ -8,8 +8,9 @@ from dataclasses import field
 
 from languages import N_, _, counted
 from memory_server.app import CallerView
-from memory_server.cli.terminal import complain, console, escape
+from memory_server.cli.terminal import console, escape
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.streams import complain
 from memory_server.kernel.text import Finding
 from memory_server.kernel.times import DAY_MS
 from memory_server.kernel.values import dataclass

@@ -28,7 +28,7 @@ from memory_server.conversations.model import (
 from memory_server.kernel import times
 from memory_server.kernel.json_text import TOO_DEEP, Json, NotARecord, dumps, milliseconds
 from memory_server.kernel.messages import NOTHING, ROLES, Message, Role
-from memory_server.kernel.nesting import DEEPEST, deeper
+from memory_server.kernel.strict_json import DEEPEST, deeper
 from memory_server.lore import LongTermMemory, book_json, rules_json, taken_book, taken_rules
 from nlp import MOST_TEXT_CHARS, MOST_TEXTS, bare, is_kept, kept
 from sandbox import WRONG_VALUES

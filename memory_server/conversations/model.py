@@ -23,7 +23,7 @@ from memory_server.kernel.messages import (
     NOTHING,
     Message,
 )
-from memory_server.kernel.nesting import size
+from memory_server.kernel.strict_json import size
 from memory_server.kernel.values import dataclass
 from memory_server.lore import ChatState, LongTermMemory
 

@@ -48,7 +48,7 @@ VECTOR_SECONDS = 2.0
 """How long a search that somebody asked for waits for vectors."""
 UNASKED_VECTOR_SECONDS = 0.2
 """How long a search that nobody asked for waits for vectors: a hook takes its question back after 0.5 s
-(`shared_process.entrance.RECALL_SECONDS`), and its answer by words must come before that."""
+(`process.entrance.RECALL_SECONDS`), and its answer by words must come before that."""
 PLAIN_AT_MOST = 1_500
 """Memories up to which the first search of a process makes no index: 31 ms for 1,000; numpy and an index take 130."""
 DECISIONS = "memory_server.conversations.recall.indexed_selection"

@@ -165,7 +165,6 @@ class ShortTermManager(ShortTermSearch):
             session=session or self._services.session,
             folder=folder,
         )
-        unindexed = replace(unindexed, muted=muted)
         refuse_excess(unindexed)
 
         def find_words() -> tuple[ShortTermMemory, int]:
@@ -173,7 +172,7 @@ class ShortTermManager(ShortTermSearch):
                 self._services.refuse_erased(mark_of(unindexed, self.conversation_id))
             others = other_words_of(other_words, all_messages)
             return self._wording.of_text(
-                replace(unindexed, other_words=others.texts)
+                replace(unindexed, other_words=others.texts, muted=muted)
             ), others.private
 
         # In a thread: the first call loads a dictionary, a long message takes tens of milliseconds, and a database may

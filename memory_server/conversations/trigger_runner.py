@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from copy import copy
@@ -84,10 +85,10 @@ class SandboxRunner:
                     timezone=self._timezone,
                 )
         self._meter.count("triggers", "searches")
-        for verdict in verdicts.values():
-            kind = verdict.kind if isinstance(verdict, Failed) else type(verdict).__name__.lower()
-            self._meter.count("triggers", kind)
-            self._meter.count("triggers", "run_us", verdict.elapsed_us)
+        for kind, count in Counter(map(_kind_of, verdicts.values())).items():
+            self._meter.count("triggers", kind, count)
+        run_us = sum(verdict.elapsed_us for verdict in verdicts.values())
+        self._meter.count("triggers", "run_us", run_us)
         not_run_count = len(triggers) - len(verdicts)
         self._meter.count("triggers", "quiet", not_run_count)
         self._meter.count("triggers", "not_run", not_run_count)
@@ -127,6 +128,13 @@ class SandboxRunner:
         with sandbox_errors():
             async with self._turns:
                 return await self._sandbox.match_texts(pattern, texts)
+
+
+def _kind_of(verdict: Verdict) -> str:
+    """The name of the counter for such verdicts."""
+    if isinstance(verdict, Failed):
+        return verdict.kind
+    return type(verdict).__name__.lower()
 
 
 async def examine_sandbox(sandbox: TriggerSandbox) -> list[Finding]:

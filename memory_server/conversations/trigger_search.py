@@ -28,9 +28,9 @@ from memory_server.conversations.search import SEARCH_WAIT_SECONDS
 from memory_server.conversations.services import Services
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
 from memory_server.kernel.messages import GivenMessage, Message
-from memory_server.kernel.nesting import DEEPEST, deeper
 from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.recalled_block import as_said
+from memory_server.kernel.strict_json import DEEPEST, deeper
 from memory_server.kernel.times import local, moment_of
 from memory_server.kernel.values import dataclass
 from memory_server.lore import (
@@ -115,6 +115,9 @@ class TriggerSearch:
             except StorageError as error:
                 log.warning("the triggers of a conversation were not evaluated: %s", error)
                 unread[name] = error.path
+        joined = self._joined.known(shelves)
+        if joined is not None:
+            return joined, unread
         if sum(len(shelf.memories) for shelf in shelves) < _WORTH_A_THREAD:
             return self._joined.of(shelves), unread
         return await asyncio.to_thread(self._joined.of, shelves), unread
@@ -173,16 +176,18 @@ class TriggerSearch:
         by_chance = self._services.parameters.random_long_term if flashbacks is None else flashbacks
         excluded = scan.excluded_from_chance(verdicts)
         drawn = drawn_by_chance(shelf.memories, excluded, rng=rng, count=by_chance)
-        fired = [shelf.memories[index] for index in scan.rounds.activated]
-        # One thread fills both, because each turn to a thread costs every recall.
-        filled_texts = await asyncio.to_thread(filled_memories.each, (*fired, *drawn))
+        # The rounds have filled the texts of what fired; only those that came by chance are filled here.
+        activated = filled_memories.each(shelf.memories[index] for index in scan.rounds.activated)
+        random: tuple[Shelved, ...] = ()
+        if drawn:
+            random = await asyncio.to_thread(filled_memories.each, drawn)
         failed = failed_in({**verdicts, **scan.failed_later}, shelf.memories)
         # As a chat opens, a trigger that reads the last message throws, and nothing is wrong with it.
         if not said_messages:
             failed = tuple(item for item in failed if item[1].kind != "thrown")
         return Activation(
-            activated=filled_texts[: len(fired)],
-            random=filled_texts[len(fired) :],
+            activated=activated,
+            random=random,
             failed=failed,
             searched=len(shelf.memories),
             unread=unread,
@@ -325,7 +330,7 @@ class _Scan:
             shelf.rules,
             moment,
             lambda index: filled_memories.of(shelf.memories[index]).text,
-            is_given=lambda index: shelf.memories[index].version_key in occasion.given,
+            is_given=self._is_given,
         )
         self.is_complete = True
         """Whether the texts of books were searched to the end."""
@@ -341,6 +346,11 @@ class _Scan:
         recursion = Recursion(self.rounds, self._shelf.memories, self)
         self.is_complete = await recursion.run([*fired_in(verdicts), *by_words])
         return verdicts
+
+    def _is_given(self, index: int) -> bool:
+        """Whether the reader has this version of the memory."""
+        given = self._occasion.given
+        return bool(given) and self._shelf.memories[index].version_key in given
 
     def held_back(self) -> tuple[HeldBackMemory, ...]:
         """What fired in any round and does not come, each with the reason."""

@@ -1,7 +1,7 @@
 """Transcripts of Claude Code: JSON lines, some of which hold words. What a line says, by the table of spoken_places.py:
 the words of the user and of the model, and the names of what is left out. Pure.
 
-The hooks read the end of a transcript (cli/hook/claude_code.py), an import reads whole ones; transcript_turns.py makes
+The hooks read the end of a transcript (operations/hook_events.py), an import reads whole ones; transcript_turns.py makes
 turns of the lines. A line has `uuid`, `sessionId`, `promptId` (since 2.1), `cwd`, `timestamp` (ISO) and a `message` of
 Anthropic's form. VS Code and Cursor write nearly the same; what is known of theirs is from programs that read them.
 """

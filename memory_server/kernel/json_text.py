@@ -12,7 +12,7 @@ import orjson
 from languages import N_, MessageError
 from memory_server.kernel import strict_json, times
 from memory_server.kernel.messages import without_surrogates
-from memory_server.kernel.nesting import DEEPEST
+from memory_server.kernel.strict_json import DEEPEST
 
 Json = dict[str, Any]
 TOO_DEEP = N_("it is nested too deeply; take levels out until it has at most {deepest}")

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 HISTORY_PAGE = 50
 """Changes on a page of the history: what fits on a screen or two."""
+USUAL_STEPS = 100
+"""Steps of a change that are shown."""
 _FORGET = "forget"
 """The beginning of the author of a change by which a person forgets."""
 

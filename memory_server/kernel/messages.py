@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from languages import N_, _
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.nesting import DEEPEST, deeper
+from memory_server.kernel.strict_json import DEEPEST, deeper
 from memory_server.kernel.text import BEGINNING_CHARS, beginning
 from memory_server.kernel.values import dataclass
 

@@ -1,6 +1,6 @@
 """Other words, which a caller gives with a search or with a memory: which of them count. Pure.
 
-A language model that calls knows other words for what it looks for, and for what it stores. `nlp/other_words.py` makes
+A language model that calls knows other words for what it looks for, and for what it stores. `nlp/query_terms.py` makes
 terms of them. What is private stays private: a word that only a private part of the same call has is left out.
 """
 

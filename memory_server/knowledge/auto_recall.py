@@ -13,8 +13,8 @@ from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Hit
 from memory_server.knowledge.ranking import joined
 from nlp import says_little
-from nlp.grams import FUNCTION_CHARACTERS
 from nlp.index_terms import sought_in
+from nlp.stems import FUNCTION_CHARACTERS
 
 MOST = 3
 """The most notes that come to one turn."""

@@ -19,8 +19,8 @@ from memory_server.kernel.messages import (
     NOTHING,
     without_surrogates,
 )
-from memory_server.kernel.nesting import DEEPEST, deeper, size
 from memory_server.kernel.scopes import Scope
+from memory_server.kernel.strict_json import DEEPEST, deeper, size
 from memory_server.kernel.values import dataclass
 
 Reason = Literal["deleted", "expired", "over_limit", "merged", "undone"]

@@ -69,8 +69,10 @@ class Recursion:
         this round."""
         keys_by_index = self._rounds.keys_to_score(candidates)
         scores = await self._scores(keys_by_index, texts)
-        # A book may have thousands of constants and groups, and the texts that come are filled here.
-        await asyncio.to_thread(self._rounds.settle, candidates, scores)
+        if self._rounds.are_settled_quickly(candidates):
+            self._rounds.settle(candidates, scores)
+        else:
+            await asyncio.to_thread(self._rounds.settle, candidates, scores)
 
     async def _scores(
         self, keys_by_index: Mapping[int, ScoredKeys], texts: Mapping[str, str]

@@ -26,6 +26,12 @@ MOST_ROUNDS = 5
 """Rounds of recursion after the first one, at most: each costs as much as a search of one book."""
 _MOST_SEED_CHARS = 1_000
 """Characters of a seed: some of a message, the names of its chat and of the memory."""
+_QUICK_WORK = 20_000
+"""Work that `settle` does in a few milliseconds, in characters of texts."""
+_WORK_OF_ENTRY = 100
+"""What an entry takes of it beside its text: its chance and its groups are looked at."""
+_WORK_OF_MACRO = 200
+"""What a macro in a text takes, `{{user}}` or `<user>`: it may stand for a hundred dice."""
 MARK = "\n\x01"
 """What stands between the texts that are searched: SillyTavern puts it before each message, and before the texts of each
 round (realm/keys.js has the same mark)."""
@@ -173,6 +179,18 @@ class FiringRounds:
             self._take_text(index)
         for book_id, texts in self._new_texts.items():
             self._texts.setdefault(book_id, []).append("\n".join(texts))
+
+    def are_settled_quickly(self, candidates: Sequence[int]) -> bool:
+        """Whether `settle` takes a few milliseconds at most for these candidates, so that it needs no thread: a turn to
+        a thread costs every recall, and a book may have thousands of constants and groups."""
+        work = len(candidates) * _WORK_OF_ENTRY
+        for index in candidates:
+            if work > _QUICK_WORK:
+                return False
+            text = self._entries[index].text
+            macros = text.count("{{") + text.count("<")
+            work += len(text) + macros * _WORK_OF_MACRO
+        return work <= _QUICK_WORK
 
     def next_round(self) -> Round | None:
         """What is evaluated next; None: nothing can make another memory fire."""

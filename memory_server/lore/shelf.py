@@ -124,17 +124,29 @@ class JoinedShelves:
     def __init__(self) -> None:
         self._last = _Join((), Shelf())
 
-    def of(self, parts: Sequence[Shelf]) -> Shelf:
-        """These shelves as one, in their order. Many large ones are work for a thread, which may be one of several."""
-        filled = [shelf for shelf in parts if shelf.memories or shelf.switched_off]
+    def known(self, parts: Sequence[Shelf]) -> Shelf | None:
+        """These shelves as one, if nothing must be made for it. None: `of` makes it."""
+        filled = _filled(parts)
         if len(filled) == 1:
             return filled[0]
         last = self._last
         is_same = len(filled) == len(last.parts) and all(map(operator.is_, filled, last.parts))
         if is_same:
             return last.shelf
+        return None
+
+    def of(self, parts: Sequence[Shelf]) -> Shelf:
+        """These shelves as one, in their order. Many large ones are work for a thread, which may be one of several."""
+        known = self.known(parts)
+        if known is not None:
+            return known
+        filled = _filled(parts)
         switched_on = [shelved for shelf in filled for shelved in shelf.memories]
         switched_off = [shelved for shelf in filled for shelved in shelf.switched_off]
         joined = _of(switched_on, switched_off)
         self._last = _Join(filled, joined)
         return joined
+
+
+def _filled(parts: Sequence[Shelf]) -> list[Shelf]:
+    return [shelf for shelf in parts if shelf.memories or shelf.switched_off]

@@ -9,6 +9,7 @@ from memory_server.conversations.found import Found
 from memory_server.conversations.recall.activation import Activation
 from memory_server.conversations.recall.passages import CHARS, clipped, first_sentences
 from memory_server.conversations.recall.prompt_lines import Language
+from memory_server.kernel.messages import MAX_NAME_CHARS
 from memory_server.kernel.recalled_block import FRAME_CHARS, marked, one_line
 from memory_server.kernel.text import IDEOGRAPH
 from memory_server.kernel.values import dataclass
@@ -20,6 +21,10 @@ _NAME_CHARS = 60
 
 _CHINESE_SHARE = 10
 """A text is Chinese where one character in so many is an ideograph."""
+
+
+_QUICK_CHARS = 20_000
+"""Characters of texts and names of which a block is made in some 4 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,17 @@ def recalled_block(
     if block_text:
         block_text = marked(block_text, language)
     return RecalledBlock(block_text, fitted, short_term_lines.without_room)
+
+
+def is_made_quickly(short_term: Found, activation: Activation) -> bool:
+    """Whether the block of this recall takes a few milliseconds at most, so that it needs no thread."""
+    chars = len(activation.activated) * MAX_NAME_CHARS
+    for shelved in activation.activated:
+        chars += len(shelved.text)
+    recall = short_term.recall
+    for tier in (recall.top, recall.next, recall.flashback):
+        chars += sum(len(recalled.memory.text) for recalled in tier)
+    return chars <= _QUICK_CHARS
 
 
 def prompt_room(max_chars: int) -> Room:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from languages import _, counted
@@ -28,7 +29,13 @@ from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import Project
 from memory_server.lore import user_name
 from memory_server.memories.memories import Call, Memories
-from memory_server.memories.prompt_block import Reader, RecalledBlock, prompt_room, recalled_block
+from memory_server.memories.prompt_block import (
+    Reader,
+    RecalledBlock,
+    is_made_quickly,
+    prompt_room,
+    recalled_block,
+)
 from memory_server.memories.recalls import Given
 
 log = logging.getLogger(__name__)
@@ -238,9 +245,13 @@ async def turn_prompt(
     )
     short_term = recollection.found
     activation = recollection.activation
-    block = await asyncio.to_thread(
+    make_block = partial(
         recalled_block, call.memories, short_term, activation, room, Reader(folder=call.folder)
     )
+    if is_made_quickly(short_term, activation):
+        block = make_block()
+    else:
+        block = await asyncio.to_thread(make_block)
     recollection = await keep_firings(conversation, recollection, block)
     notes, items = await noted_block(call.memories, messages, call.project)
     prompt = "\n".join(filter(None, (block.text, notes)))

@@ -1,7 +1,7 @@
 """The link of a data folder, and the turns that wait to be delivered: in `{data_dir}/.memory-server/`.
 
 A turn that waits is a file of its own, whose name is its number: so none is half there, and what is delivered is
-removed by itself. One process delivers at a time, in the order of the numbers. `cli/delivery.py` decides what is
+removed by itself. One process delivers at a time, in the order of the numbers. `operations/delivery.py` decides what is
 sent, dropped or set aside. Whoever adds, sets aside, brings back or erases holds the lock of the file `numbers`.
 """
 

@@ -49,7 +49,7 @@ from memory_server.tools.short_term_results import (
     unusable_records,
 )
 from nlp import says_little
-from nlp.grams import FUNCTION_CHARACTERS
+from nlp.stems import FUNCTION_CHARACTERS
 
 _HINTED_WORDS = 3
 """Words that a search for removed memories uses."""

@@ -13,7 +13,7 @@ from memory_server.conversations.recall.filters import CommonWord
 from memory_server.kernel.values import dataclass
 from memory_server.web.receipts import spoken
 from nlp import is_incidental, says_little
-from nlp.lexicon.parts import nouns
+from nlp.lexicon.idf import nouns
 
 LOOKED_AT = 150
 """Words of the overview that are looked at."""

@@ -1,4 +1,6 @@
-"""How rare a word is: its inverse document frequency, ln(documents / documents with the word).
+"""What jieba's tables say about a word: how rare it is, and whether it names something.
+
+A word's rarity is its inverse document frequency, ln(documents / documents with the word).
 
 Source: ``jieba/analyse/idf.txt`` of jieba 0.42.1 (270,132 words, byte-identical with the table inside jieba-rs). It is
 read from the installed jieba, without running any code of jieba.
@@ -13,7 +15,7 @@ from __future__ import annotations
 import zlib
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -134,3 +136,34 @@ def _open_idf() -> Mapping[str, float]:
 
 idf_table: Final = Once(_open_idf)
 """The table, word to idf. The first call opens it (10 ms, 7 MB). Raises ModuleNotFoundError without jieba."""
+
+
+# Parts of speech
+
+_NAMES = ("n", "j")
+"""The beginnings of the tags of nouns, names and abbreviations."""
+_is_noun: dict[str, bool] = {}
+"""The words that were looked up, and whether each is a noun or a name."""
+
+
+def nouns(words: Iterable[str]) -> set[str]:
+    """The words that the dictionary has as nouns or names. It is read, in some 100 ms, for words that were not looked
+    up before."""
+    words = set(words)
+    new_words = {word.encode("utf-8", "replace") for word in words if word not in _is_noun}
+    if new_words:
+        tags = _tags(new_words)
+        for word in new_words:
+            _is_noun[word.decode()] = tags.get(word, "").startswith(_NAMES)
+    return {word for word in words if _is_noun.get(word)}
+
+
+def _tags(words: set[bytes]) -> dict[bytes, str]:
+    """The tags of these words in the dictionary."""
+    tags: dict[bytes, str] = {}
+    for line in jieba_text("dict.txt").split(b"\n"):
+        word = line.partition(b" ")[0]
+        if word in words:
+            tag = line.rpartition(b" ")[2]
+            tags[word] = tag.decode().strip()
+    return tags

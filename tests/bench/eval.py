@@ -30,10 +30,11 @@ from bench.quality.evaluation import (
 )
 
 from languages import counted
-from memory_server.cli.terminal import console, watched, write
+from memory_server.cli.terminal import console, watched
 from memory_server.config import Settings, load
 from memory_server.config.recall import parameters
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.streams import write
 
 SEED = 1
 """The seed of all chance, unless --seed is given: the same data set gives the same table."""

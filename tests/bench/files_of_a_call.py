@@ -1,8 +1,9 @@
 """Files of ours that a call of a tool runs through: `python tests/bench/files_of_a_call.py [--names]`.
 
-Each tool is called twice beside 30 memories, and the second call is traced in all threads: functions that were entered,
-without comprehensions, and the files that hold them, with what the call leaves to tasks of its own, such as the record of
-a recall. A newcomer who follows the call reads these.
+Each tool is called three times beside 30 memories, and the second and third call are traced in all threads: functions
+that both entered, without comprehensions, and the files that hold them, with what a call leaves to tasks of its own, such
+as the record of a recall. What one of the two calls enters alone, such as opening a database in a thread that had none,
+depends on the moment and is not counted. A newcomer who follows the call reads these files.
 """
 
 from __future__ import annotations
@@ -92,16 +93,23 @@ class Trace:
             await asyncio.sleep(pause)
             pause = self.last_entered + QUIET_SECONDS - time.monotonic()
 
-    def run_through(self) -> RunThrough:
-        return RunThrough(
-            files=len(self.functions),
-            functions=sum(map(len, self.functions.values())),
-            names=tuple(sorted(self.functions)),
-        )
+
+def _in_both(first: Trace, second: Trace) -> RunThrough:
+    """Count the functions that two calls of a tool entered both."""
+    shared = {
+        file: functions & second.functions[file]
+        for file, functions in first.functions.items()
+        if functions & second.functions[file]
+    }
+    return RunThrough(
+        files=len(shared),
+        functions=sum(map(len, shared.values())),
+        names=tuple(sorted(shared)),
+    )
 
 
 async def files_of_calls(names: Iterable[str] = tuple(CALLS)) -> dict[str, RunThrough]:
-    """Call each tool twice in a home of its own, and return what the second call runs through."""
+    """Call each tool three times in one home, and return what the second and the third call run through both."""
     trace: Trace | None = None
     # A second thread would open a database of its own during some calls and not during others.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(max_workers=1))
@@ -125,11 +133,13 @@ async def files_of_calls(names: Iterable[str] = tuple(CALLS)) -> dict[str, RunTh
                 await conversation.long_term.add("cat", "The cat is called Mimi.", TRIGGER)
 
                 for name in names:
-                    for n in range(2):
+                    traces = []
+                    for n in range(3):
                         trace = taken = Trace()
                         await call(TOOLS[name], memory.call, CALLS[name](n))
                         await taken.quiet()
-                    traced[name] = taken.run_through()
+                        traces.append(taken)
+                    traced[name] = _in_both(traces[1], traces[2])
     finally:
         threading.setprofile(None)  # type: ignore[arg-type]
         sys.setprofile(None)

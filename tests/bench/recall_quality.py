@@ -32,10 +32,11 @@ from bench.quality.subsets import HALVES, by_evidence, half_of, of_users, sessio
 from bench.quality.year import DAYS, IDEAL, Life, Year, plan_year
 
 from languages import counted
-from memory_server.cli.terminal import console, watched, write
+from memory_server.cli.terminal import console, watched
 from memory_server.config.recall import parameters
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.streams import write
 
 _HEADINGS = {
     "recallAt1": "R@1",

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from hook_transcripts import TOOL_RESULT, TOOL_USE, assistant, compacted, event, transcript, user
 
-from memory_server.cli.hook.claude_code import (
+from memory_server.kernel.messages import FIRST_MS, Session
+from memory_server.kernel.recalled_block import marked
+from memory_server.operations.hook_events import (
     event_of,
     messages_before,
     messages_now,
     session_of,
     turn_ended,
 )
-from memory_server.kernel.messages import FIRST_MS, Session
-from memory_server.kernel.recalled_block import marked
 
 
 def spoken(messages: Any) -> list[tuple[str, str]]:

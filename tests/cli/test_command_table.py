@@ -14,10 +14,10 @@ import pytest
 from command_outcome import Outcome
 
 from memory_server import command_table
-from memory_server.cli.command_runner import function_of
 from memory_server.cli.parser import SETTINGS, main, parser
 from memory_server.command_table import COMMANDS, SETTING_FLAGS, Command
 from memory_server.config import Settings
+from memory_server.process.hosts import function_of
 
 Run = Callable[..., Outcome]
 ADD = '{"conversation_id":"c","messages":[{"role":"user","content":"I like pizza","timestamp":1780000000000}]}'

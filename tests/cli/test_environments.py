@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_server.shared_process.invocation import ensure_home
+from memory_server.process.invocation import ensure_home
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="passwd is of POSIX")
 

@@ -54,7 +54,7 @@ def older(packed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("MEMORY_SERVER_LAYERS__PROJECT_DIR", str(tmp_path / "project"))
-    monkeypatch.setattr("memory_server.cli.logs.log_to_stderr", lambda level, serves: None)
+    monkeypatch.setattr("memory_server.process.logs.log_to_stderr", lambda level, serves: None)
     return tmp_path / "data"
 
 

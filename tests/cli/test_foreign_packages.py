@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_server.shared_process.invocation import installed_packages_first, program_root
+from memory_server.process.invocation import installed_packages_first, program_root
 
 INITIALIZE = {
     "jsonrpc": "2.0",

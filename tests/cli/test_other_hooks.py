@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from memory_server.cli.hook.claude_code import event_of
 from memory_server.cli.parser import main
+from memory_server.operations.hook_events import event_of
 
 Run = Callable[[dict[str, Any]], str]
 

@@ -16,7 +16,7 @@ from hook_transcripts import event, transcript, user
 from stdio_process import command, running
 
 from memory_server.cli.parser import main
-from memory_server.cli.project_file import MOST_BYTES, NAME, project_at, read, text_of
+from memory_server.config.project_file import MOST_BYTES, NAME, project_at, read, text_of
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.files import PRIVATE
 

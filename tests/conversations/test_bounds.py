@@ -34,7 +34,7 @@ from memory_server.kernel import json_text
 from memory_server.kernel.backups import BackupBroken
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_MESSAGES, MAX_NAME_CHARS, Message
-from memory_server.kernel.nesting import DEEPEST
+from memory_server.kernel.strict_json import DEEPEST
 from memory_server.kernel.text import Finding
 from memory_server.lore.memory import LongTermMemory, TriggerSet
 from memory_server.storage.backups import files, reading

@@ -4,6 +4,7 @@ search makes of them has a bound, and it is made in a thread, so others are serv
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
 
@@ -49,7 +50,9 @@ def entry(number: int, prompt: str) -> LongTermMemory:
     )
 
 
-async def activated(entries: list[LongTermMemory], user_name: str) -> Activation:
+async def activated(
+    entries: list[LongTermMemory], user_name: str, flashbacks: int = 0
+) -> Activation:
     """What a search with these entries brings for a user of this name."""
     store = MemoryStore()
 
@@ -60,7 +63,7 @@ async def activated(entries: list[LongTermMemory], user_name: str) -> Activation
     services = Services(store, TableRunner(), Parameters(), lambda: NOW, Random(1))
     conversation = Conversations(services, shared_conversation=None).get("chat")
     return await conversation.long_term.search(
-        [HELLO], participants={"user": {"name": user_name}}, flashbacks=0
+        [HELLO], participants={"user": {"name": user_name}}, flashbacks=flashbacks
     )
 
 
@@ -95,7 +98,19 @@ async def test_texts_that_have_no_room_are_not_filled(monkeypatch: pytest.Monkey
     assert len(answer.activated) == 500
 
 
-async def test_texts_are_filled_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("count", "text", "is_in_a_thread"),
+    [
+        (5, "{{user}} walks.", False),
+        (300, "{{user}} walks.", True),  # many memories
+        (5, "{{user}} " * 50, True),  # many macros
+        (5, "<user> " * 50, True),
+        (5, "{{user}} walks. " + "She " * 2_000, True),  # long texts
+    ],
+)
+async def test_texts_are_filled_in_a_thread_where_that_takes_long(
+    monkeypatch: pytest.MonkeyPatch, count: int, text: str, is_in_a_thread: bool
+) -> None:
     threads: set[int] = set()
 
     def noted(text: str, context: MacroContext) -> str:
@@ -103,7 +118,25 @@ async def test_texts_are_filled_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> 
         return filled(text, context)
 
     monkeypatch.setattr(trigger_search, "filled", noted)
-    await activated([entry(number, "{{user}} walks.") for number in range(5)], "Ann")
+    answer = await activated([entry(number, text) for number in range(count)], "Ann")
+    assert len(answer.activated) == count
+    assert len(threads) == 1
+    assert (threading.get_ident() not in threads) == is_in_a_thread
+
+
+async def test_texts_that_come_by_chance_are_filled_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: set[int] = set()
+
+    def noted(text: str, context: MacroContext) -> str:
+        threads.add(threading.get_ident())
+        return filled(text, context)
+
+    monkeypatch.setattr(trigger_search, "filled", noted)
+    memory = replace(entry(0, "{{user}} walks."), trigger="false")
+    answer = await activated([memory], "Ann", flashbacks=1)
+    assert [shelved.text for shelved in answer.random] == ["Ann walks."]
     assert threads
     assert threading.get_ident() not in threads
 

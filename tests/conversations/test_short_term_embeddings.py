@@ -29,7 +29,7 @@ from memory_server.kernel.scopes import Scope
 from memory_server.kernel.times import DAY_MS
 from memory_server.knowledge.embeddings import LATER_AT_ONCE, NO_VECTORS
 from memory_server.memories.turns import recall_for_turn
-from memory_server.shared_process.entrance import RECALL_SECONDS
+from memory_server.process.entrance import RECALL_SECONDS
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call

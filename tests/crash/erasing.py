@@ -27,10 +27,10 @@ from typing import Any
 import numpy  # noqa: F401 - a search imports it
 import opencc  # noqa: F401 - as the words of a text do
 
-import memory_server.cli.command_runner
 import memory_server.cli.forget
-import memory_server.cli.logs
 import memory_server.composition
+import memory_server.process.command_runner
+import memory_server.process.logs
 import memory_server.storage.homes  # noqa: F401
 import nlp
 from memory_server.app import App, open_memory

@@ -71,7 +71,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.chdir(work)
     # The log goes to standard error, which is not looked at; pytest keeps its own handlers.
-    monkeypatch.setattr("memory_server.cli.logs.log_to_stderr", lambda level, serves: None)
+    monkeypatch.setattr("memory_server.process.logs.log_to_stderr", lambda level, serves: None)
     time.tzset()
     yield work
     monkeypatch.undo()

@@ -34,7 +34,7 @@ from shared_process import (
 )
 from stdio_process import Client, as_line, command, running, tool
 
-from memory_server.shared_process import entrance, invocation, protocol
+from memory_server.process import entrance, invocation, protocol
 
 pytestmark = [
     pytest.mark.skipif(not ON_LINUX, reason="looks into /proc"),
@@ -71,7 +71,7 @@ def kill_and_wait(client: Client) -> None:
 
 def test_the_entrance_imports_only_what_it_needs() -> None:
     code = (
-        "import sys, os; before = set(sys.modules); from memory_server.shared_process import entrance; "
+        "import sys, os; before = set(sys.modules); from memory_server.process import entrance; "
         "asked = entrance.Invocation(['hook'], {}); "
         "asked.key(); print(*sorted(set(sys.modules) - before))"
     )
@@ -83,10 +83,7 @@ def test_the_entrance_imports_only_what_it_needs() -> None:
         "memory_server.command_table",
         "memory_server.version",
         "__future__",
-    } | {
-        f"memory_server.shared_process{name}"
-        for name in ("", ".entrance", ".invocation", ".protocol")
-    }
+    } | {f"memory_server.process{name}" for name in ("", ".entrance", ".invocation", ".protocol")}
 
 
 def _root() -> Path:

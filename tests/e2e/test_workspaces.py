@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from stdio_process import INITIALIZE, Client, command, request, running, tool
 
-from memory_server.cli.workspace import folder_of_roots, workspace_of
+from memory_server.process.workspace import folder_of_roots, workspace_of
 
 Says = str
 """How a client says which folder is open: a variable, or `roots`."""

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from memory_server.shared_process.invocation import Invocation
-from memory_server.shared_process.protocol import CannotShare
+from memory_server.process.invocation import Invocation
+from memory_server.process.protocol import CannotShare
 
 
 def test_serving_over_standard_input_imports_nothing_of_http() -> None:

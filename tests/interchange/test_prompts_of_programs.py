@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from hook_transcripts import assistant, event, user
 
-from memory_server.cli.hook.claude_code import Turn, event_of, turn_ended
 from memory_server.conversations.model import EVERYWHERE, ConversationState, ShortTermMemory
 from memory_server.interchange import claude_code, codex
 from memory_server.interchange.spoken_places import program_of
+from memory_server.memories.hooks import Turn
+from memory_server.operations.hook_events import event_of, turn_ended
 
 Line = dict[str, Any]
 OBSERVER = "/home/ana/.claude-mem/observer-sessions"

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from hook_transcripts import TOOL_USE, assistant, event, user
 
-from memory_server.cli.hook.claude_code import event_of, turn_ended
 from memory_server.conversations.earlier_turns import retirements
 from memory_server.conversations.model import ConversationState
 from memory_server.interchange import branches, claude_code, codex, gemini_cli
 from memory_server.interchange.incoming import Incoming
 from memory_server.interchange.spoken_places import TAKEN_BACK
 from memory_server.interchange.transcripts import role_of
+from memory_server.operations.hook_events import event_of, turn_ended
 
 Line = dict[str, Any]
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from hook_transcripts import TOOL_USE, assistant, event, transcript, user
 
-from memory_server.cli.hook.claude_code import event_of, messages_now, turn_ended
 from memory_server.cli.parser import main
 from memory_server.interchange import spoken_places as places
 from memory_server.interchange.incoming import Incoming
@@ -20,6 +19,7 @@ from memory_server.interchange.spoken_places import PLACES, TEXT, Place
 from memory_server.interchange.transcript_turns import turns_of
 from memory_server.interchange.transcripts import reading_of, rows_of
 from memory_server.interchange.turn_memories import TurnMemories
+from memory_server.operations.hook_events import event_of, messages_now, turn_ended
 
 Line = dict[str, Any]
 HUMAN = {"origin": {"kind": "human"}, "promptSource": "typed"}

@@ -14,11 +14,12 @@ import pytest
 from http_server import Asker, give, said, serving
 
 from memory_server.app import App
-from memory_server.cli import remote_commands, terminal
-from memory_server.cli.parser import parser
+from memory_server.cli.parser import parsed, parser
 from memory_server.command_table import COMMANDS, SETTING_FLAGS
 from memory_server.config import Settings
+from memory_server.kernel import streams
 from memory_server.kernel.messages import Message
+from memory_server.process import remote_commands
 from memory_server.serving.http.principals import ALL, Principal
 
 WRONG = (
@@ -162,19 +163,19 @@ async def test_what_a_command_prints_is_laid_out_in_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: set[str] = set()
-    write = terminal._Captured.write
+    write = streams.CapturedStream.write
 
-    def noted(self: terminal._Captured, printed: str) -> int:
+    def noted(self: streams.CapturedStream, printed: str) -> int:
         threads.add(threading.current_thread().name)
         return write(self, printed)
 
     async with App(Settings(data_dir=tmp_path)) as app:
         await app.conversation("c").short_term.add([Message("user", "my cat is Miso")])
-        monkeypatch.setattr(terminal._Captured, "write", noted)
+        monkeypatch.setattr(streams.CapturedStream, "write", noted)
         for name in ("list", "history"):
             for more in ([], ["--json"]):
                 answer = await remote_commands.run(
-                    app, name, {"arguments": [name, "-c", "c", *more]}, Principal(None, ALL)
+                    app, parsed, name, {"arguments": [name, "-c", "c", *more]}, Principal(None, ALL)
                 )
                 assert "Miso" in answer["output"]
     assert threads

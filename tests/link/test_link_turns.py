@@ -16,9 +16,9 @@ from hook_transcripts import assistant, event, transcript, user
 from http_server import TOKEN, give, in_process, serving
 from linked_machines import answering, link, linked, says, token_file
 
-from memory_server.cli import linked as linked_commands
-from memory_server.cli.delivery import Ending, TurnResult, is_refused_for_good, result_of
 from memory_server.kernel.errors import RemoteError
+from memory_server.operations.delivery import Ending, TurnResult, is_refused_for_good, result_of
+from memory_server.process import linked_commands
 from memory_server.storage.link_files import Link, LinkFile, Outbox
 
 ME = {

@@ -30,14 +30,14 @@ from web_page import Parsed
 
 from languages import speaking
 from memory_server.app import App
-from memory_server.cli.command_runner import SharedProcess, run_command
-from memory_server.cli.parser import main, parsed, understood
+from memory_server.cli.parser import main, parsed
 from memory_server.cli.serve_http import serve_http
-from memory_server.cli.terminal import refuse
 from memory_server.cli.web import serve_page
 from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.errors import MemoryServerError
+from memory_server.process.command_runner import refuse, run_command, understood
+from memory_server.process.hosts import SharedProcess
 from memory_server.runtime import Runtime
 from memory_server.serving.http import http_server
 from memory_server.tools import TOOLS

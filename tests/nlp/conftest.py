@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from nlp.segment import Engine, open_jieba, open_rjieba
+from nlp.keywords import Engine, open_jieba, open_rjieba
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "keywords_node.json"
 

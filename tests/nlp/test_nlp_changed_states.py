@@ -10,7 +10,7 @@ from memory_server.app import open_memory
 from memory_server.config import Settings
 from memory_server.kernel.messages import Message
 from memory_server.kernel.times import DAY_MS
-from nlp.changed_states import words_of_change
+from nlp.questions import words_of_change
 from nlp.stems import stem
 
 

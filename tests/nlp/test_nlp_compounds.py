@@ -7,8 +7,8 @@ from itertools import chain, permutations
 import pytest
 
 from nlp import Enrichment, words_in
-from nlp.compounds import other_writings
 from nlp.index_terms import terms_of
+from nlp.stems import other_writings
 
 OPTIONS = Enrichment(normal_forms=True, scripts=True, stems=True, long_texts=True)
 WRITINGS = [

@@ -8,8 +8,7 @@ from datetime import UTC
 import pytest
 
 from nlp import Enrichment, QueryWeights, is_incidental, sought_grams, sought_words
-from nlp.lexicon.day_words import DAY_WORDS, without_day_words
-from nlp.lexicon.function_words import QUESTION_WORDS
+from nlp.lexicon import DAY_WORDS, QUESTION_WORDS, without_day_words
 from nlp.stems import stem
 
 NOON_MS = 1_782_043_200_000

@@ -21,7 +21,7 @@ from nlp import (
     sought_grams,
     sought_words,
 )
-from nlp.lexicon.function_words import FUNCTION_WORDS, STOP_WORDS
+from nlp.lexicon import FUNCTION_WORDS, STOP_WORDS
 
 NOW = 1_689_868_800_000
 """2023-07-20T16:00:00Z; in Shanghai the 21st has just begun."""

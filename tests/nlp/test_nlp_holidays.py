@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nlp.holidays import HOLIDAYS, Holiday, holidays_in
-from nlp.lunar_calendar import LunarDate, day_of, lunar_date_of, months_of
+from nlp.holidays import HOLIDAYS, Holiday, LunarDate, day_of, holidays_in, lunar_date_of, months_of
 from nlp.time_spans import time_spans, without_times
 
 TODAY = date(2026, 11, 27)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import nlp
 from nlp import ROLE_WEIGHTS, Keyword, extract_keywords, extract_message_keywords
-from nlp.lexicon.function_words import STOP_WORDS
+from nlp.keywords import Engine
+from nlp.lexicon import STOP_WORDS
 from nlp.lexicon.idf import UNKNOWN_WORD_IDF, idf_table, jieba_text, read_whole
-from nlp.segment import Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def keywords_of(case: Mapping[str, Any]) -> list[Keyword]:
 @pytest.fixture
 def segmented_by(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> str:
     """Extraction through each engine in turn, whichever this machine would choose."""
-    monkeypatch.setattr("nlp.segment.engine", lambda: engine)
+    monkeypatch.setattr("nlp.keywords.engine", lambda: engine)
     return engine.name
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nlp.moments import moments_in, without_moments
+from nlp.time_spans import moments_in, without_moments
 
 NOW = datetime(2026, 11, 25, 15, 0, tzinfo=UTC)
 

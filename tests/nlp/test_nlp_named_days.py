@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nlp.named_days import NamedDays, asked_days, told_days, words_of_days
+from nlp.date_words import NamedDays, asked_days, told_days, words_of_days
 
 TODAY = date(2026, 11, 25)
 

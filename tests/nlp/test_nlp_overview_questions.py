@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nlp.overview_questions import Overview, answers_overview, overview_of
+from nlp.questions import Overview, answers_overview, overview_of
 from nlp.time_spans import time_spans, without_times
 
 TODAY = date(2026, 3, 18)  # a Wednesday

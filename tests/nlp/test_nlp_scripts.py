@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nlp.normal_forms import plain, simplified
-from nlp.scripts import script_spans
+from nlp.normal_forms import plain, script_spans, simplified
 
 
 @pytest.mark.parametrize(

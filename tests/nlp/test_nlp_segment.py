@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nlp.segment import Engine, segment, well_formed
+from nlp.keywords import Engine, segment, well_formed
 
 # Pieces that the dictionary joins, splits at, or has across a boundary; and whatever Unicode offers,
 # surrogates included.

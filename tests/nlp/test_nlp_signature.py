@@ -9,8 +9,8 @@ from hashlib import sha256
 import pytest
 
 from nlp import Enrichment, enriched_keywords
+from nlp.enrichment import REVISIONS
 from nlp.normal_forms import can_simplify
-from nlp.word_options import REVISIONS
 
 NOON_MS = 1_748_779_200_000
 
@@ -59,7 +59,7 @@ def hash_of(options: Enrichment) -> str:
 @pytest.mark.parametrize("chosen", [*((option,) for option in OPTIONS), OPTIONS], ids=" ".join)
 def test_other_words_have_another_signature(chosen: tuple[str, ...]) -> None:
     """If this fails, the rule of an option makes other words: give it the next number in `REVISIONS` of
-    nlp/word_options.py, and write the new lines here."""
+    nlp/enrichment.py, and write the new lines here."""
     if "simplified" in chosen and not can_simplify():
         pytest.skip("OpenCC is not installed")
     options = Enrichment(**dict.fromkeys(chosen, True))

@@ -110,11 +110,13 @@ def test_shelves_are_joined_again_only_when_one_has_changed() -> None:
     shelves = JoinedShelves()
     first = shelves.of([shelf_of(conversation), shelf_of(shared)])
     assert shelves.of([shelf_of(conversation), shelf_of(shared)]) is first
+    assert shelves.known([shelf_of(conversation), shelf_of(shared)]) is first
     assert shelves.of([shelf_of(conversation), shelf_of(ConversationState("empty"))]) is shelf_of(
         conversation
     )
     shared.long_term["new"] = memory(99, PLAIN)
     shared.shelf = None
+    assert shelves.known([shelf_of(conversation), shelf_of(shared)]) is None
     assert (
         len(shelves.of([shelf_of(conversation), shelf_of(shared)]).memories) == 2 * len(RULES) + 1
     )

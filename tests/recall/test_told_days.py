@@ -18,8 +18,8 @@ from memory_server.conversations.recall.told_days import days_asked, telling
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import Message, context_text
 from memory_server.kernel.times import milliseconds
-from nlp import Enrichment, QueryWeights, named_days
-from nlp.named_days import NamedDays
+from nlp import Enrichment, QueryWeights, date_words
+from nlp.date_words import NamedDays
 
 ZONE = timezone(timedelta(hours=8))
 WORDING = KeywordOptions(
@@ -151,7 +151,7 @@ def test_a_search_looks_at_the_newest_as_far_as_its_characters_go(
 
     def counting(text: str, today: date) -> NamedDays:
         looked_at.append(len(text))
-        return named_days.told_days(text, today)
+        return date_words.told_days(text, today)
 
     monkeypatch.setattr(told_days, "told_days", counting)
     long_text = "On Thursday the painter comes to look at the fence. " * 40

@@ -14,8 +14,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from attacks.driver import Driver
 
-import nlp.lunar_calendar
-from nlp.lunar_calendar import LunarDate, lunar_date_of, months_of
+import nlp.holidays
+from nlp.holidays import LunarDate, lunar_date_of, months_of
 from sandbox import Failed, Fired, Quiet, SandboxLimits, Verdict
 
 ZONES = (
@@ -167,7 +167,7 @@ def test_both_tables_of_the_chinese_calendar_are_the_same() -> None:
         realm.read_text(encoding="utf-8").partition("const LUNAR_YEARS = (")[2].partition(")")[0]
     )
     assert "".join(table.replace("'", "").replace("+", "").split()) == "".join(
-        nlp.lunar_calendar._YEARS.split()
+        nlp.holidays._YEARS.split()
     )
 
 

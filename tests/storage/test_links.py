@@ -297,8 +297,8 @@ ELSEWHERE = {
     "memory_server/storage/entries/foreign_tables.py": "a temporary folder",
     "memory_server/storage/json_store/store.py": "a new folder with a random name, in the data folder of this user",
     "memory_server/storage/backups/files.py": "a temporary file without a name",
-    "memory_server/shared_process/entrance.py": "the runtime folder, which is this user's only",
-    "memory_server/shared_process/server.py": "the runtime folder, which is this user's only",
+    "memory_server/process/entrance.py": "the runtime folder, which is this user's only",
+    "memory_server/process/server.py": "the runtime folder, which is this user's only",
     "sandbox/workbench/testing.py": "a new file only, in the place of one that was removed",
 }
 """Modules that open files for writing by themselves, with the reason why no link is followed."""

@@ -232,5 +232,12 @@ def test_any_value_in_any_field_is_read_or_left_as_it_is(value: Any) -> None:
         read_message({field: value})
 
 
+@pytest.mark.parametrize("role", ["user", "assistant", "system"])
+@pytest.mark.parametrize("content", ["", "likes jam", "\ud800"])
+def test_a_plain_message_is_read_as_one_with_further_fields(role: str, content: str) -> None:
+    plain = {"role": role, "content": content}
+    assert read_message(plain) == read_message(plain | {"id": "m"})
+
+
 def test_a_name_that_is_not_text_becomes_text() -> None:
     assert [storable(each).name for each in messages_of([OTHER | {"name": 5}])] == ["5"]

@@ -15,10 +15,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from languages import _
-from memory_server.cli.hook.claude_code import CURSOR, HookEvent, event_of
-from memory_server.cli.terminal import complain, standard_input, write
 from memory_server.kernel import json_text
-from memory_server.shared_process import protocol
+from memory_server.kernel.streams import complain, standard_input, write
+from memory_server.memories.hooks import CURSOR, HookEvent
+from memory_server.operations.hook_events import event_of
+from memory_server.process import protocol
 
 
 def tell(event: HookEvent | None, reason: str) -> None:

@@ -25,7 +25,7 @@ from memory_server.cli.install.edits import (
     edited,
     taken_back,
 )
-from memory_server.cli.project_file import NAME, read, text_of
+from memory_server.config.project_file import NAME, read, text_of
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageUnwritable

@@ -1,7 +1,7 @@
 """An index of the character pairs and single Han characters of many memories: made in one pass, searched in few steps.
 
 A memory has three times as many of them as words, so they are kept in a few sorted runs of columns, 6 bytes for each;
-a short run is merged with the one before it as soon as it is as long. nlp/grams.py says what they are.
+a short run is merged with the one before it as soon as it is as long. nlp/stems.py says what they are.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from memory_server.conversations.recall.relevance import MOST_GRAM_WEIGHT
 from memory_server.conversations.recall.words import GramText
 from nlp import gram_weight
-from nlp.grams import FUNCTION_CHARACTERS, HAN, SYLLABLES
+from nlp.stems import FUNCTION_CHARACTERS, HAN, SYLLABLES
 
 Rows = npt.NDArray[np.int32]
 Weights = npt.NDArray[np.float16]

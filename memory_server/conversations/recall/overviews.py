@@ -1,4 +1,4 @@
-"""What a question about everything, about a time or about the asker's name brings (`nlp/overview_questions.py`).
+"""What a question about everything, about a time or about the asker's name brings (`nlp/questions.py`).
 
 Such a question has no word to search by. It brings the memories that are worth most by themselves: pinned ones, those
 recalled most, the newest; of different hours, because an hour is mostly about one subject. Both selections call
@@ -16,7 +16,7 @@ from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.words import RecallQuery, is_of_days
 from memory_server.kernel.messages import said_in
 from memory_server.kernel.times import MINUTE_MS
-from nlp.overview_questions import answers_overview
+from nlp.questions import answers_overview
 
 LOOKED_AT = 10_000
 """Memories whose texts are looked at, those worth most first: at most some 50 ms, in which nothing else is answered."""

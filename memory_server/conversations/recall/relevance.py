@@ -29,7 +29,7 @@ from memory_server.conversations.recall.words import (
 )
 from memory_server.kernel.values import dataclass
 from nlp import QueryTerm, bare, gram_weight
-from nlp.grams import pairs_in
+from nlp.stems import pairs_in
 
 # Numbers of memories, chosen on the development sets of docs/project/recall-quality.md.
 _FEWEST = 12

@@ -14,7 +14,7 @@ from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel.messages import said_in
 from memory_server.kernel.times import local
 from memory_server.kernel.values import dataclass
-from nlp.named_days import NamedDays, asked_days, told_days, words_of_days
+from nlp.date_words import NamedDays, asked_days, told_days, words_of_days
 
 _LOOKED_AT_CHARS = 2_000
 """Characters of a message that are looked at."""

@@ -17,7 +17,7 @@ from memory_server.kernel.values import dataclass
 
 if TYPE_CHECKING:
     from memory_server.kernel.recorded_recall import RecordedItem
-    from nlp.overview_questions import Overview
+    from nlp.questions import Overview
 
 _SMALL = 0.2
 """The share of the heaviest word's points below which a word is not named."""

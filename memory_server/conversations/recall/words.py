@@ -38,16 +38,12 @@ from nlp import (
     sought_words,
     words_in,
 )
-from nlp.date_words import day_word
+from nlp.date_words import asks_in_short, day_word, weekday_words
 from nlp.keywords import role_weight_of
-from nlp.moments import Moment, moments_in, without_moments
-from nlp.named_days import asks_in_short, weekday_words
-from nlp.overview_questions import Overview, overview_of
 from nlp.query_terms import own_words_term, speaks_of_oneself, telling_count
-from nlp.questions import Cue, asking_part, cue_of, is_question
+from nlp.questions import Cue, Overview, asking_part, cue_of, is_question, overview_of
 from nlp.stems import stem
-from nlp.stretches import TimeSpan
-from nlp.time_spans import time_spans
+from nlp.time_spans import Moment, TimeSpan, moments_in, time_spans, without_moments
 
 _LOOKED_AT_CHARS = 20_000
 """Characters of a memory in which the spelling of its words is looked for: 5 ms."""

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import NOTHING
-from memory_server.kernel.nesting import DEEPEST, deeper, size
+from memory_server.kernel.strict_json import DEEPEST, deeper, size
 from memory_server.kernel.values import dataclass
 
 Source = Literal["argument", "header", "session", "setting"]

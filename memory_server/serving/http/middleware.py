@@ -25,8 +25,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.failures import failure_text, request_id
 from memory_server.kernel.link import MOST_FOLDER_CHARS
-from memory_server.kernel.nesting import MOST_VALUES, crowded
 from memory_server.kernel.request_body import BodyRefused, replaying, whole_body
+from memory_server.kernel.strict_json import MOST_VALUES, crowded
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import public_key
 from memory_server.serving.fair_threads import FOR

@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from memory_server.kernel.nesting import DEEPEST, MOST_VALUES, crowded, deeper
+from memory_server.kernel.strict_json import DEEPEST, MOST_VALUES, crowded, deeper
 from memory_server.kernel.values import dataclass
 
 PARSE_ERROR = -32700

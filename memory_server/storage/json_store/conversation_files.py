@@ -25,7 +25,7 @@ from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import StorageUnwritable
 from memory_server.kernel.folder_names import folder_name, hashed_name
-from memory_server.kernel.nesting import deeper
+from memory_server.kernel.strict_json import deeper
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store import snapshots
 from memory_server.storage.json_store.conversation_note import ConversationFacts, ConversationNote

@@ -25,7 +25,7 @@ from memory_server.conversations.changes import Commit, replay
 from memory_server.conversations.model import ConversationState, UnusableRecord
 from memory_server.kernel import files as folders
 from memory_server.kernel import json_text, times
-from memory_server.kernel.nesting import deeper
+from memory_server.kernel.strict_json import deeper
 from memory_server.kernel.values import dataclass
 from memory_server.storage.partition import journal
 from memory_server.storage.text_records import records_in

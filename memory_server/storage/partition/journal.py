@@ -28,7 +28,7 @@ from memory_server.kernel import files as folders
 from memory_server.kernel import strict_json
 from memory_server.kernel.errors import StorageUnwritable
 from memory_server.kernel.files import locks_fail, open_file, read_file, sync_file
-from memory_server.kernel.nesting import deeper
+from memory_server.kernel.strict_json import deeper
 from memory_server.kernel.values import dataclass
 
 FORMAT = 1

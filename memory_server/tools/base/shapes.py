@@ -21,7 +21,7 @@ from memory_server.kernel.messages import (
     Message,
     without_surrogates,
 )
-from memory_server.kernel.nesting import size
+from memory_server.kernel.strict_json import size
 from memory_server.kernel.text import words_between_commas
 from memory_server.kernel.times import milliseconds
 from memory_server.kernel.values import dataclass

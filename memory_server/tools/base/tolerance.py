@@ -12,8 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memory_server.kernel.nesting import crowded, deeper
-from memory_server.kernel.strict_json import loads, repeated_name
+from memory_server.kernel.strict_json import crowded, deeper, loads, repeated_name
 
 Schema = Mapping[str, Any]
 _STRICT_NAME = re.compile(r"confirm|ids?|.*(_id|_ids|Id|Ids)")

@@ -20,7 +20,7 @@ from languages import N_, Sentence, _
 from memory_server.conversations.ports import one_call
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError
 from memory_server.kernel.failures import failure_sentence, failure_text, request_id
-from memory_server.kernel.nesting import size
+from memory_server.kernel.strict_json import size
 from memory_server.kernel.text import shown
 from memory_server.kernel.values import dataclass
 from memory_server.memories.memories import Call

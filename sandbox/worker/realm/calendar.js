@@ -11,7 +11,7 @@ const MOST_DAYS_AROUND = 366;
 const FIRST_LUNAR_YEAR = 1900;
 const FIRST_LUNAR_DAY = -25537; // 31 January 1900, when the first year of the table begins
 // Each year of the Chinese calendar from 1900 to 2100: the number of its leap month (0: none), then in hexadecimal a bit
-// for each month in their order, from the lowest: 1 is a month of 30 days, 0 one of 29. nlp/lunar_calendar.py has the
+// for each month in their order, from the lowest: 1 is a month of 30 days, 0 one of 29. nlp/holidays.py has the
 // same table and says where it is from; a test holds both equal. Not Intl: its Chinese calendar has the wrong day on 477
 // days of these years, among them the New Year of 2027.
 const LUNAR_YEARS = (

@@ -21,8 +21,8 @@ from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.indexed_selection import Decision
 from memory_server.conversations.recall.parameters import Parameters
 from nlp import bare
-from nlp.lexicon.function_words import STOP_WORDS
-from nlp.segment import segment
+from nlp.keywords import segment
+from nlp.lexicon import STOP_WORDS
 
 K1 = 1.2
 """How soon a repeated term stops counting; the usual value."""

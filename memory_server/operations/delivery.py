@@ -14,18 +14,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from languages import Sentence, _
-from memory_server.cli.terminal import complain
 from memory_server.kernel.errors import NotReached, RemoteError
 from memory_server.kernel.link import TOO_LARGE
 from memory_server.kernel.values import dataclass
-
-if TYPE_CHECKING:
-    from memory_server.remote import Remote
-    from memory_server.storage.link_files import Outbox
 
 TURN_SECONDS = 10.0
 _BUSY = (429, 503)
@@ -53,13 +50,60 @@ class TurnResult:
     sentence: str = ""
 
 
+class Server(Protocol):
+    """The server to which turns are delivered."""
+
+    @property
+    def url(self) -> str: ...
+
+    async def ask(
+        self,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        seconds: float,
+    ) -> dict[str, Any]:
+        """Return the answer. Raises RemoteError if it is refused, and NotReached."""
+
+
+class Outbox(Protocol):
+    """The turns that wait, by number, oldest first."""
+
+    def turn(self) -> AbstractContextManager[bool]:
+        """Take the turn to deliver; gives False while another process has it."""
+
+    def waiting(self) -> list[int]: ...
+
+    def path_of(self, number: int) -> Path: ...
+
+    def read(self, number: int) -> dict[str, Any] | None: ...
+
+    def refuse(self, number: int, reason: str) -> Path: ...
+
+    def delivered(self, number: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryRequest:
+    """What is delivered, and for how long at most. `newest`: the number of a turn of now, which is dropped where the
+    memory is paused; an earlier one was said before the pause."""
+
+    server: Server
+    outbox: Outbox
+    seconds: float
+    newest: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """How a delivery ended. `stopped`: why turns still wait, if that is known. `newest`: what became of the turn of
-    now; None: it waits, or another process delivers it."""
+    now; None: it waits, or another process delivers it. `complaints`: what became of other turns that were not
+    delivered, for people."""
 
     stopped: str | None = None
     newest: TurnResult | None = None
+    complaints: tuple[str, ...] = ()
 
 
 def result_of(answer: Mapping[str, Any]) -> TurnResult | None:
@@ -86,26 +130,24 @@ def is_refused_for_good(error: RemoteError) -> bool:
     return 400 <= error.status < 500 and error.status not in _MAY_CHANGE
 
 
-async def deliver(
-    remote: Remote, outbox: Outbox, seconds: float, newest: int | None = None
-) -> Delivery:
-    """Deliver what waits, in order, for so long at most. `newest`: the number of a turn of now, which is dropped where
-    the memory is paused; an earlier one was said before the pause."""
-    with outbox.turn() as is_ours:
+async def deliver(request: DeliveryRequest) -> Delivery:
+    """Deliver what waits, in order."""
+    with request.outbox.turn() as is_ours:
         if not is_ours:
             return Delivery()
-        return await _Round(remote, outbox, time.monotonic() + seconds, newest).run()
+        return await _Round(request).run()
 
 
 class _Round:
     """One delivery by the process that has the turn of the outbox."""
 
-    def __init__(self, remote: Remote, outbox: Outbox, deadline: float, newest: int | None) -> None:
-        self._remote = remote
-        self._outbox = outbox
-        self._deadline = deadline
-        self._newest = newest
+    def __init__(self, request: DeliveryRequest) -> None:
+        self._server = request.server
+        self._outbox = request.outbox
+        self._deadline = time.monotonic() + request.seconds
+        self._newest = request.newest
         self._result: TurnResult | None = None
+        self._complaints: list[str] = []
         self._skipped: set[int] = set()
 
     async def run(self) -> Delivery:
@@ -136,7 +178,7 @@ class _Round:
 
     def _skip(self, number: int, error: OSError) -> None:
         self._skipped.add(number)
-        complain(
+        self._complaints.append(
             _(
                 "a turn was not delivered and stays in {path}, while later turns are delivered: {reason}",
                 self._outbox.path_of(number),
@@ -145,7 +187,7 @@ class _Round:
         )
 
     def _ended(self, stopped: str | None) -> Delivery:
-        return Delivery(stopped, self._result)
+        return Delivery(stopped, self._result, tuple(self._complaints))
 
     async def _deliver(self, number: int, seconds_left: float) -> None:
         """Deliver one turn, or set it aside. Raises RemoteError: it waits."""
@@ -170,7 +212,7 @@ class _Round:
                 if is_newest:
                     self._result = TurnResult(Ending.REFUSED, sentence)
                 else:
-                    complain(sentence)
+                    self._complaints.append(sentence)
                 return
             else:
                 raise
@@ -184,24 +226,24 @@ class _Round:
         """What the server says of a turn. Raises RemoteError: it refuses it; NotReached: it does not say."""
         body = dict(turn["body"])
         try:
-            answer = await self._remote.ask(turn["path"], body, turn["headers"], seconds=seconds)
+            answer = await self._server.ask(turn["path"], body, turn["headers"], seconds=seconds)
         except RemoteError as error:
             if not is_refused_for_good(error) or not body.keys() & _NEW_FIELDS:
                 raise
             for name in _NEW_FIELDS:
                 body.pop(name, None)
-            answer = await self._remote.ask(turn["path"], body, turn["headers"], seconds=seconds)
+            answer = await self._server.ask(turn["path"], body, turn["headers"], seconds=seconds)
         result = result_of(answer)
         if result is None:
             raise NotReached(
                 Sentence(
                     "{url} did not confirm that it stored the turn, so the turn stays on this machine; if the server "
                     "is of an older version, update it.",
-                    self._remote.link.url,
+                    self._server.url,
                 )
             )
         if result.ending is Ending.NOTHING_KEPT and not is_newest:
-            me = await self._remote.ask("/v1/me", seconds=seconds)
+            me = await self._server.ask("/v1/me", seconds=seconds)
             if me.get("paused"):
                 raise RemoteError(result.sentence, 409, "paused")
         return result

@@ -34,50 +34,13 @@ from memory_server.kernel.messages import FIRST_MS, Message, Session
 from memory_server.kernel.private import shortened
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.values import dataclass
-from memory_server.knowledge.projects import Project
+from memory_server.memories.hooks import CURSOR, HookEvent, Turn
 
 CONTEXT_MESSAGES = 4
 """Messages of a search: the prompt, and the last few before it."""
 
 _COMPACTED = b'"compact_boundary"'
 """Quotes inside a message are escaped, so a message cannot contain it."""
-CURSOR = {"sessionStart": "SessionStart", "beforeSubmitPrompt": "UserPromptSubmit", "stop": "Stop"}
-"""Cursor's names of the events."""
-
-
-@dataclass(frozen=True, slots=True)
-class HookEvent:
-    """One call of a hook; `called` is the name that the client gave it. None: the client did not give it."""
-
-    called: str
-    session_id: str | None
-    transcript_path: str | None
-    prompt: str | None
-    prompt_id: str | None
-    last_assistant_message: str | None
-    cwd: str | None
-    source: str | None
-    client: str | None
-
-    @property
-    def name(self) -> str:
-        """Claude Code's name of the event."""
-        return CURSOR.get(self.called, self.called)
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A prompt with its answer. The same turn always has the same `id`; `asked` is what `messages_now` gave. `forgot`:
-    our tool `forget` was called in it. `is_shortened`: a message was too long, and both ends of it are kept.
-    `corrections`: what it says of earlier turns. `program`: that which wrote the prompt, if it was not a person."""
-
-    id: str
-    messages: tuple[Message, ...]
-    asked: tuple[Message, ...]
-    forgot: bool = False
-    is_shortened: bool = False
-    corrections: Corrections = Corrections()
-    program: str = ""
 
 
 def event_of(record: Any) -> HookEvent:
@@ -319,18 +282,3 @@ def _spoken(rows: Iterable[Row]) -> list[_Spoken]:
                 message = joined([lines.pop().message, message])
             lines.append(_Spoken(message, prompt_id))
     return lines
-
-
-@dataclass(frozen=True, slots=True)
-class HookContext:
-    """What is known at an event of a hook: `messages` are the prompt and the last few before it, which are the end of
-    the `transcript`; `turn` is that which ended. `folder`: where the work is, `project`: of which project, if it is not
-    that of the app's folder."""
-
-    event: HookEvent
-    session: Session | None
-    folder: str | None
-    messages: tuple[Message, ...] = ()
-    turn: Turn | None = None
-    project: Project | None = None
-    transcript: bytes = b""

@@ -9,7 +9,7 @@ import os
 import sys
 
 from memory_server.command_table import COMMANDS, SETTING_FLAGS
-from memory_server.shared_process.protocol import (
+from memory_server.process.protocol import (
     END_OF_PROGRAM,
     HOOK_SECONDS,
     PROTOCOL,
@@ -35,7 +35,7 @@ FOLDER_VARIABLES = (
     "CURSOR_PROJECT_DIR",
     "GEMINI_PROJECT_DIR",
 )
-"""Variables in which clients name the folder of the work (cli/workspace.py)."""
+"""Variables in which clients name the folder of the work (process/workspace.py)."""
 PER_SESSION_VARIABLES = (
     *[f"MEMORY_SERVER_{name.upper()}" for name in PER_SESSION_SETTINGS],
     *FOLDER_VARIABLES,

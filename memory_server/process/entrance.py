@@ -14,8 +14,8 @@ import os
 import stat
 import sys
 
-from memory_server.shared_process.invocation import PER_SESSION_VARIABLES, Invocation, program_root
-from memory_server.shared_process.protocol import (
+from memory_server.process.invocation import PER_SESSION_VARIABLES, Invocation, program_root
+from memory_server.process.protocol import (
     ANSWERS,
     ASK_SECONDS,
     CONNECT_SECONDS,
@@ -130,7 +130,7 @@ def _start(listener: int, path: str, invocation: Invocation) -> None:
     root = program_root()
     code = (
         "import sys; sys.path.insert(0, sys.argv.pop(1)); "
-        "from memory_server.shared_process.invocation import installed_packages_first; installed_packages_first(); "
+        "from memory_server.process.invocation import installed_packages_first; installed_packages_first(); "
         "from memory_server.cli.windows import main; main()"
     )
     environ = {
@@ -181,7 +181,7 @@ def _say(template: str, *values: object) -> None:
 
 def _served(path: str, invocation: Invocation, fields: Sequence[str]) -> int:
     """The exit status of a session. Raises ConnectionError: the process ended before it accepted."""
-    from memory_server.shared_process.pump import Pump  # here: hooks do not wait for it
+    from memory_server.process.pump import Pump  # here: hooks do not wait for it
 
     process = _started(path, invocation)
     with process.connection as connection:

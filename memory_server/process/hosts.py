@@ -1,7 +1,6 @@
-"""Runs a command of the command line: in a process of its own, in the shared process, and on a server for a linked
-machine. What differs is the host, which opens the memories and knows where the command was typed.
+"""The processes in which commands run: one of its own, the shared process, and a server for a linked machine.
 
-The command line has been parsed, and its settings have been read. Nothing heavy is imported before it is needed: many
+A host opens the memories and knows where the command was typed. Nothing heavy is imported before it is needed: many
 commands end sooner than the engines would be imported.
 """
 
@@ -10,16 +9,14 @@ from __future__ import annotations
 import asyncio
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from languages import ENGLISH, speaking, spoken
-from memory_server.cli.terminal import ASKER
+from languages import N_
 from memory_server.command_table import Command
-from memory_server.kernel.readers import AT_A_SHELL
 from memory_server.kernel.values import dataclass
 
 if TYPE_CHECKING:
@@ -29,9 +26,15 @@ if TYPE_CHECKING:
     from memory_server.kernel.messages import Session
     from memory_server.runtime import Lifetime
 
+ASKER = N_("command")
+"""The name under which the record of recalls has what a command recalls."""
 CommandFunction = Callable[..., Coroutine[None, None, int | None]]
 """The function of a command: it takes what its row in the command table `opens`, and the flags. Gives an exit status;
 None is 0."""
+
+
+Parse = Callable[[Sequence[str]], Namespace]
+"""Parses a command line into flags; exits, as argparse does, if the command line cannot be used."""
 
 
 class Host(Protocol):
@@ -83,7 +86,7 @@ class OwnProcess:
         return App(settings, runtime=runtime, session=session, asker=asker)
 
     def link(self, settings: Settings) -> Link | None:
-        from memory_server.cli.linked import link_of
+        from memory_server.process.linked_server import link_of
 
         return link_of(settings)
 
@@ -149,43 +152,6 @@ class ServerForOthers:
 
     async def function_of(self, command: Command) -> CommandFunction:
         return await _imported_in_a_thread(command)
-
-
-async def run_command(settings: Settings, flags: Namespace, host: Host) -> int:
-    """Run the command of `flags` in this process, and give its exit status. What it prints goes to `CAPTURED_IO`, or to
-    the streams of the process, in the language of this context; what programs read is English.
-
-    Raises:
-        MemoryServerError: it failed.
-    """
-    with speaking(ENGLISH if prints_json(flags) else spoken()):
-        return await _run(settings, flags, host)
-
-
-async def _run(settings: Settings, flags: Namespace, host: Host) -> int:
-    command: Command = flags.command
-    AT_A_SHELL.set(not command.for_tools)
-    if command.linked != "here":
-        link = host.link(settings)
-        if link is not None:
-            from memory_server.cli import linked
-
-            return await linked.run(link, settings, flags, host)
-    function = await host.function_of(command)
-    status: int | None
-    if command.opens == "view":
-        async with host.view(settings) as view:
-            status = await function(view, flags)
-    elif command.opens == "host":
-        status = await function(settings, flags, host)
-    else:
-        status = await function(settings, flags)
-    return status or 0
-
-
-def prints_json(flags: Namespace) -> bool:
-    """Whether a program reads what the command prints: that is in English."""
-    return bool(getattr(flags, "json", False)) or (flags.command.name == "call" and not flags.text)
 
 
 def function_of(command: Command) -> CommandFunction:

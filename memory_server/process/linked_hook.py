@@ -8,20 +8,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from languages import _, spoken
-from memory_server.cli.delivery import Ending
-from memory_server.cli.hook.claude_code import HookContext
-from memory_server.cli.linked import (
+from memory_server.kernel.errors import RemoteError
+from memory_server.kernel.messages import Message
+from memory_server.kernel.private import to_keep
+from memory_server.kernel.recalled_block import as_said
+from memory_server.kernel.streams import complain, from_afar
+from memory_server.memories.hooks import HookContext
+from memory_server.operations.delivery import Ending
+from memory_server.process.linked_server import (
     REMOTE_RECALL_SECONDS,
     LinkedServer,
     keep,
     shared_folder,
     show_errors,
 )
-from memory_server.cli.terminal import complain, from_afar
-from memory_server.kernel.errors import RemoteError
-from memory_server.kernel.messages import Message
-from memory_server.kernel.private import to_keep
-from memory_server.kernel.recalled_block import as_said
 from memory_server.storage.link_files import HOOK_PATH
 
 _NOT_REACHED = "not reached"

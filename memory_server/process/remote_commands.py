@@ -19,23 +19,23 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from languages import _, speaking
 from memory_server.app import App
-from memory_server.cli.command_runner import ServerForOthers, run_command
-from memory_server.cli.history import USUAL_STEPS
-from memory_server.cli.hook.claude_code import HookContext, HookEvent, Turn
-from memory_server.cli.hook.command import answer, remembered
-from memory_server.cli.parser import parsed, refuse_where_read_only
-from memory_server.cli.terminal import complain
 from memory_server.command_table import COMMANDS, SETTING_FLAGS
 from memory_server.config import Settings
 from memory_server.conversations.earlier_turns import Corrections, TakenBackTurn
 from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, ReadOnly
+from memory_server.kernel.lifecycle import USUAL_STEPS
 from memory_server.kernel.link import MOST_FOLDER_CHARS
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, Session
 from memory_server.kernel.readers import AT_A_SHELL
 from memory_server.kernel.recalled_block import one_line
+from memory_server.kernel.streams import complain
 from memory_server.kernel.text import shown
 from memory_server.knowledge.projects import Project
+from memory_server.memories.hooks import HookContext, HookEvent, Turn
+from memory_server.process.command_runner import refuse_where_read_only, run_command
+from memory_server.process.hooks import answer, remembered
+from memory_server.process.hosts import Parse, ServerForOthers
 from memory_server.serving.http.principals import Principal
 from memory_server.tools.base.shapes import Messages, Text
 
@@ -91,9 +91,11 @@ class HookBody(_Body):
     flashbacks: Annotated[int, Field(ge=0, le=100)] = 0
 
 
-async def run(app: App, name: str, fields: Mapping[str, Any], caller: Principal) -> dict[str, Any]:
-    """What a command or hook says to `caller`, for `app`, which has its memories. `fields` are those of the body.
-    Raises ValidationError, MemoryServerError."""
+async def run(
+    app: App, parse: Parse, name: str, fields: Mapping[str, Any], caller: Principal
+) -> dict[str, Any]:
+    """Return what a command or hook says to `caller`, for `app`, which has its memories. `fields` are those of the body,
+    and `parse` parses its command line. Raises ValidationError, MemoryServerError."""
     command = COMMANDS.get(name)
     if command is None or not command.run_for_others:
         raise MemoryNotFound(
@@ -109,7 +111,9 @@ async def run(app: App, name: str, fields: Mapping[str, Any], caller: Principal)
     body = CommandBody.model_validate(dict(fields))
     host = ServerForOthers(app, body.folder)
     streams = CapturedIO(body.input.encode(), terminal=body.terminal, waiting=[])
-    return await _captured(partial(_command, name, settings, body, host), streams, body.language)
+    return await _captured(
+        partial(_command, parse, name, settings, body, host), streams, body.language
+    )
 
 
 async def _captured(
@@ -151,7 +155,7 @@ async def _hook(
     settings: Settings, body: HookBody, project: Project | None, host: ServerForOthers
 ) -> dict[str, Any]:
     """What a hook says, as `text`; of a turn also whether it is `stored`, or as `note` why it is not. A machine removes
-    a turn from its outbox only for this answer (cli/delivery.py). Raises MemoryServerError."""
+    a turn from its outbox only for this answer (operations/delivery.py). Raises MemoryServerError."""
     context = replace(_context_of(body), project=project)
     if body.event != "Stop":
         text = await answer(
@@ -199,10 +203,10 @@ def _context_of(body: HookBody) -> HookContext:
 
 
 async def _command(
-    name: str, settings: Settings, body: CommandBody, host: ServerForOthers
+    parse: Parse, name: str, settings: Settings, body: CommandBody, host: ServerForOthers
 ) -> dict[str, Any]:
     """The exit status of a command. Raises MemoryServerError."""
-    flags = _flags(body.arguments)
+    flags = _flags(parse, body.arguments)
     if flags.command.name != name:
         raise InvalidInput("The arguments are not those of the command {name}.", name)
     refuse_where_read_only(settings, flags)
@@ -246,14 +250,14 @@ def _bound_rows(flags: Namespace) -> None:
         flags.steps = max(1, _MOST_STEPS // max(usual_rows, limit))
 
 
-def _flags(arguments: list[str]) -> Namespace:
+def _flags(parse: Parse, arguments: list[str]) -> Namespace:
     """Raises InvalidInput: they cannot be understood, or are about this machine."""
     try:
         with (
             redirect_stderr(StringIO()) as printed,
             redirect_stdout(StringIO()),
         ):  # --help goes to the server's own
-            flags = parsed(arguments)
+            flags = parse(arguments)
     except SystemExit as error:
         # argparse prints the usage first, which is that of this machine's command.
         reason = printed.getvalue().rpartition(f": {_('error')}: ")[2] or " ".join(arguments)

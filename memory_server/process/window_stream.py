@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Self
 
-from memory_server.shared_process.protocol import (
+from memory_server.process.protocol import (
     END,
     ERRORS,
     FRAME_HEAD_BYTES,

@@ -12,10 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from languages import N_, _
-from memory_server.cli.terminal import complain, reading
 from memory_server.config import Settings
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.streams import complain, reading
 from memory_server.kernel.values import dataclass
 from memory_server.storage.projects import is_ours
 

@@ -14,7 +14,7 @@ import socket
 import time
 from contextlib import suppress
 
-from memory_server.shared_process.protocol import (
+from memory_server.process.protocol import (
     END,
     ERRORS,
     FRAME_HEAD_BYTES,

@@ -1,5 +1,5 @@
 """The shared process: it serves all windows of a user with equal settings, and answers their hooks. `entrance.py` is
-the other side, `protocol.py` says what they send each other, and `cli/windows.py` has the commands behind it.
+the other side, `protocol.py` says what they send each other, and `process/windows.py` has the commands behind it.
 
 Each client gets an app of its own settings over the store and the sandbox of one app. The process ends by itself
 `daemon.idle_minutes` after its last client.
@@ -27,9 +27,9 @@ from memory_server.app import App
 from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.failures import failure_text
 from memory_server.kernel.values import dataclass
+from memory_server.process.protocol import ANSWERS, PIECE_BYTES, PROTOCOL, STATUS, STOP
 from memory_server.serving.fair_threads import FOR, HOOKS, use_fair_threads
 from memory_server.serving.stdio.runner import on_signals
-from memory_server.shared_process.protocol import ANSWERS, PIECE_BYTES, PROTOCOL, STATUS, STOP
 from memory_server.version import __version__
 
 log = logging.getLogger(__name__)

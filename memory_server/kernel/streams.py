@@ -1,0 +1,116 @@
+"""The standard streams of a command: those of this process, or those that its host captures (captured_io.py).
+
+Complaints go to standard error as one sentence a line; what a program reads goes to standard output in UTF-8.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sys
+from collections.abc import Iterator
+from functools import partial
+from io import TextIOBase, TextIOWrapper
+
+from languages import _
+from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
+from memory_server.kernel.errors import InvalidInput
+
+OBEYED = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "\ufffd")
+"""Characters that a terminal obeys, besides tab and the end of a line: one may write to the clipboard."""
+_ESCAPED = {code: f"\\u{code:04x}" for code in range(127, 160)}
+"""The same in JSON, where only these stand as they are."""
+_COLOUR_OR_OBEYED = re.compile("(\x1b\\[[0-9;]{0,40}m)|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def from_afar(text: str) -> str:
+    """What a server has printed: it may have colours, and nothing else that a terminal obeys."""
+    return _COLOUR_OR_OBEYED.sub(lambda match: match[1] or "\ufffd", text)
+
+
+class CapturedStream(TextIOBase):
+    """Standard output or error of the command whose `streams` these are."""
+
+    def __init__(self, streams: CapturedIO, *, stderr: bool) -> None:
+        self._streams = streams
+        self._stderr = stderr
+
+    def isatty(self) -> bool:
+        descriptor = "2" if self._stderr else "1"
+        return descriptor in self._streams.terminal.get("TERMINALS", "")
+
+    def write(self, text: str) -> int:
+        data = text.encode("utf-8", "backslashreplace")
+        if self._stderr:
+            self._streams.errors += data
+        else:
+            self._streams.output += data
+        return len(text)
+
+
+def write(result: object) -> None:
+    """Write a text or a JSON value for a program: in UTF-8 in every locale, because JSON is UTF-8 and a pipe under
+    Windows in China would be GBK. A terminal keeps its own encoding."""
+    from memory_server.kernel import json_text
+
+    if isinstance(result, str):
+        text = result
+    else:
+        text = json_text.dumps(result).decode().translate(_ESCAPED)
+    line = text + "\n"
+    streams = CAPTURED_IO.get()
+    if streams is not None:
+        streams.do(partial(_write_captured, streams, line, stderr=False))
+        return
+    if isinstance(sys.stdout, TextIOWrapper) and not sys.stdout.isatty():
+        sys.stdout.reconfigure(encoding="utf-8")
+    sys.stdout.write(line)
+
+
+def standard_input() -> bytes:
+    streams = CAPTURED_IO.get()
+    if streams is None:
+        return sys.stdin.buffer.read()
+    return streams.input
+
+
+@contextlib.contextmanager
+def reading(name: object) -> Iterator[None]:
+    """Makes an error of reading the file `name` a sentence: raises InvalidInput."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput("{name} cannot be read: {reason}.", name, error.strerror) from error
+
+
+def confirmed(question: str, *, otherwise: str) -> bool:
+    """Whether a person at this terminal agrees. Raises InvalidInput with `otherwise`: nobody is there."""
+    if CAPTURED_IO.get() is not None or sys.stdin is None or not sys.stdin.isatty():
+        raise InvalidInput(otherwise)
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().casefold() in ("y", "yes", "是")
+
+
+def complain(sentence: str) -> None:
+    write_errors(f"memory-server: {sentence.translate(OBEYED)}\n")
+
+
+def write_errors(text: str) -> None:
+    streams = CAPTURED_IO.get()
+    if streams is None:
+        sys.stderr.write(text)
+    else:
+        streams.do(partial(_write_captured, streams, text, stderr=True))
+
+
+def _write_captured(streams: CapturedIO, text: str, *, stderr: bool) -> None:
+    CapturedStream(streams, stderr=stderr).write(text)
+
+
+def say_if_waiting(input_name: str) -> None:
+    """Tell a person at a terminal what is read there, and how to end it."""
+    if CAPTURED_IO.get() is None and sys.stdin is not None and sys.stdin.isatty():
+        complain(
+            _("reading {what} from this terminal; Ctrl-D ends it, --help says more", input_name)
+        )

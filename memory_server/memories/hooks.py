@@ -1,0 +1,346 @@
+"""What the hooks of clients are answered: memory without a request of the model, before a prompt, as a session begins
+and after an answer.
+
+The faces (cli/hook on this machine, process/remote_commands.py for a linked one) read the event and print the answer.
+This module does not import MCP, numpy or the tools, because a user waits for it at every prompt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from languages import N_, _
+from memory_server.conversations.conversation import Conversation
+from memory_server.conversations.earlier_turns import Corrections
+from memory_server.conversations.model import EVERYWHERE
+from memory_server.conversations.recall.prompt_lines import language_of
+from memory_server.kernel.errors import NothingToKeep
+from memory_server.kernel.messages import Message, Session
+from memory_server.kernel.recalled_block import FRAME_CHARS
+from memory_server.kernel.recalls import Line, RecallLog
+from memory_server.kernel.values import dataclass
+from memory_server.knowledge.projects import Project
+from memory_server.lore import Room
+from memory_server.memories.memories import Call
+from memory_server.memories.prompt_block import Reader, recalled_block
+from memory_server.memories.recalls import Given
+from memory_server.memories.turns import (
+    BEGINNING_CHARS,
+    beginning_block,
+    keep_firings,
+    noted_block,
+    other_words_asked,
+    recall_for_turn,
+)
+
+CHARS = 800
+"""Characters of recalled text at most; half of it after a Chinese prompt, where a character says as much as two
+letters."""
+LORE_CHARS = 2_500
+"""Characters of memories with triggers beside it: each of them comes whole, and once in a session until its context is
+cut."""
+CURSOR = {"sessionStart": "SessionStart", "beforeSubmitPrompt": "UserPromptSubmit", "stop": "Stop"}
+"""Cursor's names of the events."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookEvent:
+    """One call of a hook; `called` is the name that the client gave it. None: the client did not give it."""
+
+    called: str
+    session_id: str | None
+    transcript_path: str | None
+    prompt: str | None
+    prompt_id: str | None
+    last_assistant_message: str | None
+    cwd: str | None
+    source: str | None
+    client: str | None
+
+    @property
+    def name(self) -> str:
+        """Claude Code's name of the event."""
+        return CURSOR.get(self.called, self.called)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A prompt with its answer. The same turn always has the same `id`; `asked` is what `messages_now` gave. `forgot`:
+    our tool `forget` was called in it. `is_shortened`: a message was too long, and both ends of it are kept.
+    `corrections`: what it says of earlier turns. `program`: that which wrote the prompt, if it was not a person."""
+
+    id: str
+    messages: tuple[Message, ...]
+    asked: tuple[Message, ...]
+    forgot: bool = False
+    is_shortened: bool = False
+    corrections: Corrections = Corrections()
+    program: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HookContext:
+    """What is known at an event of a hook: `messages` are the prompt and the last few before it, which are the end of
+    the `transcript`; `turn` is that which ended. `folder`: where the work is, `project`: of which project, if it is not
+    that of the app's folder."""
+
+    event: HookEvent
+    session: Session | None
+    folder: str | None
+    messages: tuple[Message, ...] = ()
+    turn: Turn | None = None
+    project: Project | None = None
+    transcript: bytes = b""
+
+
+class GivenLines(Protocol):
+    """The texts that each session has been given."""
+
+    def to(self, session: Session | None) -> set[str]: ...
+
+    def note(
+        self,
+        session: Session | None,
+        keys: Collection[str],
+        now_ms: int,
+        *,
+        afresh: bool = False,
+    ) -> None: ...
+
+
+class AnsweredEvents(Protocol):
+    """The events that a hook has answered, so that no second hook answers them."""
+
+    def claim(self, key: str, now_ms: int) -> bool: ...
+
+
+class HookStores(Protocol):
+    """What a home keeps for hooks."""
+
+    @property
+    def given_lines(self) -> GivenLines: ...
+
+    @property
+    def answered_events(self) -> AnsweredEvents: ...
+
+    @property
+    def recalls(self) -> RecallLog: ...
+
+
+@dataclass(frozen=True, slots=True)
+class HookAnswer:
+    """The `text` for the model, the keys of the texts in it that its session was not given before, and as `trouble`
+    what could not be read or evaluated for it."""
+
+    text: str
+    given_keys: Collection[str]
+    trouble: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HookMemory:
+    """The memory that answers one event: the `call` of its client, its `conversation`, and the `stores` for hooks.
+
+    `read_only`: nothing is noted or stored. `flashbacks`: how many memories may come by chance.
+    """
+
+    call: Call
+    conversation: Conversation
+    stores: HookStores
+    context: HookContext
+    read_only: bool = False
+    flashbacks: int = 0
+
+    def now_ms(self) -> int:
+        return self.call.memories.services.clock()
+
+    def note(self, given: Given) -> None:
+        """Note for the record of recalls what was given at this event."""
+        event = self.context.event
+        asker = {
+            "by": N_("hook"),
+            "client": event.client,
+            "cwd": event.cwd,
+            "turn": event.prompt_id,
+        }
+        replace(self.call, asker=asker, folder=self.context.folder).note(given)
+
+    def claimed(self, answer: HookAnswer) -> str:
+        """Return the text of the `answer`, or an empty one if another hook has just given it.
+
+        It is called once the memories are closed, and nothing is awaited from here to the output: a hook that is taken
+        back has claimed nothing, and has given no lines.
+        """
+        if self.read_only:
+            return answer.text
+
+        # Without a session or a turn, as in a test by hand, an equal event may be a new one.
+        event = self.context.event
+        turn = event.prompt_id or event.source
+        key = f"{event.name} {event.session_id} {turn}"
+        now_ms = self.now_ms()
+        if answer.text and turn and not self.stores.answered_events.claim(key, now_ms):
+            return ""
+        afresh = event.source == "compact"
+        self.stores.given_lines.note(self.context.session, answer.given_keys, now_ms, afresh=afresh)
+        return answer.text
+
+
+async def recall_at_prompt(
+    memory: HookMemory,
+    earlier: Callable[[int], tuple[Message, ...]],
+    project: Project | None,
+    max_chars: int | None,
+) -> HookAnswer:
+    """Return what the prompt brings to mind; empty if nothing does.
+
+    `earlier` gives the messages before those of the event, as many as make so many with them: triggers may look further
+    back than a search does. `max_chars`: characters of what was said; None: the usual number.
+    """
+    context = memory.context
+    messages = context.messages
+    here = memory.conversation
+    if max_chars is None:
+        max_chars = CHARS
+        if language_of([messages[-1].content]) != "en":
+            max_chars = CHARS // 2
+
+    # Most homes have no triggers that look further back.
+    wanted = await here.long_term.messages_of_a_hook()
+    earlier_messages: tuple[Message, ...] = ()
+    if wanted > len(messages) and context.transcript:
+        earlier_messages = earlier(wanted)
+
+    # A search that nobody asked for must not reinforce what it finds: it would find that more and more often.
+    given_lines = memory.stores.given_lines.to(context.session)
+    recollection = await recall_for_turn(
+        here,
+        messages,
+        earlier=earlier_messages,
+        folder=context.folder,
+        flashbacks=memory.flashbacks,
+        reinforce=False,
+        lore_room=LORE_CHARS,
+        given=given_lines,
+        by="hook",
+    )
+    lines_before = frozenset(given_lines)
+    search = recollection.found
+    activation = recollection.activation
+
+    memories = memory.call.memories
+    reader = Reader(given_lines, context.folder)
+    block = await asyncio.to_thread(
+        recalled_block, memories, search, activation, _room(max_chars), reader
+    )
+    recollection = await keep_firings(here, recollection, block)
+    noted, items = await noted_block(memories, messages, project)
+
+    text = "\n".join(filter(None, (block.text, noted)))
+    memory.note(
+        Given(
+            here.id,
+            messages,
+            text,
+            search.recall,
+            activation,
+            others=items,
+            fitting=block.fitting,
+            without_room=block.without_room,
+        )
+    )
+    return HookAnswer(text, given_lines - lines_before, recollection.trouble)
+
+
+def _room(max_chars: int) -> Room:
+    """Return the room of a block with so many characters of what was said, and beside it whole memories with
+    triggers."""
+    short_term_chars = max(0, max_chars - FRAME_CHARS)
+    return Room(
+        total=short_term_chars + LORE_CHARS,
+        long_term=LORE_CHARS,
+        ignoring_budget=0,
+        short_term=short_term_chars,
+    )
+
+
+async def recall_at_beginning(
+    memory: HookMemory, max_chars: int | None, *, offers_recall: bool
+) -> HookAnswer:
+    """Return the text for a session that begins; with `offers_recall` its model is asked to look again with other
+    words."""
+    context = memory.context
+    memories = memory.call.memories
+    here = memory.conversation
+    after_compaction = context.event.source == "compact"
+    room = min(max_chars or CHARS, BEGINNING_CHARS)
+
+    asked = ""
+    if offers_recall:
+        asked = await other_words_asked(memories, here, room // 2)
+    given_keys: set[str] = set()
+    block, shown = await beginning_block(
+        memories,
+        here,
+        session=context.session,
+        with_last=not after_compaction,
+        max_chars=room - len(asked) - 1 if asked else room,
+        given=given_keys,
+        here=context.folder,
+    )
+    if block:
+        memory.note(Given(here.id, (), block, others=shown))
+    text = "\n".join(filter(None, (block, asked)))
+    return HookAnswer(text, given_keys)
+
+
+async def remember_turn(memory: HookMemory) -> str | None:
+    """Store the turn that ended. Return why nothing of it is kept, or None if it is stored. Raises MemoryServerError if
+    it is not."""
+    context = memory.context
+    event = context.event
+    turn = context.turn
+    if turn is None:
+        return _("There is no turn with text, so nothing was stored.")
+    if turn.corrections:
+        await memory.conversation.correct(turn.corrections, by="hook")
+    if turn.forgot:
+        # Nor is anything kept of what was asked for it.
+        asked = {"session": event.session_id, "turn": event.prompt_id}
+        if event.prompt_id is not None:
+            memory.stores.recalls.rewrite(lambda line: _line_unless_of(asked, line))
+        return _("In this turn something was forgotten, so nothing of it is kept.")
+
+    short_term = memory.conversation.short_term
+    try:
+        stored = await short_term.add(
+            turn.messages,
+            turn=turn.id,
+            folder=context.folder,
+            muted=(EVERYWHERE,) if turn.program else (),
+            by="hook",
+        )
+    except NothingToKeep as error:
+        return str(error)
+
+    if stored.change_id is not None and turn.messages[-1].role == "assistant":
+        # Search again for what the prompt brought: if it were stored between the two events, it could be lost.
+        credited = await short_term.credit(
+            turn.asked, turn.messages[-1], became=stored.memory.id, by="hook"
+        )
+        used = [scored.memory.id for scored in (*credited.recall.top, *credited.recall.next)]
+        about = {"session": event.session_id, "turn": event.prompt_id, "used": used}
+        recalls = memory.call.memories.recalls
+        if recalls is not None:
+            recalls.note(lambda at: {"at": at, "conversation": short_term.conversation_id} | about)
+    return None
+
+
+def _line_unless_of(asked: Mapping[str, Any], line: Line) -> Line | None:
+    """Return a line of the record of recalls, or None if it is of the prompt that was `asked`."""
+    if asked.items() <= line.items():
+        return None
+    return line

@@ -1,0 +1,113 @@
+"""The answer to the event of a hook, for the commands of this machine and for those of linked machines: the memories are
+opened, and `memories/hooks.py` decides."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+from languages import _
+from memory_server.app import CallerView
+from memory_server.config import Settings
+from memory_server.kernel.errors import MemoryPaused
+from memory_server.kernel.messages import Message
+from memory_server.kernel.streams import complain
+from memory_server.kernel.text import words_between_commas
+from memory_server.knowledge.projects import NO_PROJECT, Project
+from memory_server.memories import hooks
+from memory_server.memories.hooks import HookContext, HookMemory
+from memory_server.operations.hook_events import messages_before
+from memory_server.process.hosts import Host
+from memory_server.runtime import ONE_QUESTION, ONE_TURN
+from memory_server.storage.repositories import project_at
+from sandbox import HOOK_CHARS
+
+
+async def answer(
+    settings: Settings, context: HookContext, host: Host, *, max_chars: int | None, flashbacks: int
+) -> str:
+    """Return the text for the model; it is empty if there is none. Raises MemoryServerError."""
+    if context.event.name == "Stop":
+        await remembered(settings, context, host)
+        return ""
+    recalls = context.event.name == "UserPromptSubmit"
+    if recalls:
+        settings = settings.with_flashbacks(flashbacks).unasked()
+
+    async with _opened(settings, context, host) as app:
+        memory = _memory_of(app, context)
+        if recalls:
+            earlier = partial(_messages_before, context)
+            project = _project_of(app, context)
+            given = await hooks.recall_at_prompt(memory, earlier, project, max_chars)
+        else:
+            offers_recall = _offers_recall(settings)
+            given = await hooks.recall_at_beginning(memory, max_chars, offers_recall=offers_recall)
+    if given.trouble:
+        complain(_("hook: {reason}", given.trouble))
+    return memory.claimed(given)
+
+
+async def remembered(settings: Settings, context: HookContext, host: Host) -> str | None:
+    """Store a turn. Return why nothing of it is kept, or None if it is stored. Raises MemoryServerError if it is not."""
+    if context.turn is not None and settings.read_only:
+        return _("`read_only` is set, so nothing was stored.")
+    async with _opened(settings, context, host) as app:
+        return await hooks.remember_turn(_memory_of(app, context))
+
+
+@asynccontextmanager
+async def _opened(
+    settings: Settings, context: HookContext, host: Host
+) -> AsyncIterator[CallerView]:
+    """Open the memories for a hook. Raises MemoryPaused."""
+    lifetime = ONE_QUESTION if context.turn is None else ONE_TURN
+    async with host.view(settings, session=context.session, lifetime=lifetime) as app:
+        pause = app.paused()
+        if pause is not None:
+            raise MemoryPaused(
+                "nothing is recalled or remembered: {zone}", pause.text(settings.zone)
+            )
+        yield app
+
+
+def _memory_of(app: CallerView, context: HookContext) -> HookMemory:
+    settings = app.settings
+    return HookMemory(
+        app.call,
+        app.conversation(),
+        app.home,
+        context,
+        read_only=settings.read_only,
+        flashbacks=settings.short_term.flashback_count,
+    )
+
+
+def _messages_before(context: HookContext, wanted: int) -> tuple[Message, ...]:
+    return messages_before(context.event, context.transcript, most=wanted, most_chars=HOOK_CHARS)
+
+
+def _project_of(app: CallerView, context: HookContext) -> Project | None:
+    """Return the project that the event is of; None means that of the settings, or of the folder of this process."""
+    if (
+        context.project is not None
+        or context.event.cwd is None
+        or app.settings.knowledge.project is not None
+    ):
+        return context.project
+    here = project_at(Path(context.event.cwd), on_several_machines=app.home.on_several_machines)
+    return here or Project(NO_PROJECT)
+
+
+def _offers_recall(settings: Settings) -> bool:
+    """Return whether the settings offer the tool `recall_turn` to a client. The tools themselves take too long to
+    import."""
+    if settings.toolsets is None:
+        has_toolset = not settings.tools
+    else:
+        has_toolset = any(map(settings.names_toolset, ("default", "turn", "all")))
+    single_tools = words_between_commas(settings.tools or "")
+    excluded_tools = words_between_commas(settings.exclude_tools or "")
+    return (has_toolset or "recall_turn" in single_tools) and "recall_turn" not in excluded_tools

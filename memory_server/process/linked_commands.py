@@ -1,0 +1,219 @@
+"""The commands of a machine that is linked to a server: they ask it, and what was said goes through the outbox."""
+
+from __future__ import annotations
+
+import secrets
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from languages import _
+from memory_server.command_table import SETTING_FLAGS
+from memory_server.config import Settings
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.link import Link
+from memory_server.kernel.messages import Message, messages_of, storable
+from memory_server.kernel.private import calls_forget, to_keep
+from memory_server.kernel.streams import complain, confirmed, write
+from memory_server.process.linked_server import (
+    AFTER_SECONDS,
+    COMMAND_SECONDS,
+    REMOTE_RECALL_SECONDS,
+    LinkedServer,
+    command,
+    keep,
+    shared_folder,
+    show_answer,
+    tell_of_refused,
+    warn_of_clock,
+)
+from memory_server.storage.link_files import TURN_PATH
+from memory_server.storage.repositories import folder_of_work
+
+if TYPE_CHECKING:
+    from memory_server.operations.delivery import TurnResult
+    from memory_server.process.hosts import Host
+from memory_server.process import typed_calls
+
+
+async def run(link: Link, settings: Settings, flags: Namespace, host: Host) -> int:
+    """Do a command with the memory of the server. Raises MemoryServerError."""
+    name = flags.command.name
+    if flags.command.linked not in ("sent", "tool"):
+        raise InvalidInput(
+            "`{name}` works only on the server; run it on the machine that serves {url}.",
+            name,
+            link.url,
+        )
+    server = LinkedServer(link, settings, lasts=host.lasts, folder=host.folder)
+    folder = shared_folder(folder_of_work(host.folder or Path.cwd()))
+    try:
+        if name == "remember":
+            return await _remember(server, flags, folder)
+        if flags.command.linked == "tool":
+            await _tool(server, flags, folder)
+            return 0
+        return await _sent_command(server, flags, folder)
+    finally:
+        warn_of_clock(server.remote)
+        await server.end(AFTER_SECONDS)
+
+
+async def _tool(server: LinkedServer, flags: Namespace, folder: str | None) -> None:
+    """Ask a tool of the server: the one of `call`, or the one of `recall`."""
+    headers = server.headers(folder=folder)
+    if flags.command.name == "call":
+        await _call(server, flags, headers)
+    else:
+        await _recall(server, flags, headers)
+
+
+async def _call(server: LinkedServer, flags: Namespace, headers: Mapping[str, str]) -> None:
+    if flags.text:
+        raise InvalidInput("--text works only on the server; leave it out to get the JSON.")
+    arguments = typed_calls.arguments_of(flags.arguments)
+    answer = await server.remote.ask(
+        f"/v1/{flags.tool}", arguments, headers, seconds=COMMAND_SECONDS, twice=False
+    )
+    show_answer(answer)
+
+
+async def _recall(server: LinkedServer, flags: Namespace, headers: Mapping[str, str]) -> None:
+    arguments = {
+        "session": typed_calls.session_of(flags.session).id,
+        **typed_calls.messages_of(flags.words),
+        **typed_calls.typed_for_recall(flags),
+    }
+    if arguments.get("messages") is not None:
+        arguments["messages"] = _public(_rows_of(arguments))
+    answer = await server.ask_for(
+        "prompt", "/v1/recall_turn", arguments, headers, REMOTE_RECALL_SECONDS
+    )
+    if flags.json:
+        show_answer(answer)
+    elif answer["prompt"]:
+        show_answer(answer["prompt"])
+    typed_calls.tell_of_recall(answer, flags)
+
+
+async def _remember(server: LinkedServer, flags: Namespace, folder: str | None) -> int:
+    """Keep a turn and deliver it; the exit status."""
+    arguments = _turn_typed(flags, server.home.clock())
+    delivery = await keep(
+        server, TURN_PATH, arguments, server.headers(folder=folder), AFTER_SECONDS
+    )
+    waiting = len(server.home.outbox.waiting())
+    if delivery.newest is not None:
+        return _tell_result(server, delivery.newest, waiting, as_json=flags.json)
+    if flags.json:
+        write({"success": True, "stored": False, "waiting": waiting})
+    else:
+        write(_("Kept on this machine until the server answers; turns waiting: {count}.", waiting))
+    if delivery.stopped is not None:
+        complain(delivery.stopped)
+    return 0
+
+
+def _turn_typed(flags: Namespace, now_ms: int) -> dict[str, Any]:
+    """The arguments of the tool for a turn that was typed. Raises InvalidInput: all of it is private."""
+    # Each turn has an id, so that it may be delivered twice, and a time, because that may be later. Its names are in
+    # the body, because a head that is too large is refused before anybody reads it.
+    arguments = {
+        "turn_id": flags.turn or secrets.token_hex(8),
+        "session": typed_calls.session_of(flags.session).id,
+        **typed_calls.messages_of(flags.words),
+    }
+    rows = _rows_of(arguments)
+    messages = _without_private(rows)
+    if not messages and messages_of(rows):
+        raise InvalidInput("All of the text is marked as private, so nothing was stored.")
+    arguments["messages"] = [{"timestamp": now_ms, **message} for message in messages]
+    return arguments
+
+
+def _rows_of(arguments: Mapping[str, Any]) -> list[Any]:
+    """The messages among the arguments; what is not a list of them stands in one, to be refused as a message."""
+    from sandbox import message_rows  # a hook does not wait for it
+
+    rows = message_rows(arguments.get("messages"))
+    if not isinstance(rows, list):
+        return [rows]
+    return rows
+
+
+def _tell_result(server: LinkedServer, result: TurnResult, waiting: int, *, as_json: bool) -> int:
+    """Say what became of a turn that was just said; the exit status. Raises InvalidInput: the server refused it."""
+    from memory_server.operations.delivery import Ending
+
+    match result.ending:
+        case Ending.STORED if as_json:
+            write({"success": True, "stored": True, "waiting": waiting})
+        case Ending.STORED:
+            write(_("Remembered on {url}.", server.remote.link.url))
+        case Ending.NOTHING_KEPT if as_json:
+            show_answer({"success": True, "stored": False, "note": result.sentence})
+        case Ending.NOTHING_KEPT:
+            show_answer(result.sentence)
+        case Ending.REFUSED:
+            raise InvalidInput(result.sentence)
+    return 0
+
+
+def _without_private(messages: Sequence[Any]) -> list[Any]:
+    """The messages of a turn as they may leave this machine: `_public`, or the call alone if something was forgotten."""
+    forgotten = [message for message in messages if calls_forget(message)]
+    if forgotten:
+        return forgotten
+    return _public(messages)
+
+
+def _public(messages: Sequence[Any]) -> list[dict[str, Any]]:
+    """The messages of a program without private parts, in any form. Raises InvalidInput: one cannot be read, and may
+    hold a private part."""
+    return [_fields_of(message) for message in to_keep(map(storable, messages_of(messages)))]
+
+
+def _fields_of(message: Message) -> dict[str, Any]:
+    fields = {
+        "role": message.role,
+        "content": message.content,
+        "timestamp": message.time_ms,
+        "name": message.name,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+async def _sent_command(server: LinkedServer, flags: Namespace, folder: str | None) -> int:
+    """Let the server run the command as it was typed; its exit status. `forget` asks first."""
+    arguments = sent_arguments(flags.typed)
+    if flags.command.name == "forget" and not (flags.yes or flags.dry_run or flags.for_good):
+        await command(server, "forget", [*arguments, "--dry-run"], folder)
+        without = _(
+            "Nothing was forgotten, because this is not a terminal; add --yes to forget it."
+        )
+        if not confirmed(_("Forget this?"), otherwise=without):
+            write(_("Nothing was forgotten."))
+            return 0
+        arguments = [*arguments, "--yes"]
+    tell_of_refused(server.home.outbox)
+    return await command(server, flags.command.name, arguments, folder)
+
+
+def sent_arguments(typed: Sequence[str]) -> list[str]:
+    """The typed command line without the settings of this machine."""
+    sent: list[str] = []
+    words = iter(typed)
+    for word in words:
+        name, equals, _value = word.removeprefix("--").partition("=")
+        if word == "--":
+            return [*sent, word, *words]
+        setting = None
+        if word.startswith("--"):
+            setting = SETTING_FLAGS.get(name)
+        if setting is not None and setting.linked != "sent":
+            if not equals:
+                next(words, None)
+        elif word not in ("--no-daemon", "--read-only"):
+            sent.append(word)
+    return sent
