@@ -62,6 +62,7 @@ ADVANCED: dict[str, Any] = {
     "statement_words": 29,
     "nearly_best": 0.3,
     "with_best": 0.31,
+    "nearly_best_further": 0.37,
     "other_words_needed": 33,
     "other_words_asked": 3.5,
     "long_message_words": 3.4,

@@ -12,6 +12,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,12 @@ from rich.table import Table
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.eval import changed, parser, status_of, talk, understood
-from bench.quality.evaluation import SAMPLE, Dataset, units_of
+from bench.quality.blocks import Block, Precision, blocks_of, homes_of, precision_of
+from bench.quality.evaluation import SAMPLE, Dataset, Question, load_dataset, remembered, units_of
 from bench.quality.metrics import Estimate, Scope, Scores, ask_all, scores_by
 from bench.quality.other_words import GivenWords, read_words, with_other_words
 from bench.quality.rankers import BLIND, OURS, makers
-from bench.quality.silence import Silence, listen, silence_by, strangers_of
+from bench.quality.silence import Silence, listen, silence_by, strangers_of, with_elsewhere
 from bench.quality.subsets import HALVES, by_evidence, half_of, of_users, sessions_of
 from bench.quality.year import DAYS, IDEAL, Life, Year, plan_year
 
@@ -70,6 +72,8 @@ def flags_of(arguments: Sequence[str] | None) -> Namespace:
     )
     silence = "ask what the memories have no answer to, and how often nothing comes"
     mode.add_argument("--silence", action="store_true", help=silence)
+    precision = "give what the server gives, and count how much of it is right"
+    mode.add_argument("--precision", action="store_true", help=precision)
     year = "live a year with reinforcement and clean-up, and ask at its end"
     mode.add_argument("--year", action="store_true", help=year)
     files = "JSON files of other words of the {}; only questions that have some are asked"
@@ -78,6 +82,12 @@ def flags_of(arguments: Sequence[str] | None) -> Namespace:
     )
     files = "JSON files of other words of the memories"
     flag_parser.add_argument("--memory-words", metavar="FILE", nargs="+", help=files, default=[])
+    elsewhere = "with --precision: a data set whose questions have no answer here (may be repeated)"
+    flag_parser.add_argument(
+        "--elsewhere", metavar="FILE", action="append", default=[], help=elsewhere
+    )
+    home = "with --precision: how many memories each question is asked of, such as 30, 300 or 3000"
+    flag_parser.add_argument("--home", metavar="N", type=int, help=home)
     flag_parser.add_argument(
         "--all-users", action="store_true", help="ask of all conversations together"
     )
@@ -113,6 +123,8 @@ async def evaluate(flags: Namespace) -> None:
         dataset = by_evidence(dataset)
     if flags.year:
         report, shown = await _year(searches[OURS], flags, dataset, seed)
+    elif flags.precision:
+        report, shown = _precision(searches, flags, dataset, whole, seed)
     elif flags.silence:
         report, shown = _silence(searches, flags, dataset, whole, other_words, seed)
     else:
@@ -137,6 +149,14 @@ def _check(flags: Namespace) -> None:
     if (flags.year or flags.sessions) and (flags.words or flags.memory_words):
         raise InvalidInput(
             "--year and --sessions know no other words; leave --words and --memory-words out."
+        )
+    if (flags.home is not None or flags.elsewhere) and not flags.precision:
+        raise InvalidInput("--home and --elsewhere go with --precision; add it.")
+    if flags.home is not None and flags.home < 1:
+        raise InvalidInput(f"--home {flags.home} is out of range; give 1 or more memories.")
+    if flags.precision and (flags.memory_words or flags.all_users):
+        raise InvalidInput(
+            "--precision knows neither --memory-words nor --all-users; leave them out."
         )
     if flags.year and flags.beside:
         raise InvalidInput("--year simulates one search; leave --beside out.")
@@ -210,15 +230,8 @@ def _silence(
     seed: int,
 ) -> Answer:
     """Ask also what the memories have no answer to: how well each ranker tells the two kinds of question apart."""
-    files = sorted(SAMPLE.glob("small-talk.*.txt"))
-    sentences: list[str] = []
-    for file in files:
-        sentences.extend(filter(None, file.read_text(encoding="utf-8").splitlines()))
-    questions = [question for question in dataset.questions if question.answerable]
-    if not questions:
-        raise InvalidInput(
-            f"{dataset.name} has no question with an answer; --silence compares others with these."
-        )
+    questions = _answerable(dataset)
+    sentences = _small_talk()
     strangers = [
         (question, strangers_of(question, whole.questions, sentences, seed))
         for question in questions
@@ -243,6 +256,82 @@ def _silence(
             )
             table.add_row(escape(name), kind, *wide, str(silence.right), _cell(silence.kept))
     return {"silence": figures}, [title, table, _LEGEND]
+
+
+def _answerable(dataset: Dataset) -> list[Question]:
+    """The questions with an answer. Raises InvalidInput: there is none."""
+    questions = [question for question in dataset.questions if question.answerable]
+    if not questions:
+        raise InvalidInput(
+            f"{dataset.name} has no question with an answer; others are compared with these."
+        )
+    return questions
+
+
+def _small_talk() -> list[str]:
+    """The sentences of small talk of the sample, in all languages."""
+    sentences: list[str] = []
+    for file in sorted(SAMPLE.glob("small-talk.*.txt")):
+        sentences.extend(filter(None, file.read_text(encoding="utf-8").splitlines()))
+    return sentences
+
+
+def _precision(
+    searches: Mapping[str, Parameters],
+    flags: Namespace,
+    dataset: Dataset,
+    whole: Dataset,
+    seed: int,
+) -> Answer:
+    """Give what the server gives: how much of it is right, and how often nothing comes where nothing fits."""
+    questions = _answerable(dataset)
+    words = read_words(flags.words)
+    elsewhere = [load_dataset([Path(path)]) for path in flags.elsewhere]
+    strangers = {
+        question.id: with_elsewhere(
+            strangers_of(question, whole.questions, _small_talk(), seed), question, elsewhere, seed
+        )
+        for question in questions
+    }
+    asked = [replace(question, other_words=words.get(question.id, ())) for question in questions]
+    homes = list(homes_of(asked, units_of(dataset.turns), flags.home, seed))
+    rows: dict[str, Precision] = {}
+    for name, parameters_of_search in searches.items():
+        remember = cache(partial(remembered, parameters_of_search.wording))
+        blocks: dict[str, list[Block]] = {}
+        for home in watched(name, homes, len(homes)):
+            of_home = blocks_of(home, strangers, parameters_of_search, remember)
+            for face, of_face in of_home.items():
+                blocks.setdefault(face, []).extend(of_face)
+        for face, of_face in blocks.items():
+            rows[f"{name}, {face}"] = precision_of(of_face, seed)
+    size = "their own memories"
+    if flags.home is not None:
+        size = f"homes of {counted(flags.home, 'memory')}"
+    title = (
+        f"[bold]{escape(dataset.name)}[/]: {counted(len(questions), 'question')} with an answer, asked of {size}, "
+        f"after {talk(flags.before)}."
+    )
+    report = {"precision": _wired_by_name(rows)}
+    return report, [title, _precision_table(rows), _LEGEND]
+
+
+def _precision_table(rows: Mapping[str, Precision]) -> Table:
+    """A line for each search and face; the silence has a column for each kind of what has no answer."""
+    kinds = list(next(iter(rows.values())).silent)
+    table = Table("memories by")
+    for heading in ("R@1", "R@3", "precision", "came", *(f"silent: {kind}" for kind in kinds)):
+        table.add_column(heading, justify="right")
+    for name, row in rows.items():
+        cells = [
+            _cell(row.recall_at_1),
+            _cell(row.recall_at_3, "[]"),
+            _cell(row.precision, "[]"),
+            _cell(row.came),
+        ]
+        cells += [_cell(row.silent[kind]) for kind in kinds]
+        table.add_row(escape(name), *cells)
+    return table
 
 
 async def _year(
@@ -281,11 +370,11 @@ async def _year(
     return _wired(year), [lived, table, about_the_end, about_the_year]
 
 
-def _wired_by_name(figures: Mapping[str, Scores | Silence]) -> dict[str, Any]:
+def _wired_by_name(figures: Mapping[str, Scores | Silence | Precision]) -> dict[str, Any]:
     return {name: _wired(value) for name, value in figures.items()}
 
 
-def _wired(figures: Scores | Silence | Year) -> Any:
+def _wired(figures: Scores | Silence | Year | Precision) -> Any:
     """Figures as JSON: an interval is `{value, low, high}`, or null where no question of the kind was asked."""
 
     def wired(value: Any) -> Any:

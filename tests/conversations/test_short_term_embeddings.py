@@ -125,7 +125,7 @@ async def test_a_memory_comes_that_shares_no_word_and_its_receipt_says_both_rank
             "conversation_id": "chat",
         }
         explanation = (await call(TOOLS["explain_recall"], app.call, arguments)).text
-        assert "Not relevant enough" in explanation, "it would not come unasked"
+        assert "Shares too little for this home" in explanation, "it would not come unasked"
         assert f"eaning {near.cosine:.2f}, rank 1" in explanation
     assert fake.paths == ["/v1/embeddings"] * len(fake.paths)
 

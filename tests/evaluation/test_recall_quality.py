@@ -212,6 +212,22 @@ def test_unrelated_questions_are_of_all_users_whosever_questions_are_asked(run: 
     assert silence["grep"]["unrelated"]["asked"] == 17
 
 
+def test_what_the_server_gives_is_counted_in_homes_of_several_sizes(run: Run) -> None:
+    counted = (ENGLISH, "--precision", "--user", "Maya")
+    own = new_report(run, *counted)["precision"]
+    assert list(own) == ["search, unasked", "search, asked for", "search, hook"]
+    unasked = own["search, unasked"]
+    assert set(unasked["silent"]) == {"unrelated", "small talk"}
+    assert unasked["precision"]["value"] > own["search, asked for"]["precision"]["value"]
+    assert unasked["came"]["value"] < own["search, asked for"]["came"]["value"]
+    few = new_report(run, *counted, "--home", "5")["precision"]["search, unasked"]
+    assert few["recallAt3"]["value"] >= unasked["recallAt3"]["value"]
+    status, out, _ = run(*counted, "--elsewhere", CHINESE, "--beside", "compat=node")
+    assert status == 0
+    assert "silent: zh.jsonl" in out
+    assert "│ compat=node, asked for │" in out
+
+
 def test_a_year_ends_with_what_is_left_of_recall(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.recall_quality.DAYS", 8)
     status, out, _ = run(ENGLISH, "--year")
@@ -247,6 +263,9 @@ def test_a_year_ends_with_what_is_left_of_recall(run: Run, monkeypatch: pytest.M
         ),
         ([ENGLISH, "--year", "--beside", "compat=node"], "leave --beside out."),
         ([ENGLISH, "--silence", "--all-users"], "leave --all-users out."),
+        ([ENGLISH, "--home", "30"], "--home and --elsewhere go with --precision; add it."),
+        ([ENGLISH, "--precision", "--home", "0"], "--home 0 is out of range; give 1 or more"),
+        ([ENGLISH, "--precision", "--all-users"], "knows neither --memory-words nor --all-users"),
         (
             [ENGLISH, "--beside", "compat"],
             "--beside compat has no value; write it as in `--beside compat=node`.",

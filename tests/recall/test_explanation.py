@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from random import Random
 
 import pytest
@@ -116,6 +117,24 @@ def test_below_the_threshold(words: dict[str, float], shares: bool) -> None:
     assert ("shares no word with" in explanation.verdict.sentence) is not shares
     assert explanation.draw is not None
     assert explanation.draw.weight > 0.0
+
+
+@pytest.mark.parametrize("telling_words", [6, 12])
+def test_what_is_too_little_for_a_home_or_for_a_long_message_is_said(telling_words: int) -> None:
+    parameters = replace(P, threshold=-inf, least_match=90.0, long_message_words=6.0)
+    decision = decide(
+        [searched_memories([relevant("little")])],
+        replace(query_of({"披萨": 10.0}), telling_words=telling_words),
+        conversation_id="chat",
+        now_ms=NOW,
+        rng=Random(1),
+        parameters=parameters,
+    )
+    sentence = explain(decision, 0).verdict.sentence
+    assert sentence.startswith("Shares too little for this home: it lacks ")
+    is_long = telling_words > parameters.long_message_words
+    long_message = " The message is long, so it needs 1.4 times the points of a short one."
+    assert sentence.endswith(long_message) == is_long
 
 
 def test_without_flashbacks_there_is_no_draw() -> None:

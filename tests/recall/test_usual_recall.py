@@ -353,6 +353,20 @@ def test_what_is_far_below_the_best_comes_only_to_who_asked() -> None:
         assert ids(recall_of(memories, question, parameters=parameters)) == ["best", "far"]
 
 
+def test_a_fourth_memory_after_a_question_is_nearly_as_relevant_as_the_best() -> None:
+    shared = ("heron hull leaks", "heron hull", "heron hull", "heron")
+    memories: list[ShortTermMemory] = []
+    for number, words in enumerate(shared):
+        memories.append(memory_of(f"h{number}", f"{words} other{number}", age=(number + 1) * DAY))
+    memories += [memory_of(f"m{n}", f"talk number{n}", age=(n + 9) * DAY) for n in range(300)]
+    question = "Where does the heron hull leak?"
+    near_enough = replace(USUAL, nearly_best=0.0)
+    assert ids(recall_of(memories, question, parameters=near_enough)) == ["h0", "h1", "h2"]
+    for changed in ({"nearly_best_further": 0.0}, {"weak_too": True}):
+        parameters = replace(near_enough, **changed)
+        assert ids(recall_of(memories, question, parameters=parameters)) == ["h0", "h1", "h2", "h3"]
+
+
 def test_what_tells_of_a_change_comes_beside_a_better_memory_of_what_was() -> None:
     memories = [
         memory_of("was", "I live in Munich, near the Isar", age=200 * DAY),

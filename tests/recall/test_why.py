@@ -65,7 +65,10 @@ def test_whole_points_stand_to_each_other_as_the_points_do(counted: float, neede
 @pytest.mark.parametrize(
     ("said", "sentence"),
     [
-        ("a mango and a cake", "only “mango” and “cake” are in both: 0.7 points too few"),
+        (
+            "a mango and a cake",
+            "only “mango” and “cake” are in both, too little for this home: 0.7 points too few",
+        ),
         ("commit this", "only “mango” and “cake” of the messages before are the same"),
     ],
 )

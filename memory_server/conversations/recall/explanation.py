@@ -16,6 +16,7 @@ from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.overviews import belongs
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.receipts import Receipt, age_text
+from memory_server.conversations.recall.relevance import message_factor
 from memory_server.conversations.recall.words import spelling
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.recalled_block import one_line
@@ -148,7 +149,16 @@ def _shortfall(decision: Decision, row: int, recalled: Recalled) -> str | None:
             and all(word.incidental for word in receipt.matched)
         ):
             return why.only_incidental(_longest_words(recalled))
-        return why.lacks_points(missing, decision.needed, shares_words=bool(receipt.words_shared))
+        shortfall = why.lacks_points(
+            missing,
+            decision.needed,
+            shares_words=bool(receipt.words_shared),
+            of_home=parameters.least_match > 0.0,
+        )
+        factor = message_factor(decision.query, parameters)
+        if parameters.least_match and factor > 1.0:
+            return joined(" ", (shortfall, why.longer_message(factor)))
+        return shortfall
     if parameters.must_share and not receipt.shares(decision.query, parameters):
         return why.shares_too_little()
     return None

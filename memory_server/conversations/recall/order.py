@@ -200,7 +200,8 @@ def order_of(counted: Counted) -> Order:
         lent = _lent(counted, rows)
     for row, loan in lent.items():
         relevance[row] += loan.points
-    least_beside = _least_beside(counted, rows)
+    least_beside = _least_beside(counted, rows, parameters.nearly_best)
+    least_further = _least_beside(counted, rows, parameters.nearly_best_further)
     if least_beside > 0.0:
         rows = counted.near_best(rows, least_beside)
     ranked = counted.best_first(rows, relevance)
@@ -209,7 +210,7 @@ def order_of(counted: Counted) -> Order:
     if cosines is not None:
         nearness = _nearness(counted, cosines)
         ranked = _fused(counted, nearness, rows)
-    chosen, passed_over = _spaced(counted, ranked)
+    chosen, passed_over = _spaced(counted, ranked, least_further)
     return Order(
         chosen,
         passed_over=passed_over,
@@ -226,11 +227,11 @@ def _best(counted: Counted, rows: Rows) -> float:
     return float(relevance[next(counted.best_first(rows, relevance))])
 
 
-def _least_beside(counted: Counted, rows: Rows) -> float:
-    """The relevance that is needed beside the best of these rows; 0: any."""
-    if not len(rows) or counted.parameters.weak_too:
+def _least_beside(counted: Counted, rows: Rows, share: float) -> float:
+    """Return the relevance that is needed beside the best of these rows, which is a share of its own; 0: any."""
+    if not len(rows) or counted.parameters.weak_too or not share:
         return 0.0
-    return counted.parameters.nearly_best * _best(counted, rows)
+    return share * _best(counted, rows)
 
 
 def _overview(counted: Counted, rows: Rows) -> Order:
@@ -244,7 +245,8 @@ def _overview(counted: Counted, rows: Rows) -> Order:
             cues[row] = points
             relevance[row] += points
     chosen = spread(counted.best_first(rows, relevance), counted.memory, counted.query, parameters)
-    return Order(chosen, cues=cues, least_beside=_least_beside(counted, rows))
+    least_beside = _least_beside(counted, rows, parameters.nearly_best)
+    return Order(chosen, cues=cues, least_beside=least_beside)
 
 
 def _cues(counted: Counted, rows: Rows) -> dict[int, float]:
@@ -295,16 +297,24 @@ def _fused(counted: Counted, nearness: Nearnesses, rows: Rows) -> Iterator[int]:
     return counted.best_first(list(candidates), scores)
 
 
-def _spaced(counted: Counted, ranked: Iterator[int]) -> tuple[list[int], dict[int, int]]:
+def _spaced(
+    counted: Counted, ranked: Iterator[int], least_further: float
+) -> tuple[list[int], dict[int, int]]:
     """The first rows of which at most `same_moment` are of one moment, as many as there are places; and the rows that
-    this rule skips, each with the best chosen row near it."""
+    this rule skips, each with the best chosen row near it. `least_further`: the relevance that is needed beyond the
+    places of top and next; 0: any."""
     parameters = counted.parameters
     places = parameters.places(question=counted.query.question)
     chosen: list[int] = []
     passed_over: dict[int, int] = {}
     if places == 0:
         return chosen, passed_over
+    usual_places = parameters.places(question=False)
+    relevance = counted.relevance()
     for row in ranked:
+        is_further = len(chosen) >= usual_places
+        if is_further and least_further > 0.0 and relevance[row] < least_further:
+            break
         time_ms = counted.time_ms(row)
         same_moment = [
             near for near in chosen if abs(time_ms - counted.time_ms(near)) < parameters.spacing_ms

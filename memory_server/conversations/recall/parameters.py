@@ -44,6 +44,9 @@ class RecallParameters:
     """How many different words of a statement a memory must share. The hook demands two."""
     nearly_best: float = 0.0
     """A memory with less than this share of the relevance of the best one does not come unasked."""
+    # Of such memories 6 in 100 are right; those that are as relevant as the best one answer a question about several.
+    nearly_best_further: float = 0.0
+    """The same share for memories beyond the places of top and next, which a question has."""
     other_words_needed: int = 2
     """How many different other words, of the caller or kept with it, a memory must share if its text shares no word
     with a statement. After a question one is enough."""
@@ -154,6 +157,7 @@ USUAL = RecallParameters(
     statement_match=0.9,
     long_message_words=6.0,
     nearly_best=0.5,
+    nearly_best_further=0.8,
     with_best=0.5,
     must_share=True,
     rarity=True,

@@ -70,8 +70,13 @@ def match_needed(memories: int, query: RecallQuery, parameters: RecallParameters
         form_factor = parameters.question_match
     size = min(max(memories, _FEWEST), _USUAL_NUMBER)
     size_factor = _idf(1, size) / _idf(1, _USUAL_NUMBER)
-    length_factor = sqrt(max(1.0, query.telling_words / parameters.long_message_words))
-    return form_factor * parameters.least_match * size_factor * length_factor
+    points = form_factor * parameters.least_match * size_factor
+    return points * message_factor(query, parameters)
+
+
+def message_factor(query: RecallQuery, parameters: RecallParameters) -> float:
+    """Return the factor on the needed points for the length of the last message, at least 1."""
+    return sqrt(max(1.0, query.telling_words / parameters.long_message_words))
 
 
 def rarity(holders: int, memories: int) -> float:

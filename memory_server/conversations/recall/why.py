@@ -260,13 +260,13 @@ def near_miss_text(item: RecordedItem, said: str = "", *, zh: bool) -> str:
             points_lacking = lacking_text(item.points)
             if shared_words:
                 return n_(
-                    "only {words} is in both: {points} points too few",
-                    "only {words} are in both: {points} points too few",
+                    "only {words} is in both, too little for this home: {points} points too few",
+                    "only {words} are in both, too little for this home: {points} points too few",
                     len(words),
                     shared_words,
                     points_lacking,
                 )
-            return _("{points} points too few", points_lacking)
+            return _("shares too little for this home: {points} points too few", points_lacking)
         case unknown_reason:  # a newer version wrote the record
             return unknown_reason
 
@@ -351,12 +351,25 @@ def not_in_overview(overview: Overview) -> str:
             return _("The messages ask for the user's name, and it does not tell the name.")
 
 
-def lacks_points(missing: float, needed: float, *, shares_words: bool) -> str:
+def lacks_points(
+    missing: float, needed: float, *, shares_words: bool, of_home: bool = False
+) -> str:
+    """Say how many points a memory lacks. `of_home`: whether those that are needed are counted for this home and this
+    message, as they are without `compat = "node"`."""
     why = ""
     if not shares_words:
         why = _("it shares no word with these messages, and ")
     points = _("{missing} of the {needed:.1f} points needed", lacking_text(missing), needed)
+    if of_home:
+        return _("Shares too little for this home: {why}it lacks {points}.", why, points)
     return _("Not relevant enough: {why}it lacks {points}.", why, points)
+
+
+def longer_message(factor: float) -> str:
+    """Say that a long message needs `factor` times the points of a short one."""
+    return _(
+        "The message is long, so it needs {factor:.1f} times the points of a short one.", factor
+    )
 
 
 def only_incidental(words: Iterable[str]) -> str:

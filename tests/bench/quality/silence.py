@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 import numpy as np
-from bench.quality.evaluation import Question, Unit
+from bench.quality.evaluation import Dataset, Question, Unit
 from bench.quality.metrics import Estimate, Resampled, clusters, shelves
 from bench.quality.rankers import Floats, Maker, Ranker
 
@@ -78,6 +78,19 @@ def strangers_of(
         kind: replace(question, id=text, text=text, gold=frozenset())
         for kind, text in drawn.items()
     }
+
+
+def with_elsewhere(
+    strangers: Mapping[str, Question], question: Question, datasets: Sequence[Dataset], seed: int
+) -> dict[str, Question]:
+    """Return the strangers of a question with one from each of these data sets, drawn by `seed` and the question's
+    id; its kind is the name of its data set."""
+    kinds = dict(strangers)
+    for dataset in datasets:
+        rng = Random(f"{seed} {question.id} {dataset.name}")
+        text = rng.choice(dataset.questions).text
+        kinds[dataset.name] = replace(question, id=text, text=text, gold=frozenset())
+    return kinds
 
 
 def listen(
