@@ -35,6 +35,7 @@ from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.lifecycle import outdated_text
 from memory_server.conversations.short_term import Reindexed
 from memory_server.conversations.trigger_runner import examine_sandbox
+from memory_server.homes import RepairPlan
 from memory_server.kernel.backups import Mode
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.kernel.lifecycle import Examine
@@ -42,7 +43,6 @@ from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import Pause
 from memory_server.kernel.streams import complain, write
 from memory_server.kernel.text import Finding, Grade
-from memory_server.storage.json_store.repair import RepairPlan
 from memory_server.tools.backup import backup_result, restore_result
 from memory_server.version import __version__
 from nlp.normal_forms import can_simplify

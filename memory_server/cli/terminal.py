@@ -16,6 +16,7 @@ from memory_server.kernel import times
 from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.messages import with_roles
 from memory_server.kernel.streams import OBEYED, CapturedStream
+from memory_server.operations.exchanged_files import write_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -190,3 +191,12 @@ def show_all_characters() -> None:
 def hint(sentence: str) -> None:
     """Say on standard error how to see more; it belongs to no list that a program reads."""
     console(stderr=True).print(escape(sentence))
+
+
+def write_target(name: str, parts: Iterable[bytes], *, force: bool) -> int:
+    """Write a file, or standard output if its name is `-`; returns its bytes. Raises InvalidInput as `write_file`."""
+    if name != "-":
+        return write_file(name, parts, force=force)
+    data = b"".join(parts)
+    sys.stdout.buffer.write(data)
+    return len(data)
