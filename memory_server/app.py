@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import tzinfo
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from memory_server.knowledge.embeddings import TextVectors
     from memory_server.knowledge.service import Knowledge
     from memory_server.memories.word_giver import WordGiver
+    from memory_server.operations.imports import ImportReport
+    from memory_server.operations.ports import Machine
     from memory_server.serving.documents import Resolve
     from memory_server.serving.subscriptions import Subscriptions
     from memory_server.tools.base.tool import Tool
@@ -150,6 +153,18 @@ class CallerView:
         recorded_asker = {"by": asker, "cwd": working_folder}
         return Call(self.memories, self.conversations, asker=recorded_asker, folder=checkout_folder)
 
+    @property
+    def zone(self) -> tzinfo | None:
+        """The time zone of the caller."""
+        return self.settings.zone
+
+    @property
+    def machine(self) -> Machine:
+        """What an import asks of this machine."""
+        from memory_server.homes import ThisMachine
+
+        return ThisMachine(on_several_machines=self.home.on_several_machines)
+
     # Imported at first use: a process that asks once does not need it, and a hook saves a tenth of a second.
 
     @property
@@ -254,6 +269,35 @@ class CallerView:
             max_chars=max_chars,
         )
         return prompt.text
+
+    async def import_source(
+        self,
+        source: str | Path | bytes,
+        *,
+        form: str | None = None,
+        conversation_id: str | None = None,
+        dry_run: bool = False,
+    ) -> ImportReport:
+        """Import a file or folder, or the content of a file, as `memory-server import` does. `form`: None means what its
+        content shows. `dry_run`: nothing is stored. Raises InvalidInput: it cannot be read."""
+        from memory_server.operations.imports import ImportRequest, form_named, import_sources
+        from memory_server.operations.ports import ReadOptions, Source
+
+        self._refuse_unless_open()
+        named = Source("-", source) if isinstance(source, bytes) else Source(str(source))
+        options = ReadOptions(
+            form_named(form), conversation=conversation_id, programs=self.settings.programs or ""
+        )
+        return await import_sources(self, ImportRequest([named], options, dry_run=dry_run))
+
+    async def export(self, form: str = "native", conversation_id: str | None = None) -> bytes:
+        """Return what is stored, or a conversation of it, as a file: native, csv, markdown or pack. Raises InvalidInput:
+        there is no such form."""
+        from memory_server.operations.exports import ExportRequest, exported, file_content
+
+        self._refuse_unless_open()
+        stored = await exported(self, ExportRequest(conversation_id))
+        return b"".join(file_content(self, stored, form))
 
     def server(
         self,

@@ -218,7 +218,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "sandbox.javascript.dates._CHINESE": (anywhere, "", ("1", "1 ", " ")),
     "sandbox.javascript.key_calls._BETWEEN_KEYS": (anywhere, "", (" ", ",", " ,")),
     "memory_server.interchange.lore_keys._EXPRESSION": (whole, "/", ("/", "a", "/g")),
-    "memory_server.cli.incoming_lore._EXPRESSION": (whole, "/", ("/", "a", "/g")),
+    "memory_server.operations.incoming_lore._EXPRESSION": (whole, "/", ("/", "a", "/g")),
     "memory_server.lore.book_entry._COMMENT_LINE": (
         anywhere,
         "",

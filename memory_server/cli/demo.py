@@ -6,7 +6,6 @@ from __future__ import annotations
 import tempfile
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
@@ -14,12 +13,11 @@ from typing import Any
 
 from languages import _, spoken
 from memory_server.app import App, CallerView
-from memory_server.cli.imports import store
 from memory_server.cli.inspection import ask
 from memory_server.cli.terminal import console, hint, watched
 from memory_server.config import Settings
-from memory_server.interchange import chats, own
 from memory_server.kernel import json_text
+from memory_server.operations.imports import sample_of, store
 
 ZONES = {"zh": "Asia/Shanghai", "en": "Europe/London"}
 """The time zone of the people in the sample of each language: their evenings must be evenings."""
@@ -53,11 +51,11 @@ async def demo(settings: Settings, flags: Namespace) -> None:
 async def _run(settings: Settings, sample: Path, flags: Namespace) -> None:
     """Ask the brief questions of the sample without what comes by chance, or with --all everything."""
     out = console()
-    options = chats.ChatOptions("default", settings.zone)
-    [chat] = chats.read((sample / "companion.jsonl").read_bytes(), options).conversations
-    [pack] = own.read_pack(
-        (sample / "triggers.json").read_bytes(), chat.conversation_id
-    ).conversations
+    chat = sample_of(
+        (sample / "companion.jsonl").read_bytes(),
+        (sample / "triggers.json").read_bytes(),
+        settings.zone,
+    )
     all_questions: list[dict[str, Any]] = json_text.loads((sample / "questions.json").read_bytes())
     questions = all_questions
     if not flags.all:
@@ -66,7 +64,7 @@ async def _run(settings: Settings, sample: Path, flags: Namespace) -> None:
     conversation_id = chat.conversation_id
     messages = sum(len(memory.messages) for memory in chat.short_term)
     async with _that_day(settings, questions[0]) as app:
-        await store(app, replace(chat, long_term=pack.long_term), "chat", dry_run=False)
+        await store(app, chat, "chat", dry_run=False)
     out.print(
         _(
             "{messages} messages of [bold]{conversation}[/] became {short_term} memories; there are {long_term} "
@@ -74,7 +72,7 @@ async def _run(settings: Settings, sample: Path, flags: Namespace) -> None:
             messages,
             conversation_id,
             len(chat.short_term),
-            len(pack.long_term),
+            len(chat.long_term),
             chat.short_term[0].messages[0].name,
         )
     )

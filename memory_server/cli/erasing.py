@@ -10,14 +10,14 @@ from pathlib import Path
 from languages import N_, _, counted
 from memory_server.app import CallerView
 from memory_server.cli.terminal import console, escape
+from memory_server.homes import checkout_at, pages_in
 from memory_server.kernel.erasure import Erasure, Traces
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.items import Item, Sought
 from memory_server.kernel.streams import complain, confirmed
 from memory_server.kernel.values import dataclass
+from memory_server.knowledge.notes.pages import FOLDER
 from memory_server.memories import forgetting
-from memory_server.storage.entries.pages import FOLDER, pages_in
-from memory_server.storage.repositories import checkout_at
 
 _PLACES = N_(
     "The text is erased from everything that is stored here: memories, archive, history, journal, "

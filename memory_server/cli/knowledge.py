@@ -17,6 +17,7 @@ from memory_server.cli.project_notes import assign, projects
 from memory_server.cli.show import entry_text
 from memory_server.cli.terminal import console, escape
 from memory_server.cli.word_giving import words_of_memories
+from memory_server.homes import write_pages
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Sought
 from memory_server.kernel.scopes import Scope
@@ -25,8 +26,8 @@ from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry
 from memory_server.knowledge.layers import LayerName, tool_name
 from memory_server.knowledge.notes.duplicates import Pair
+from memory_server.knowledge.notes.pages import FOLDER
 from memory_server.knowledge.sessions.ids import SessionIds
-from memory_server.storage.entries.pages import FOLDER, write_pages
 from memory_server.tools.sessions import deleted_result
 
 

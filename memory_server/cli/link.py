@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from languages import _, counted, n_
 from memory_server.app import App
 from memory_server.cli.inspection import not_copied
 from memory_server.cli.terminal import console, escape, hint
 from memory_server.config import Settings
-from memory_server.conversations.contents import Contents, contents_of
-from memory_server.interchange import own
-from memory_server.kernel import json_text
-from memory_server.kernel.errors import InvalidInput, RemoteError
+from memory_server.homes import Home, Outbox, shared_key, token_in
+from memory_server.kernel.errors import InvalidInput, RemoteError, StorageError
 from memory_server.kernel.link import Link, url_of
 from memory_server.kernel.streams import complain, confirmed
-from memory_server.kernel.values import dataclass
-from memory_server.knowledge.entry import Entry
+from memory_server.operations.exports import ExportRequest, exported
+from memory_server.operations.sending import Portion, SharedNames, portions_of
 from memory_server.process import linked_server
 from memory_server.remote import Remote
-from memory_server.storage.data_dir import Home
-from memory_server.storage.link_files import Outbox, token_in
-from memory_server.storage.repositories import shared_key
 
 _ASK_SECONDS = 15.0
-_PORTION_BYTES = 1_000_000
-"""Bytes of text that are sent together: other requests of the server wait meanwhile."""
-_PORTION_MEMORIES = 200
-"""Memories that are sent together."""
-_MOST_BYTES = 4 * 1024 * 1024 - 16_384
-"""Bytes that the server takes in a request (serving/http/middleware.py), without those around what is sent."""
-T = TypeVar("T")
 
 
 async def link(settings: Settings, flags: Namespace) -> int | None:
@@ -225,9 +212,9 @@ async def _send(settings: Settings, flags: Namespace) -> int:
     link_here = _link_here(settings)
     server = linked_server.LinkedServer(link_here, settings, lasts=False)
     try:
-        parts, sentences = await _written_here(settings)
-        texts = [part.text for part in parts if part.bytes_sent <= _MOST_BYTES]
-        too_large = len(parts) - len(texts)
+        portions, sentences = await _portions_here(settings)
+        texts = [portion.text for portion in portions if portion.fits]
+        too_large = len(portions) - len(texts)
         if too_large:
             sentence = _(
                 "Not sent, because they are too long for one request: {memories}; move them with `memory-server "
@@ -235,7 +222,7 @@ async def _send(settings: Settings, flags: Namespace) -> int:
                 counted(too_large, "memory"),
             )
             sentences = [*sentences, sentence]
-        if not parts:
+        if not portions:
             raise InvalidInput("This machine has no memories to send.")
         status = await _import_there(server, texts, "--dry-run")
         for sentence in sentences:
@@ -254,16 +241,15 @@ async def _send(settings: Settings, flags: Namespace) -> int:
         await server.end(linked_server.AFTER_SECONDS)
 
 
-async def _written_here(settings: Settings) -> tuple[list[_Written], list[str]]:
-    """What is remembered here, in parts as they are sent, and sentences about what is not in them."""
+async def _portions_here(settings: Settings) -> tuple[list[Portion], list[str]]:
+    """Return what is remembered here, in portions as they are sent, and sentences about what is not in them."""
     async with App.for_one_question(settings) as app:
-        conversation_ids = await app.conversations.ids()
-        conversations = [contents_of(await app.store.read(name)) for name in conversation_ids]
-        entries = await app.knowledge.lifecycle.live(None)
-        now_ms = app.clock()
+        here = await exported(app, ExportRequest())
+        for reason in here.unread:
+            raise StorageError(reason)
         sentences = await not_copied(app, layers=True)
-    parts = [_Written.of(part, now_ms) for part in _parts(conversations, entries)]
-    return parts, sentences
+        names = SharedNames(linked_server.shared_folder, shared_key)
+        return portions_of(here, app.clock(), names), sentences
 
 
 async def _import_there(
@@ -276,70 +262,3 @@ async def _import_there(
         status = await linked_server.command(server, "import", arguments, None, standard_input=text)
         worst_status = max(worst_status, status)
     return worst_status
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """What one request gives to the server."""
-
-    conversations: Sequence[Contents] = ()
-    entries: Sequence[tuple[str, Entry]] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """A part as it is sent, and the bytes that it then has within JSON."""
-
-    text: str
-    bytes_sent: int
-
-    @classmethod
-    def of(cls, part: _Part, now_ms: int) -> _Written:
-        text = b"".join(own.write_native(part.conversations, now_ms, part.entries)).decode()
-        return cls(text, len(json_text.dumps(text)))
-
-
-def _parts(
-    conversations: Sequence[Contents], entries: Sequence[tuple[str, Entry]]
-) -> Iterator[_Part]:
-    """What is sent, in parts that a request can hold; folders have the names that they have on all machines. What is
-    too large for a request is a part of its own."""
-    for contents in conversations:
-        memories = [
-            replace(memory, folder=linked_server.shared_folder(memory.folder))
-            for memory in contents.short_term
-        ]
-        for short in _portions(memories, lambda memory: 2 * _bytes(memory.text)):
-            yield _Part([replace(contents, short_term=tuple(short), long_term=())])
-        for long in _portions(
-            contents.long_term, lambda memory: _bytes(memory.trigger, memory.created_context)
-        ):
-            yield _Part([replace(contents, short_term=(), long_term=tuple(long))])
-    shared_entries = [
-        (scope, replace(entry, project=shared_key(entry.project))) for scope, entry in entries
-    ]
-    for portion in _portions(
-        shared_entries, lambda item: _bytes(item[1].body, item[1].title, *item[1].examples)
-    ):
-        yield _Part(entries=portion)
-
-
-def _bytes(*texts: str) -> int:
-    return sum(len(text.encode(errors="replace")) for text in texts)
-
-
-def _portions(items: Sequence[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
-    """The items in order, in lists of at most `_PORTION_MEMORIES` and `_PORTION_BYTES`; a larger item is alone."""
-    portion: list[T] = []
-    size = 0
-    for item in items:
-        item_size = size_of(item)
-        is_full = len(portion) == _PORTION_MEMORIES or size + item_size > _PORTION_BYTES
-        if portion and is_full:
-            yield portion
-            portion = []
-            size = 0
-        portion.append(item)
-        size += item_size
-    if portion:
-        yield portion

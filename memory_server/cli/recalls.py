@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.text import Text
 
 from languages import N_, _, counted, joined
-from languages import spoken as spoken_language
 from memory_server.app import CallerView
 from memory_server.cli.terminal import (
     TEXT_CELLS,
@@ -19,13 +18,12 @@ from memory_server.cli.terminal import (
     spoken,
     time_text,
 )
-from memory_server.conversations.recall import why
-from memory_server.conversations.recall.words import spelling
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
 from memory_server.kernel.streams import write
 from memory_server.lore import left_out_text, trigger_text
+from memory_server.memories.reasons import held_back, what_it_lacked, words_that_brought
 
 _SESSION_START = N_("(session start)")
 
@@ -106,7 +104,7 @@ async def receipt(app: CallerView, flags: Namespace) -> None:
     out.print(_amount(recall))
     for item in recall.came:
         reason = ""
-        words = _words_of(item, texts.get(item.id, ""))
+        words = words_that_brought(item, texts.get(item.id, ""))
         if words:
             reason = f": {words}"
         out.print(Text(f"  {_(item.tier)} {_shown(item, texts)}{reason}"))
@@ -117,10 +115,10 @@ async def receipt(app: CallerView, flags: Namespace) -> None:
     if recall.near:
         out.print(_("Nearly recalled:"))
     for item in recall.near:
-        lacked = why.near_miss_text(item, recall.said, zh=spoken_language() == "zh")
+        lacked = what_it_lacked(item, recall.said)
         out.print(Text(f"  {_shown(item, texts)}: {lacked}"))
     for rule, count in recall.held.items():
-        out.print(why.held_back(rule, count))
+        out.print(held_back(rule, count))
     if recall.is_quiet:
         await _print_books_off(app, out, recall)
     if recall.used:
@@ -171,18 +169,6 @@ def _amount(recall: RecordedRecall) -> str:
         "Added to the prompt: nothing new. The session already had these memories in its context, or "
         "there was no room for them."
     )
-
-
-def _words_of(item: RecordedItem, text: str) -> str:
-    """The words that brought a memory with this text, also those that are not in both places; empty if there are
-    none."""
-    spelt = spelling(text)
-    parts = [why.words_text(item.words, spelt)]
-    if item.given:
-        parts.append(f"{_('given by the caller')}: {why.words_text(item.given, spelt)}")
-    if item.kept:
-        parts.append(f"{_('kept with the memory')}: {why.words_text(item.kept, spelt)}")
-    return "; ".join(filter(None, parts))
 
 
 def _named(recalls: Sequence[RecordedRecall], begin: str) -> RecordedRecall:

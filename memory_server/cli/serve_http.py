@@ -16,6 +16,7 @@ from languages import ENGLISH, speaking
 from memory_server.app import App, offered_tools, usual_offer
 from memory_server.cli.parser import parsed
 from memory_server.config import Settings
+from memory_server.homes import TokenFile, tokens_at
 from memory_server.kernel.collecting import collect_from_now_on
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.streams import complain
@@ -30,8 +31,6 @@ from memory_server.serving.http.middleware import PAGE, Enter
 from memory_server.serving.http.principals import WRITE, Principal, caller_of
 from memory_server.serving.http.refusals import HttpError
 from memory_server.serving.http.tenants import TenantMemories, Tenants
-from memory_server.storage.data_dir import tokens_at
-from memory_server.storage.token_file import TokenFile
 from memory_server.tools import ANSWERED_TOOLS, TOOLSETS
 
 if TYPE_CHECKING:

@@ -17,9 +17,6 @@ from memory_server.cli.terminal import console, escape, spoken, time_text
 from memory_server.conversations import codec
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.receipts import age_text
-from memory_server.conversations.recall.relevance import age_of
-from memory_server.conversations.recall.words import shown_words, spelt_words
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.items import OF_CONVERSATIONS
 from memory_server.kernel.other_words import found_by_text
@@ -28,6 +25,7 @@ from memory_server.kernel.streams import write
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry, json_of
 from memory_server.lore import LongTermMemory
+from memory_server.memories.reasons import age_at, keywords_of, weighted_words
 from nlp import is_kept
 
 MOST = 100
@@ -85,9 +83,7 @@ async def _records_of_conversations(app: CallerView, flags: Namespace) -> list[_
     if flags.family != "triggers":
         for match in matches:
             memory = match.memory
-            fields = codec.short_term_json(memory) | {
-                "keywords": shown_words(memory, len(memory.words))
-            }
+            fields = codec.short_term_json(memory) | {"keywords": keywords_of(memory)}
             row = _row("memories", match.conversation.id, fields)
             records.append(_Record(_short_term(app, match.conversation.id, memory), row))
 
@@ -109,13 +105,12 @@ def _row(family: str, place_name: str, fields: Mapping[str, Any]) -> dict[str, A
 
 def _short_term(app: CallerView, conversation_id: str, memory: ShortTermMemory) -> str:
     """The memory as markup, its text below."""
-    age = age_text(age_of(memory.time_ms, app.clock()))
+    age = age_at(memory, app.clock())
     pinned = ""
     if memory.pinned:
         pinned = _(", pinned")
-    weighted_words = zip(spelt_words(memory), memory.weights, strict=True)
     words = ", ".join(
-        f"{word} {weight:.1f}" for word, weight in weighted_words if not is_kept(word)
+        f"{word} {weight:.1f}" for word, weight in weighted_words(memory) if not is_kept(word)
     )
     head = _(
         "[bold]short-term memory {id}[/] in {conversation}\n"

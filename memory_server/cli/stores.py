@@ -18,6 +18,7 @@ from memory_server.cli.terminal import console, progress
 from memory_server.config import Settings, home_of
 from memory_server.conversations.contents import holds_erased
 from memory_server.conversations.model import ConversationState, conversation_id_of, short_term_mark
+from memory_server.homes import Home, TokenFile
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.recalls import Line
@@ -28,8 +29,6 @@ from memory_server.kernel.values import dataclass
 from memory_server.knowledge import erasing
 from memory_server.knowledge.entry import EVERYTHING, Entry, Operation
 from memory_server.knowledge.ports import EntryStore
-from memory_server.storage.data_dir import Home
-from memory_server.storage.token_file import TokenFile
 
 
 @dataclass(slots=True)

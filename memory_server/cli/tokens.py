@@ -10,11 +10,10 @@ from datetime import datetime
 from languages import _
 from memory_server.cli.terminal import console, escape, hint, print_columns, time_text
 from memory_server.config import Settings, home_of
+from memory_server.homes import StoredToken, TokenFile, tokens_at
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.streams import complain, confirmed, write
 from memory_server.kernel.times import milliseconds
-from memory_server.storage.data_dir import tokens_at
-from memory_server.storage.token_file import StoredToken, TokenFile
 
 
 async def tokens(settings: Settings, flags: Namespace) -> None:

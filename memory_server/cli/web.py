@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from languages import _, spoken
 from memory_server.app import App, CallerView
 from memory_server.cli import erasing
-from memory_server.cli.exchanged_files import write_file
-from memory_server.cli.terminal import console
+from memory_server.cli.terminal import console, write_target
 from memory_server.config import Settings
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput
@@ -157,6 +156,6 @@ async def view(app: CallerView, flags: Namespace) -> None:
         for task in firings:
             task.cancel()
     target = flags.html
-    await asyncio.to_thread(write_file, target, [text.encode()], force=flags.force)
+    await asyncio.to_thread(write_target, target, [text.encode()], force=flags.force)
     if target != "-":
         complain(_("wrote {target}; open it in a browser", target))

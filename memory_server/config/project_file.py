@@ -15,7 +15,8 @@ from languages import N_, _
 from memory_server.config import Settings
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.streams import complain, reading
+from memory_server.kernel.files import reading
+from memory_server.kernel.streams import complain
 from memory_server.kernel.values import dataclass
 from memory_server.storage.projects import is_ours
 

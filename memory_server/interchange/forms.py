@@ -53,6 +53,8 @@ _SHOWN_TABLES = 5
 """Tables of a database that a refusal names."""
 MOST_LINES = 50
 """Lines in which a file of JSON lines shows its form."""
+SQLITE = b"SQLite format 3\0"
+"""How a database of SQLite begins."""
 ZIP = b"PK\x03\x04"
 JPEG = b"\xff\xd8\xff"
 _TABLES: Mapping[Foreign, Collection[tuple[str, str]]] = {

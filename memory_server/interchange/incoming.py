@@ -116,6 +116,8 @@ class Incoming:
     """What records have and memories do not; the report counts them by what is lost."""
     remarks: list[Loss] = field(default_factory=list)
     """What else a reader of the report should know of records, counted in the same way."""
+    found: list[str] = field(default_factory=list)
+    """What a folder holds, for people."""
     profile: ProfileBooks | None = None
     """Which books are on in the profiles of SillyTavern that were read; None: none was."""
     _keys: set[tuple[str, str, str]] = field(default_factory=set)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
 from languages import N_, _
-from memory_server.kernel.errors import StorageUnwritable
+from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 
 PRIVATE = ".memory-server"
 """The subfolder of a conversation and of the data folder for files that people need not read."""
@@ -391,3 +391,12 @@ def try_lock(path: Path) -> FileLock | None:
 def locks_fail(path: Path) -> OSError:
     """The error for a disk whose locks fail or keep nobody out."""
     return OSError(errno.ENOLCK, os.strerror(errno.ENOLCK), str(path))
+
+
+@contextlib.contextmanager
+def reading(name: object) -> Iterator[None]:
+    """Makes an error of reading the file `name` a sentence: raises InvalidInput."""
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput("{name} cannot be read: {reason}.", name, error.strerror) from error

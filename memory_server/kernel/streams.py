@@ -5,10 +5,8 @@ Complaints go to standard error as one sentence a line; what a program reads goe
 
 from __future__ import annotations
 
-import contextlib
 import re
 import sys
-from collections.abc import Iterator
 from functools import partial
 from io import TextIOBase, TextIOWrapper
 
@@ -72,15 +70,6 @@ def standard_input() -> bytes:
     if streams is None:
         return sys.stdin.buffer.read()
     return streams.input
-
-
-@contextlib.contextmanager
-def reading(name: object) -> Iterator[None]:
-    """Makes an error of reading the file `name` a sentence: raises InvalidInput."""
-    try:
-        yield
-    except OSError as error:
-        raise InvalidInput("{name} cannot be read: {reason}.", name, error.strerror) from error
 
 
 def confirmed(question: str, *, otherwise: str) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from languages import _
 from memory_server.command_table import SETTING_FLAGS
 from memory_server.config import Settings
+from memory_server.homes import TURN_PATH, folder_of_work
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.link import Link
 from memory_server.kernel.messages import Message, messages_of, storable
@@ -28,8 +29,6 @@ from memory_server.process.linked_server import (
     tell_of_refused,
     warn_of_clock,
 )
-from memory_server.storage.link_files import TURN_PATH
-from memory_server.storage.repositories import folder_of_work
 
 if TYPE_CHECKING:
     from memory_server.operations.delivery import TurnResult

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from languages import _, counted, spoken
 from memory_server.config import Settings
+from memory_server.homes import Home, Outbox, open_home, project_at, token_in
 from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.collecting import collect_from_now_on
 from memory_server.kernel.errors import MemoryServerError
@@ -24,10 +25,6 @@ from memory_server.kernel.link import MOST_FOLDER_CHARS, Link, shared_name
 from memory_server.kernel.messages import Session
 from memory_server.kernel.streams import complain, from_afar, write, write_errors
 from memory_server.knowledge.projects import named_by_user
-from memory_server.storage.data_dir import Home
-from memory_server.storage.homes import open_home
-from memory_server.storage.link_files import Outbox, token_in
-from memory_server.storage.repositories import project_at
 
 if TYPE_CHECKING:
     from memory_server.operations.delivery import Delivery

@@ -13,8 +13,9 @@ from languages import _
 from memory_server.conversations.model import MAX_ID_CHARS
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.files import reading
 from memory_server.kernel.messages import Session
-from memory_server.kernel.streams import complain, reading, say_if_waiting, standard_input
+from memory_server.kernel.streams import complain, say_if_waiting, standard_input
 from memory_server.lore import ROOM, no_room_text
 from sandbox import message_rows
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from memory_server.cli import lore_import
 from memory_server.cli.parser import main
 from memory_server.lore.firing_texts import rule_texts
 from memory_server.lore.rules import FiringRules
+from memory_server.operations import lore_import
 
 Run = Callable[..., tuple[str, str]]
 

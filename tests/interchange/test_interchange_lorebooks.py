@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from memory_server.cli.incoming_lore import invalid_expressions
 from memory_server.cli.parser import main
 from memory_server.interchange.incoming import Incoming, NotThisFormat
 from memory_server.interchange.lore_keys import Defaults
@@ -23,6 +22,7 @@ from memory_server.kernel.messages import MAX_NAME_CHARS
 from memory_server.lore.book_entry import is_constant
 from memory_server.lore.memory import LongTermMemory
 from memory_server.lore.rule_fields import rules_json, taken_rules
+from memory_server.operations.incoming_lore import invalid_expressions
 from sandbox import Fired, SandboxUnavailable, TriggerSandbox
 from sandbox import cli as trigger_sandbox
 from sandbox.workbench.files import read_usable

@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 
-from memory_server.cli.exchanged_files import MOST_PAGE_BYTES
 from memory_server.cli.parser import main
 from memory_server.interchange import png_cards
 from memory_server.interchange.forms import format_of
 from memory_server.interchange.incoming import NotThisFormat
 from memory_server.knowledge.refs import summary_of
+from memory_server.operations.exchanged_files import MOST_PAGE_BYTES
 
 Run = Callable[..., tuple[int, str, str]]
 MADE_MS = 1_780_000_000_000

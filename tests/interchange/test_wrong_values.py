@@ -18,11 +18,12 @@ from typing import Any
 import pytest
 from interchange.foreign_samples import EACH, SAMPLES, Sample, as_file, as_yaml
 
-from memory_server.cli import incoming_files
-from memory_server.config.settings import Settings
+from memory_server.homes import ThisMachine
 from memory_server.interchange.forms import format_of
 from memory_server.interchange.incoming import Incoming, NotThisFormat
 from memory_server.kernel.errors import InvalidInput
+from memory_server.operations import incoming_files
+from memory_server.operations.ports import ReadOptions, Source
 
 _DEEP: Any = []
 for _level in range(90):
@@ -62,21 +63,13 @@ def _app() -> Any:
     async def conversations() -> list[str]:
         return []
 
-    home = Namespace(on_several_machines=False)
     return Namespace(
         store=Namespace(conversations=conversations),
         clock=lambda: 1_770_000_000_000,
-        settings=Settings(),
+        zone=None,
+        machine=ThisMachine(on_several_machines=False),
         sandbox=_Sandbox(),
-        home=home,
     )
-
-
-def _flags(form: str) -> Namespace:
-    return Namespace(
-        format=form, encoding=None, depth=None, user=None, char=None, book=None,
-        substrings=False, case_sensitive=False, no_recursion=False, no_names=False,
-    )  # fmt: skip
 
 
 def _paths(value: Any, path: Path_ = ()) -> Iterator[Path_]:
@@ -133,7 +126,7 @@ class _Written:
         if self._sample.kind == "database":
             return incoming_files.DATABASES[form].read(value, "usual")  # type: ignore[index]
         path = self._write(value)
-        reading = incoming_files.read(_app(), str(path), _flags(form), "usual")  # type: ignore[arg-type]
+        reading = incoming_files.read(_app(), Source(str(path)), ReadOptions(form), "usual")  # type: ignore[arg-type]
         incoming, _form = asyncio.run(reading)
         return incoming
 

@@ -22,6 +22,7 @@ from typing import Any
 from languages import _, in_this_language
 from memory_server.config import Settings
 from memory_server.config.project_file import in_folder
+from memory_server.homes import folder_of_work, is_foreign
 from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import MemoryPaused, MemoryServerError
@@ -38,7 +39,6 @@ from memory_server.operations.hook_events import (
 from memory_server.process import entrance, linked_server
 from memory_server.process.hooks import answer
 from memory_server.process.hosts import Host
-from memory_server.storage.repositories import folder_of_work, is_foreign
 
 CONTEXT_BYTES = 1_000_000
 """Bytes at the end of a transcript that are read for the last few messages: this takes 1 ms."""

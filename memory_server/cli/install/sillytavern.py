@@ -22,10 +22,9 @@ from memory_server.config import (
     default_config_file,
     named_config_file,
 )
+from memory_server.homes import TokenFile, tokens_at
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
-from memory_server.storage.data_dir import tokens_at
-from memory_server.storage.token_file import TokenFile
 
 NAME = "sillytavern"
 """The name of the token, and of its tenant."""

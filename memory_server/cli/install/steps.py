@@ -27,10 +27,10 @@ from memory_server.cli.install.edits import (
 )
 from memory_server.config.project_file import NAME, read, text_of
 from memory_server.conversations.model import conversation_id_of
+from memory_server.homes import is_ours, refuse_foreign
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageUnwritable
 from memory_server.kernel.values import dataclass
-from memory_server.storage.projects import is_ours, refuse_foreign
 
 BACKUP_SUFFIX = ".before-memory-server"
 CLIENT_SECONDS = 60.0

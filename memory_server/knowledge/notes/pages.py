@@ -18,6 +18,8 @@ HEADINGS: dict[Kind, str] = {
 }
 MARK = "<!-- Made by `memory-server knowledge document`, which replaces this file: change the notes, not the page. -->"
 """The first line of a page. A file without it is somebody's own."""
+FOLDER = "memory-docs"
+"""The folder in which pages are written if no other one is named."""
 _RUNS = re.compile(r"`+")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 

@@ -13,9 +13,6 @@ from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.knowledge.notes.pages import MARK
 from memory_server.storage.projects import refuse_foreign
 
-FOLDER = "memory-docs"
-"""The folder in which pages are written if no other one is named."""
-
 
 def pages_in(*folders_of_pages: Path) -> list[Path]:
     """The files in these folders that `write_pages` made; a folder need not be there."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,12 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from languages import _
-from memory_server.app import CallerView
-from memory_server.cli.exchanged_files import Tree
-from memory_server.cli.exchanged_zips import ZippedCard
-from memory_server.cli.lore_import import beginning_of
-from memory_server.cli.profile_books import held_books
-from memory_server.cli.terminal import hint
 from memory_server.conversations.model import DEFAULT_CONVERSATION, conversation_id_of
 from memory_server.conversations.trigger_runner import sandbox_errors
 from memory_server.interchange import chats, lore_keys, lore_memories, lorebooks, sillytavern_folder
@@ -32,6 +25,11 @@ from memory_server.interchange.sillytavern_parts import ProfileSettings
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.values import dataclass
 from memory_server.lore import HeldBook
+from memory_server.operations.exchanged_files import Tree
+from memory_server.operations.exchanged_zips import ZippedCard
+from memory_server.operations.lore_import import beginning_of
+from memory_server.operations.ports import OpenMemory, ReadOptions
+from memory_server.operations.profile_books import held_books
 from sandbox import CheckReport, TriggerSandbox
 
 _EXPRESSION = re.compile(r"/(?P<body>[\s\S]*)/(?P<flags>[A-Za-z]*)")
@@ -43,9 +41,9 @@ _ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 """Whether an expression compiles does not depend on the time."""
 
 
-def names_of(flags: Namespace) -> dict[str, str]:
+def names_of(options: ReadOptions) -> dict[str, str]:
     """Who the user and the character are, as far as the options say it."""
-    return _known_names(char=flags.char, user=flags.user)
+    return _known_names(char=options.char, user=options.user)
 
 
 def _known_names(*, char: str | None, user: str | None) -> dict[str, str]:
@@ -54,34 +52,34 @@ def _known_names(*, char: str | None, user: str | None) -> dict[str, str]:
     return {who: name for who, name in names.items() if name}
 
 
-def by_character(flags: Namespace) -> bool:
+def by_character(options: ReadOptions) -> bool:
     """Whether a chat goes into the conversation of its character, because no option names one."""
-    return not hasattr(flags, "conversation")
+    return options.conversation is None
 
 
-def with_hidden(flags: Namespace) -> bool:
+def with_hidden(options: ReadOptions) -> bool:
     """Whether the messages of SillyTavern that somebody hid come too; `convert` has no such option."""
-    return bool(getattr(flags, "with_hidden", False))
+    return options.with_hidden
 
 
-def chat_options(app: CallerView, flags: Namespace, usual: str) -> chats.ChatOptions:
+def chat_options(app: OpenMemory, options: ReadOptions, usual: str) -> chats.ChatOptions:
     """How the chats of an import are read; `usual`: the conversation of messages that name none."""
     return chats.ChatOptions(
         usual,
-        app.settings.zone,
-        names=names_of(flags),
-        by_character=by_character(flags),
-        with_hidden=with_hidden(flags),
+        app.zone,
+        names=names_of(options),
+        by_character=by_character(options),
+        with_hidden=with_hidden(options),
     )
 
 
 async def lorebook(
-    app: CallerView, data: bytes, source: str, *, flags: Namespace, usual: str
+    app: OpenMemory, data: bytes, source: str, *, options: ReadOptions, usual: str
 ) -> Incoming:
     """A lorebook, or a card with one: that goes into the conversation of its character."""
     book = await asyncio.to_thread(lorebooks.read_book, data)
-    names = names_of(flags)
-    if hasattr(flags, "conversation"):
+    names = names_of(options)
+    if options.conversation is not None:
         names = {
             "char": usual,
             **names,
@@ -91,25 +89,25 @@ async def lorebook(
             usual = conversation_id_of(book.character)
         names = {"char": book.character, **names}
     defaults = Defaults(
-        depth=flags.depth,
-        whole_words=not flags.substrings,
-        case_sensitive=flags.case_sensitive,
+        depth=options.depth,
+        whole_words=not options.substrings,
+        case_sensitive=options.case_sensitive,
         names=names,
-        recursion=not flags.no_recursion,
-        speakers=not flags.no_names,
+        recursion=not options.no_recursion,
+        speakers=not options.no_names,
     )
     is_for_all = usual == DEFAULT_CONVERSATION
     book_source = BookSource(
         Path(source).name,
         usual,
         defaults=defaults,
-        name=flags.book or "",
+        name=options.book or "",
         precedence=ProfileSettings().precedence_of("all" if is_for_all else "character"),
     )
     return await _memories_of(app, book, book_source)
 
 
-async def _memories_of(app: CallerView, book: Book, source: BookSource) -> Incoming:
+async def _memories_of(app: OpenMemory, book: Book, source: BookSource) -> Incoming:
     expressions = lore_keys.expressions(book, source.defaults)
     with sandbox_errors():
         invalid = await invalid_expressions(app.sandbox, expressions)
@@ -119,11 +117,11 @@ async def _memories_of(app: CallerView, book: Book, source: BookSource) -> Incom
 
 
 async def zipped_card(
-    app: CallerView, card: ZippedCard, source: str, *, flags: Namespace, usual: str
+    app: OpenMemory, card: ZippedCard, source: str, *, options: ReadOptions, usual: str
 ) -> Incoming:
     """The lorebook in a CharX."""
     try:
-        incoming = await lorebook(app, card.card, source, flags=flags, usual=usual)
+        incoming = await lorebook(app, card.card, source, options=options, usual=usual)
     except NotThisFormat as error:
         if card.has_module:
             raise NotThisFormat(
@@ -155,51 +153,55 @@ class SillyTavernFolder:
         return not all(profile.is_empty for profile in self.profiles)
 
 
-async def sillytavern_in(tree: Tree, name: str, flags: Namespace, usual: str) -> SillyTavernFolder:
+async def sillytavern_in(
+    tree: Tree, name: str, options: ReadOptions, usual: str
+) -> SillyTavernFolder:
     """What the users of such a folder have. With -c all of it is for one conversation."""
-    everywhere = DEFAULT_CONVERSATION if by_character(flags) else usual
+    everywhere = DEFAULT_CONVERSATION if by_character(options) else usual
     profiles = await asyncio.to_thread(sillytavern_folder.read, tree.files, everywhere, usual)
     return SillyTavernFolder(name, profiles, tree.left_out)
 
 
 async def sillytavern(
-    app: CallerView, folder: SillyTavernFolder, *, flags: Namespace, usual: str
+    app: OpenMemory, folder: SillyTavernFolder, *, options: ReadOptions, usual: str
 ) -> Incoming:
     """All of a folder of SillyTavern, after one sentence about what is in it."""
     incoming = Incoming(skipped=[*folder.left_out])
     for profile in folder.profiles:
         if profile.is_empty:
             continue
-        hint(_("{named} is a folder of SillyTavern: {what}.", folder.name, profile.summary()))
-        await asyncio.to_thread(_take_chats, app, incoming, profile, flags=flags, usual=usual)
+        incoming.found.append(
+            _("{named} is a folder of SillyTavern: {what}.", folder.name, profile.summary())
+        )
+        await asyncio.to_thread(_take_chats, app, incoming, profile, options=options, usual=usual)
     incoming.conversations = chats.merged(incoming.conversations)
     held = await held_books(app)
     incoming.profile = ProfileBooks()
     for profile in folder.profiles:
         incoming.profile.files.update(profile.files)
         incoming.profile.says_what_is_on &= profile.says_what_is_on
-        await _take_books(app, incoming, profile, flags=flags, usual=usual, held=held)
+        await _take_books(app, incoming, profile, options=options, usual=usual, held=held)
     if not incoming.count and not incoming.skipped:
         raise NotThisFormat("is a folder of SillyTavern without chats and lorebooks.")
     return incoming
 
 
 def _take_chats(
-    app: CallerView, incoming: Incoming, profile: Profile, *, flags: Namespace, usual: str
+    app: OpenMemory, incoming: Incoming, profile: Profile, *, options: ReadOptions, usual: str
 ) -> None:
     for placed in profile.chats:
-        conversation_id = placed.conversation_id if by_character(flags) else usual
-        options = replace(chat_options(app, flags, conversation_id), by_character=False)
+        conversation_id = placed.conversation_id if by_character(options) else usual
+        chat = replace(chat_options(app, options, conversation_id), by_character=False)
         with incoming.record(placed.path):
-            chats.add_file(incoming, placed.data, options, path=placed.path)
+            chats.add_file(incoming, placed.data, chat, path=placed.path)
 
 
 async def _take_books(
-    app: CallerView,
+    app: OpenMemory,
     incoming: Incoming,
     profile: Profile,
     *,
-    flags: Namespace,
+    options: ReadOptions,
     usual: str,
     held: Sequence[HeldBook],
 ) -> None:
@@ -209,8 +211,8 @@ async def _take_books(
         incoming.notes += _unused_settings(profile.settings)
     books = incoming.profile or ProfileBooks()
     for placed in profile.books:
-        conversation_id = placed.conversation_id if by_character(flags) else usual
-        defaults = _defaults_of(profile, placed.character, flags)
+        conversation_id = placed.conversation_id if by_character(options) else usual
+        defaults = _defaults_of(profile, placed.character, options)
         source = BookSource(
             Path(placed.source).name,
             conversation_id,
@@ -252,16 +254,16 @@ def _unused_settings(settings: ProfileSettings) -> Iterator[str]:
         yield _("the budget of world info: `maxChars` of a call is the room here")
 
 
-def _defaults_of(profile: Profile, character: str, flags: Namespace) -> Defaults:
+def _defaults_of(profile: Profile, character: str, options: ReadOptions) -> Defaults:
     """What the settings of the user say where an entry does not; options say more."""
     settings = profile.settings
     return Defaults(
-        depth=settings.depth if flags.depth is None else flags.depth,
-        whole_words=not flags.substrings and settings.whole_words is not False,
-        case_sensitive=flags.case_sensitive or bool(settings.case_sensitive),
-        names=_known_names(char=character, user=profile.user) | names_of(flags),
-        recursion=settings.recursion and not flags.no_recursion,
-        speakers=settings.names and not flags.no_names,
+        depth=settings.depth if options.depth is None else options.depth,
+        whole_words=not options.substrings and settings.whole_words is not False,
+        case_sensitive=options.case_sensitive or bool(settings.case_sensitive),
+        names=_known_names(char=character, user=profile.user) | names_of(options),
+        recursion=settings.recursion and not options.no_recursion,
+        speakers=settings.names and not options.no_names,
         group_scoring=bool(settings.group_scoring),
         most_rounds=settings.most_rounds,
     )

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field
 
 from languages import _
-from memory_server.app import CallerView
-from memory_server.cli.lore_import import beginning_of
 from memory_server.conversations.changes import Change
 from memory_server.conversations.model import ConversationState
 from memory_server.interchange.incoming import ProfileBooks
@@ -23,9 +21,11 @@ from memory_server.lore import (
     memories_of_book,
     removing_book,
 )
+from memory_server.operations.lore_import import beginning_of
+from memory_server.operations.ports import OpenMemory
 
 
-async def held_books(app: CallerView) -> list[HeldBook]:
+async def held_books(app: OpenMemory) -> list[HeldBook]:
     """The books of all conversations."""
     books: list[HeldBook] = []
     for conversation_id in await app.store.conversations():
@@ -44,7 +44,7 @@ class _Outcome:
     not_there: dict[str, None] = field(default_factory=dict)
 
 
-async def follow(app: CallerView, profile: ProfileBooks, *, dry_run: bool) -> list[str]:
+async def follow(app: OpenMemory, profile: ProfileBooks, *, dry_run: bool) -> list[str]:
     """Switch the books of a profile as they are there, and retire those that were renamed there. Returns what is to be
     said of it."""
     outcome = _Outcome()

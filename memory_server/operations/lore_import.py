@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from languages import _, counted, joined
-from memory_server.app import CallerView
 from memory_server.conversations.archive import deleted_entries
 from memory_server.conversations.changes import Change
 from memory_server.conversations.model import ConversationState, marks_of
@@ -28,6 +27,7 @@ from memory_server.lore import (
     older_version,
 )
 from memory_server.memories.turns import MAX_CHARS
+from memory_server.operations.ports import OpenMemory
 
 MOST_NAMED = 3
 """Names that one line of a report has, at most."""
@@ -45,7 +45,7 @@ class StoredBook:
     change_id: str | None = None
 
 
-async def store_book(app: CallerView, book: IncomingBook, *, dry_run: bool) -> StoredBook:
+async def store_book(app: OpenMemory, book: IncomingBook, *, dry_run: bool) -> StoredBook:
     """Bring a book up to date in its conversation, or say what that would do."""
     memories = [
         memory
@@ -78,7 +78,7 @@ async def store_book(app: CallerView, book: IncomingBook, *, dry_run: bool) -> S
     return replace(stored, change_id=change_id)
 
 
-async def too_many_triggers(app: CallerView, conversation_id: str, *, more: int) -> list[str]:
+async def too_many_triggers(app: OpenMemory, conversation_id: str, *, more: int) -> list[str]:
     """The warning that a search in this conversation does not run all of its triggers, with those of the shared
     conversation and so many more."""
     shelf, _unread = await app.conversation(conversation_id).long_term.with_shared()

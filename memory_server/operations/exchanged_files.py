@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 import stat
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,11 +13,11 @@ from typing import BinaryIO
 from languages import _
 from memory_server.interchange import chat_exports, folder_forms
 from memory_server.kernel import files as folders
-from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.files import reading
 from memory_server.kernel.folder_names import subfolders
-from memory_server.kernel.streams import reading
 from memory_server.kernel.values import dataclass
+from memory_server.operations.ports import Source
 from sandbox import EncodingError, decode
 
 _PIECE = 1024 * 1024
@@ -32,22 +31,14 @@ _SESSIONS = ("session-", "checkpoint-")
 """How the names of JSON files of Gemini CLI begin that hold what was said."""
 
 
-def read_file(name: str, encoding: str | None) -> bytes:
-    """A file as UTF-8, `-` for standard input. If it is a pipe, this waits for its end. Raises InvalidInput if it
-    cannot be read, is too large, or does not have the given encoding."""
-    if name == "-":
-        return _utf8(name, _standard_input(name), encoding)
-    with reading(name), Path(name).open("rb") as file:
-        data = _all_of(name, file)
-    return _utf8(name, data, encoding)
-
-
-def _standard_input(name: str) -> bytes:
-    streams = CAPTURED_IO.get()
-    if streams is not None:
-        return streams.input
-    with reading(name):
-        return _all_of(name, sys.stdin.buffer)
+def content_of(source: Source, encoding: str | None) -> bytes:
+    """Return the content of a file as UTF-8. If it is a pipe, this waits for its end. Raises InvalidInput if it cannot
+    be read, is too large, or does not have the given encoding."""
+    if source.data is not None:
+        return _utf8(source.name, source.data, encoding)
+    with reading(source.name), Path(source.name).open("rb") as file:
+        data = all_of(source.name, file)
+    return _utf8(source.name, data, encoding)
 
 
 def read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
@@ -163,14 +154,11 @@ def starts_with(path: Path, signature: bytes) -> bool:
 
 
 def write_file(name: str, parts: Iterable[bytes], *, force: bool) -> int:
-    """Write a file as a whole, readable only by its owner, `-` for standard output; returns its bytes. A name that ends
+    """Write a file as a whole, readable only by its owner; returns its bytes. A name that ends
     with `.gz` makes a compressed one. A device or a pipe is written to and stays what it is. Raises InvalidInput if
     `name` exists and `force` is not given, or cannot be
     written."""
     data = b"".join(parts)
-    if name == "-":
-        sys.stdout.buffer.write(data)
-        return len(data)
     if name.lower().endswith(".gz"):
         data = gzip.compress(data, mtime=0)
     path = Path(name).expanduser()
@@ -219,7 +207,7 @@ def write_folder(name: str, files: Mapping[str, bytes]) -> int:
     return sum(map(len, files.values()))
 
 
-def _all_of(name: str, file: BinaryIO) -> bytes:
+def all_of(name: str, file: BinaryIO) -> bytes:
     """The content of a file; if it has no known size, such as a pipe, it is read only up to the limit."""
     pieces: list[bytes] = []
     free_bytes = folders.MAX_FILE_BYTES

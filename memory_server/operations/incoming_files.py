@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import zipfile
-from argparse import Namespace
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
@@ -13,11 +12,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from languages import _
-from memory_server.app import CallerView
-from memory_server.cli import incoming_lore
-from memory_server.cli.exchanged_files import Tree, read_file, read_folder, read_tree, starts_with
-from memory_server.cli.exchanged_zips import ZippedCard, ZippedFile, ZippedFolder, read_zip
-from memory_server.cli.sillytavern_files import is_sillytavern, read_sillytavern
 from memory_server.interchange import (
     chat_exports,
     chats,
@@ -39,6 +33,7 @@ from memory_server.interchange.forms import (
     FOLDERS,
     JPEG,
     SESSIONS,
+    SQLITE,
     ZIP,
     Format,
     format_of,
@@ -47,11 +42,19 @@ from memory_server.interchange.forms import (
 )
 from memory_server.interchange.incoming import Incoming, NotThisFormat, Tables
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.streams import say_if_waiting
 from memory_server.kernel.text import words_between_commas
 from memory_server.kernel.values import dataclass
-from memory_server.storage.entries import foreign_tables
-from memory_server.storage.repositories import folder_of_work, project_at
+from memory_server.operations import incoming_lore
+from memory_server.operations.exchanged_files import (
+    Tree,
+    content_of,
+    read_folder,
+    read_tree,
+    starts_with,
+)
+from memory_server.operations.exchanged_zips import ZippedCard, ZippedFile, ZippedFolder, read_zip
+from memory_server.operations.ports import OpenMemory, ReadOptions, Source
+from memory_server.operations.sillytavern_files import is_sillytavern, read_sillytavern
 from sandbox import WRONG_VALUES
 
 
@@ -113,29 +116,22 @@ _OF_ITSELF = ("version", "migration", "sync_", "write_ops")
 """Parts of the names of tables in which a program keeps what is not a memory."""
 
 
-def named(source: str) -> str:
-    """What messages call a source."""
-    if source == "-":
-        return _("standard input")
-    return source
-
-
 async def read(
-    app: CallerView, source: str, flags: Namespace, usual: str
+    app: OpenMemory, source: Source, options: ReadOptions, usual: str
 ) -> tuple[Incoming, Format]:
     """The memories in the file or folder `source`; memories without a conversation are for `usual`. Raises
     InvalidInput if the source cannot be read; the message says what to give instead."""
-    if flags.depth is not None and flags.depth < 1:
+    if options.depth is not None and options.depth < 1:
         raise InvalidInput("--depth must be at least 1 message.")
-    path = None if source == "-" else Path(source)
+    path = Path(source.name) if source.data is None else None
     try:
-        incoming, form = await _Reader(app, source, path=path, flags=flags, usual=usual).read()
+        incoming, form = await _Reader(app, source, path=path, options=options, usual=usual).read()
     except NotThisFormat as error:
-        raise InvalidInput("{file} {reason}", named(source), error) from error
+        raise InvalidInput("{file} {reason}", source.shown, error) from error
     except WRONG_VALUES as error:  # beside the records, each of which has a boundary of its own
         raise InvalidInput(
             "{file} has a value of a type or size that its format does not have; export it again.",
-            named(source),
+            source.shown,
         ) from error
     if form not in TRUSTED:
         _leave_out_expired(incoming, app.clock())
@@ -144,27 +140,25 @@ async def read(
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads one source. `path`: of its file or folder; None: it is standard input."""
+    """Reads one source. `path`: of its file or folder; None: its bytes were given."""
 
-    app: CallerView
-    source: str
+    app: OpenMemory
+    source: Source
     path: Path | None
-    flags: Namespace
+    options: ReadOptions
     usual: str
 
     async def read(self) -> tuple[Incoming, Format]:
         """The memories of the source, and its form."""
         path = self.path
-        if path is None:
-            say_if_waiting(_("the import"))
-        else:
+        if path is not None:
             if await asyncio.to_thread(path.is_dir):
                 return await self._folder(path)
-            if await asyncio.to_thread(starts_with, path, foreign_tables.SIGNATURE):
+            if await asyncio.to_thread(starts_with, path, SQLITE):
                 return await asyncio.to_thread(self._database, path)
             if await asyncio.to_thread(_is_zip, path):
                 return await self._zip(path)
-        data = await asyncio.to_thread(read_file, self.source, self.flags.encoding)
+        data = await asyncio.to_thread(content_of, self.source, self.options.encoding)
         if data.startswith(
             ZIP
         ):  # of standard input, which has no path that could be looked at before
@@ -177,17 +171,17 @@ class _Reader:
 
     async def _data(self, data: bytes) -> tuple[Incoming, Format]:
         """The memories of one file."""
-        names = incoming_lore.names_of(self.flags)
-        form: Format = self.flags.format or format_of(data, names.values())
+        names = incoming_lore.names_of(self.options)
+        form: Format = self.options.format or format_of(data, names.values())
         try:
             if form == "worldinfo":
                 incoming = await incoming_lore.lorebook(
-                    self.app, data, self.source, flags=self.flags, usual=self.usual
+                    self.app, data, self.source.name, options=self.options, usual=self.usual
                 )
             else:
                 incoming = await asyncio.to_thread(self._file, data, form)
         except NotThisFormat:
-            _refuse_other_form(self.flags, partial(format_of, data))
+            _refuse_other_form(self.options, partial(format_of, data))
             raise
         return incoming, form
 
@@ -197,7 +191,7 @@ class _Reader:
         if form in FILES:
             return _timed(FILES[form](data, self.usual), changed_ms)
         if form == "chat":
-            return chats.read(data, incoming_lore.chat_options(self.app, self.flags, self.usual))
+            return chats.read(data, incoming_lore.chat_options(self.app, self.options, self.usual))
         if form in DATABASES:
             raise NotThisFormat(
                 "is a file, but the format {form} is a database; import the database.", form
@@ -214,28 +208,30 @@ class _Reader:
         if await self._may_be_sillytavern(path):
             tree = await asyncio.to_thread(read_sillytavern, path)
             folder = await incoming_lore.sillytavern_in(
-                tree, named(self.source), self.flags, self.usual
+                tree, self.source.shown, self.options, self.usual
             )
-            if folder.holds_something or self.flags.format is not None:
+            if folder.holds_something or self.options.format is not None:
                 return await self._sillytavern(folder), "sillytavern"
         return await asyncio.to_thread(self._other_folder, path)
 
     async def _may_be_sillytavern(self, path: Path) -> bool:
         """Whether the form of a folder is said or shown to be that of SillyTavern."""
-        if self.flags.format is not None:
-            return bool(self.flags.format == "sillytavern")
+        if self.options.format is not None:
+            return bool(self.options.format == "sillytavern")
         return await asyncio.to_thread(is_sillytavern, path)
 
     async def _sillytavern(self, folder: incoming_lore.SillyTavernFolder) -> Incoming:
-        return await incoming_lore.sillytavern(self.app, folder, flags=self.flags, usual=self.usual)
+        return await incoming_lore.sillytavern(
+            self.app, folder, options=self.options, usual=self.usual
+        )
 
     def _other_folder(self, path: Path) -> tuple[Incoming, Format]:
         """The memories of a folder in any form but that of SillyTavern."""
-        files = read_folder(path, self.flags.encoding)
+        files = read_folder(path, self.options.encoding)
         tree = Tree(files, {})
-        if not files and self.flags.format != "node":
+        if not files and self.options.format != "node":
             tree = read_tree(path)
-        form: Format = self.flags.format or format_of_folder(tree.files, tree.others)
+        form: Format = self.options.format or format_of_folder(tree.files, tree.others)
         if form not in FOLDERS:
             raise NotThisFormat(
                 "is a folder, but the format {form} is a file; import the file.", form
@@ -243,7 +239,7 @@ class _Reader:
         try:
             return self._tree(tree, form), form
         except NotThisFormat:
-            _refuse_other_form(self.flags, partial(format_of_folder, tree.files, tree.others))
+            _refuse_other_form(self.options, partial(format_of_folder, tree.files, tree.others))
             raise
 
     async def _zip(self, archive: Path | BinaryIO) -> tuple[Incoming, Format]:
@@ -255,19 +251,19 @@ class _Reader:
             form = "worldinfo"
         elif isinstance(content, ZippedFolder):
             form = "sillytavern"
-        if self.flags.format not in (None, form):
+        if self.options.format not in (None, form):
             raise NotThisFormat(
                 "is a zip archive, but the format {form} is not; unpack it and import the files inside.",
-                self.flags.format,
+                self.options.format,
             )
         match content:
             case ZippedCard():
                 incoming = await incoming_lore.zipped_card(
-                    self.app, content, self.source, flags=self.flags, usual=self.usual
+                    self.app, content, self.source.name, options=self.options, usual=self.usual
                 )
             case ZippedFolder():
                 folder = await incoming_lore.sillytavern_in(
-                    content.tree, named(self.source), self.flags, self.usual
+                    content.tree, self.source.shown, self.options, self.usual
                 )
                 incoming = await self._sillytavern(folder)
             case _:
@@ -276,63 +272,59 @@ class _Reader:
 
     def _tree(self, tree: Tree, form: Format) -> Incoming:
         """The memories of the files of a folder."""
-        programs = words_between_commas(self.app.settings.programs or "")
+        programs = words_between_commas(self.options.programs)
         match form:
             case "node":
                 incoming = folder_forms.read_node(tree.files, self.usual)
             case "gentian":
                 incoming = folder_forms.read_gentian(tree.files, self.usual)
             case "pages":
-                incoming = pages.read(tree.files, tree.times, self.app.settings.zone)
+                incoming = pages.read(tree.files, tree.times, self.app.zone)
             case "codex":
-                incoming = codex.read(tree.files, self.usual, _folder_of, programs)
+                incoming = codex.read(tree.files, self.usual, self._folder_of, programs)
             case "gemini-cli":
-                incoming = gemini_cli.read(tree.files, self.usual, _folder_of, programs)
+                incoming = gemini_cli.read(tree.files, self.usual, self._folder_of, programs)
             case "chat":
                 incoming = chats.read_all(
-                    tree.files, incoming_lore.chat_options(self.app, self.flags, self.usual)
+                    tree.files, incoming_lore.chat_options(self.app, self.options, self.usual)
                 )
                 chats.count_others(incoming, tree.others)
             case "chat-export":
-                names = incoming_lore.names_of(self.flags)
+                names = incoming_lore.names_of(self.options)
                 incoming = chat_exports.read(
                     tree.files, others=tree.others, usual=self.usual, names=names
                 )
                 incoming = _timed(incoming, max(tree.times.values(), default=0))
             case "claude-code":
-                folders = claude_code.WorkingFolders(_folder_of, self._project_of)
+                folders = claude_code.WorkingFolders(self._folder_of, self._project_of)
                 incoming = claude_code.read(tree.files, self.usual, tree.times, folders, programs)
             case _:
                 raise AssertionError(f"no reader for a folder in the format {form}")
         incoming.skipped += tree.left_out
         return incoming
 
+    def _folder_of(self, folder: str) -> str | None:
+        """How a memory names a working folder."""
+        return self.app.machine.folder_of_work(Path(folder))
+
     def _project_of(self, folder: str) -> str:
         """The key of the project of a working folder; "": it has none."""
-        project = project_at(Path(folder), on_several_machines=self.app.home.on_several_machines)
-        if project is None:
-            return ""
-        return project.key
+        return self.app.machine.project_key(Path(folder))
 
     def _database(self, path: Path) -> tuple[Incoming, Format]:
-        tables = foreign_tables.tables_of(path)
+        tables = self.app.machine.tables_of(path)
         columns = {name: table.columns for name, table in tables.items()}
-        form: Format = self.flags.format or format_of_tables(columns)
+        form: Format = self.options.format or format_of_tables(columns)
         if form not in DATABASES:
             raise NotThisFormat(
                 "is a database, but the format {form} is a file; import the file.", form
             )
         database = DATABASES[form]
-        incoming = database.read(foreign_tables.rows_of(path, database.tables), self.usual)
+        incoming = database.read(self.app.machine.rows_of(path, database.tables), self.usual)
         for name, table in sorted(tables.items()):
             if name not in database.tables and not any(part in name for part in _OF_ITSELF):
                 incoming.lost[_("rows of the table {name}", name)] += table.rows
         return _timed(incoming, _changed_ms(path)), form
-
-
-def _folder_of(folder: str) -> str | None:
-    """How a memory names a working folder."""
-    return folder_of_work(Path(folder))
 
 
 def _changed_ms(path: Path) -> int:
@@ -340,9 +332,9 @@ def _changed_ms(path: Path) -> int:
     return round(path.stat().st_mtime * 1000)
 
 
-def _refuse_other_form(flags: Namespace, form_of_content: Callable[[], Format]) -> None:
+def _refuse_other_form(options: ReadOptions, form_of_content: Callable[[], Format]) -> None:
     """Raises NotThisFormat: the content has a known form, and --format names another one."""
-    named_form = flags.format
+    named_form = options.format
     if named_form is None:
         return
     try:

@@ -13,13 +13,13 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from languages import _
-from memory_server.cli.exchanged_files import MOST_FILES, Tree
 from memory_server.interchange import chat_exports, png_cards, sillytavern_folder, sillytavern_parts
 from memory_server.interchange.forms import refusal_of_zip
 from memory_server.interchange.incoming import NotThisFormat
 from memory_server.kernel.files import MAX_FILE_BYTES
 from memory_server.kernel.unpacking import UnpackingRoom
 from memory_server.kernel.values import dataclass
+from memory_server.operations.exchanged_files import MOST_FILES, Tree
 
 _ENCRYPTED = 0x1
 """The bit of `flag_bits` that an entry with a password has (APPNOTE.TXT of PKWARE, 4.4.4)."""

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from languages import _
-from memory_server.cli.exchanged_files import MOST_FILES, Tree
 from memory_server.interchange import png_cards, sillytavern_folder, sillytavern_parts
 from memory_server.interchange.incoming import NotThisFormat
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.streams import reading
+from memory_server.kernel.files import reading
+from memory_server.operations.exchanged_files import MOST_FILES, Tree
 
 _NOT_OF_A_USER = ("node_modules", "backups", "thumbnails", "assets")
 """Folders in which there is nothing that a user said; some have very many files."""

@@ -1,0 +1,96 @@
+"""What the rooms above the stores may know of them: homes, their small files, and the folders of this machine.
+
+Commands and the process of the link reach `storage` through this module alone. A hook imports it, so what it does not
+need is imported where it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memory_server.kernel.values import dataclass
+from memory_server.storage.conflict_copies import copies_text
+from memory_server.storage.data_dir import Home, tokens_at
+from memory_server.storage.homes import open_home
+from memory_server.storage.link_files import HOOK_PATH, TURN_PATH, Outbox, RefusedTurn, token_in
+from memory_server.storage.projects import is_ours, refuse_foreign
+from memory_server.storage.repositories import (
+    checkout_at,
+    folder_of_work,
+    is_foreign,
+    project_at,
+    shared_key,
+)
+from memory_server.storage.token_file import StoredToken, TokenFile
+
+if TYPE_CHECKING:
+    from memory_server.storage.entries.foreign_tables import Table
+    from memory_server.storage.json_store.repair import RepairPlan as RepairPlan
+
+__all__ = [
+    "HOOK_PATH",
+    "TURN_PATH",
+    "Home",
+    "Outbox",
+    "RefusedTurn",
+    "StoredToken",
+    "ThisMachine",
+    "TokenFile",
+    "checkout_at",
+    "copies_text",
+    "folder_of_work",
+    "is_foreign",
+    "is_ours",
+    "open_home",
+    "pages_in",
+    "project_at",
+    "refuse_foreign",
+    "shared_key",
+    "token_in",
+    "tokens_at",
+    "write_pages",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ThisMachine:
+    """The machine on which files are imported. `on_several_machines`: whether others keep memories in the same home."""
+
+    on_several_machines: bool
+
+    def folder_of_work(self, folder: Path) -> str | None:
+        return folder_of_work(folder)
+
+    def project_key(self, folder: Path) -> str:
+        project = project_at(folder, on_several_machines=self.on_several_machines)
+        if project is None:
+            return ""
+        return project.key
+
+    def tables_of(self, path: Path) -> Mapping[str, Table]:
+        from memory_server.storage.entries.foreign_tables import tables_of
+
+        return tables_of(path)
+
+    def rows_of(
+        self, path: Path, tables: Mapping[str, Collection[str]]
+    ) -> Mapping[str, list[Mapping[str, Any]]]:
+        from memory_server.storage.entries.foreign_tables import rows_of
+
+        return rows_of(path, tables)
+
+
+def pages_in(*folders: Path) -> list[Path]:
+    """Return the pages of notes in these folders; a folder need not be there."""
+    from memory_server.storage.entries import pages
+
+    return pages.pages_in(*folders)
+
+
+def write_pages(folder: Path, texts: Mapping[str, str], *, force: bool) -> Sequence[Path]:
+    """Write pages of notes into a folder. Return their paths. Raises InvalidInput."""
+    from memory_server.storage.entries import pages
+
+    return pages.write_pages(folder, texts, force=force)

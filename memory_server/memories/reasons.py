@@ -1,0 +1,48 @@
+"""Why a memory came or did not, and with which words it is kept, as sentences for people."""
+
+from __future__ import annotations
+
+from languages import _, spoken
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall import why
+from memory_server.conversations.recall.receipts import age_text
+from memory_server.conversations.recall.relevance import age_of
+from memory_server.conversations.recall.words import shown_words, spelling, spelt_words
+from memory_server.kernel.recorded_recall import RecordedItem
+
+
+def words_that_brought(item: RecordedItem, text: str) -> str:
+    """Return the words that brought a memory with this text, also those that are not in both places; empty if there are
+    none."""
+    spelt = spelling(text)
+    parts = [why.words_text(item.words, spelt)]
+    if item.given:
+        parts.append(f"{_('given by the caller')}: {why.words_text(item.given, spelt)}")
+    if item.kept:
+        parts.append(f"{_('kept with the memory')}: {why.words_text(item.kept, spelt)}")
+    return "; ".join(filter(None, parts))
+
+
+def what_it_lacked(item: RecordedItem, said: str) -> str:
+    """Return what a memory lacked that nearly came to the message `said`."""
+    return why.near_miss_text(item, said, zh=spoken() == "zh")
+
+
+def held_back(rule: str, count: int) -> str:
+    """Return how many memories a rule held back, and why."""
+    return why.held_back(rule, count)
+
+
+def age_at(memory: ShortTermMemory, now_ms: int) -> str:
+    """Return how old a memory is."""
+    return age_text(age_of(memory.time_ms, now_ms))
+
+
+def keywords_of(memory: ShortTermMemory) -> list[object]:
+    """Return all keywords of a memory, as programs get them."""
+    return list(shown_words(memory, len(memory.words)))
+
+
+def weighted_words(memory: ShortTermMemory) -> list[tuple[str, float]]:
+    """Return the words of a memory, as they are spelt in its text, with their weights."""
+    return list(zip(spelt_words(memory), memory.weights, strict=True))

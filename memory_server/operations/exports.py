@@ -1,0 +1,128 @@
+"""`exported`: what is stored, or what a conversation or a family of it holds, and its content in a form of a file or
+folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from languages import _
+from memory_server.conversations.contents import Contents, contents_of
+from memory_server.interchange import csv_table, folder_forms, own
+from memory_server.kernel.errors import InvalidInput, StorageError
+from memory_server.kernel.items import OF_CONVERSATIONS, Family
+from memory_server.kernel.values import dataclass
+from memory_server.knowledge.entry import Entry, Filter
+from memory_server.operations.ports import OpenMemory, Progress, no_progress
+
+WITH_ENTRIES = ("native", "csv")
+"""Forms that hold the entries of all families."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRequest:
+    """What is exported. `conversation_id` and `family`: only what it holds; `kind` and `tags`: only entries with these;
+    None or empty means all."""
+
+    conversation_id: str | None = None
+    family: Family | None = None
+    kind: str = ""
+    tags: tuple[str, ...] = ()
+
+    @property
+    def is_everything(self) -> bool:
+        return self.conversation_id is None and self.family is None and not self.has_filter
+
+    @property
+    def has_filter(self) -> bool:
+        """Whether only entries are meant."""
+        return bool(self.kind or self.tags)
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """The conversations, and the entries of knowledge with their places. `unread`: why conversations are not in it."""
+
+    conversations: Sequence[Contents]
+    entries: Sequence[tuple[str, Entry]] = ()
+    unread: Sequence[str] = ()
+
+    def not_in(self, form: str) -> int:
+        """Return how many memories of conversations a form does not hold."""
+        if form != "pack":
+            return 0
+        return sum(len(contents.short_term) for contents in self.conversations)
+
+    def is_empty_in(self, form: str) -> bool:
+        return not self.conversations and (form not in WITH_ENTRIES or not self.entries)
+
+
+async def exported(
+    app: OpenMemory, request: ExportRequest, progress: Progress = no_progress
+) -> Exported:
+    """Read what is exported.
+
+    Raises InvalidInput: no entry has the kind and tags; StorageError: the named conversation cannot be read.
+    """
+    conversations: list[Contents] = []
+    unread: list[str] = []
+    if request.family in (None, *OF_CONVERSATIONS) and not request.has_filter:
+        names = [request.conversation_id] if request.conversation_id else None
+        conversation_ids = names or await app.memories.conversations.ids()
+        with progress(_("reading"), len(conversation_ids)) as advance:
+            for conversation_id in conversation_ids:
+                try:
+                    state = await app.store.read(conversation_id)
+                except StorageError as error:
+                    if names:
+                        raise
+                    unread.append(str(error))
+                    continue
+                contents = _of_family(contents_of(state), request.family)
+                # An empty conversation is only in an export of everything.
+                if contents.count or not (names or request.family):
+                    conversations.append(contents)
+                advance()
+
+    entries: list[tuple[str, Entry]] = []
+    if request.conversation_id is None and request.family not in OF_CONVERSATIONS:
+        # Only notes have a kind.
+        family = "notes" if request.kind else request.family
+        kinds = (request.kind,) if request.kind else ()
+        entries = await app.knowledge.lifecycle.live(family, Filter(kinds=kinds, tags=request.tags))
+    if request.has_filter and not entries:
+        raise InvalidInput(
+            "No entry has this type and these tags; `memory-server list` lists all entries."
+        )
+    return Exported(conversations, entries, unread)
+
+
+def _of_family(contents: Contents, family: str | None) -> Contents:
+    """Return the contents, or only those of a family of conversations."""
+    match family:
+        case "memories":
+            return replace(contents, long_term=())
+        case "triggers":
+            return replace(contents, short_term=())
+    return contents
+
+
+def folder_content(exported: Exported) -> Mapping[str, bytes]:
+    """Return the files of the form `node`, which is a folder, by their paths."""
+    return folder_forms.write_node(exported.conversations)
+
+
+def file_content(app: OpenMemory, exported: Exported, form: str) -> Iterable[bytes]:
+    """Return the content of a file of a form, in pieces."""
+    match form:
+        case "pack":
+            return [own.write_pack(exported.conversations)]
+        case "csv":
+            return [csv_table.write_csv(exported.conversations, exported.entries)]
+        case "markdown":
+            return own.write_page(exported.conversations, app.zone)
+        case "native":
+            return own.write_native(exported.conversations, app.clock(), exported.entries)
+    raise InvalidInput(
+        "There is no format {form} of a file; the formats are native, csv, markdown and pack.", form
+    )

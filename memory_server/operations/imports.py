@@ -1,0 +1,499 @@
+"""`import_sources`: memories from files of people, of other programs, or of another memory-server, are read and stored.
+
+Each source reports what it gave and what it left out; `converted` reads and stores nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import tzinfo
+from itertools import chain
+
+from languages import N_, _, foreign
+from memory_server.conversations.archive import archived_ids
+from memory_server.conversations.changes import Change
+from memory_server.conversations.contents import Contents, restore_changes, without_erased
+from memory_server.conversations.earlier_turns import retirements
+from memory_server.conversations.model import (
+    DEFAULT_CONVERSATION,
+    ConversationState,
+    ShortTermMemory,
+)
+from memory_server.conversations.trigger_runner import sandbox_errors
+from memory_server.interchange import chats, own
+from memory_server.interchange.forms import FORMATS, Format
+from memory_server.interchange.incoming import (
+    Incoming,
+    IncomingBook,
+    Loss,
+    NotThisFormat,
+    with_keywords,
+)
+from memory_server.kernel.backups import MergeCounts
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.messages import Message
+from memory_server.kernel.text import shown
+from memory_server.kernel.times import moment_of
+from memory_server.kernel.values import dataclass
+from memory_server.knowledge.entry import Entry
+from memory_server.knowledge.erasing import marks_of
+from memory_server.lore import LongTermMemory
+from memory_server.operations.incoming_files import TRUSTED, read
+from memory_server.operations.lore_import import (
+    StoredBook,
+    kind_lines,
+    remarks_on,
+    store_book,
+    too_many_triggers,
+)
+from memory_server.operations.ports import OpenMemory, Progress, ReadOptions, Source, no_progress
+from memory_server.operations.profile_books import follow
+from sandbox import CheckReport
+
+AT_ONCE = 200
+"""Triggers in one request: they share its time, and those that had no time are tried again alone."""
+CHATS: tuple[Format, ...] = ("chat", "chat-export")
+"""Forms in which the order of memories is that of a chat."""
+LOREBOOK: Format = "worldinfo"
+AFTER_CHAT_MS = 3_600_000
+"""How long ago a chat ended that has no times, or is shifted: nothing is recalled from the last 20 minutes."""
+APART_MS = 600_000
+"""How far exchanges without times are apart: of the same ten minutes, a search brings only two."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRequest:
+    """What is imported. `shift_to_now`: chats are moved in time, so that the last ended an hour ago. `dry_run`: nothing
+    is stored."""
+
+    sources: Sequence[Source]
+    options: ReadOptions = ReadOptions()
+    shift_to_now: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TakenConversation:
+    """What became of the memories of a conversation. `undated`: how many memories of a chat had no time."""
+
+    contents: Contents
+    counts: MergeCounts
+    undated: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBook:
+    """What became of a lorebook."""
+
+    book: IncomingBook
+    stored: StoredBook
+
+
+@dataclass(frozen=True, slots=True)
+class TakenEntries:
+    """What became of the entries of a place of knowledge. `erased`: how many were erased for good before."""
+
+    place: str
+    entries: Sequence[Entry]
+    counts: MergeCounts
+    erased: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceReport:
+    """What a source gave, and what was left out of it (`incoming`). `count`: memories and entries that can be used."""
+
+    source: Source
+    form: Format
+    incoming: Incoming
+    conversations: Sequence[TakenConversation]
+    books: Sequence[TakenBook]
+    entries: Sequence[TakenEntries]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReportLine:
+    """A line about records: they were left out or lost, or there is a note or a warning about them."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What an import did. `conversation_id`: where the last memories went. `warnings`: conversations that have more
+    triggers now than a search runs."""
+
+    sources: Sequence[SourceReport]
+    conversation_id: str
+    warnings: Sequence[str] = ()
+
+    @property
+    def count(self) -> int:
+        """Memories and entries that can be used."""
+        return sum(report.count for report in self.sources)
+
+    @property
+    def left_out(self) -> int:
+        """Records that were left out."""
+        return sum(len(report.incoming.skipped) for report in self.sources)
+
+    def lines(self, *, all_of_them: bool = False) -> Iterator[ReportLine]:
+        """Yield what is said of records, by source; lorebooks are one, because many of them lose the same."""
+        for incoming in _joined([report.incoming for report in self.sources]):
+            yield from lines_of(incoming, all_of_them=all_of_them)
+
+
+async def import_sources(
+    app: OpenMemory,
+    request: ImportRequest,
+    *,
+    progress: Progress = no_progress,
+    tell: Callable[[SourceReport], None] | None = None,
+) -> ImportReport:
+    """Read and, unless it is a dry run, store each source. `tell` is called with the report of each, once it is stored.
+
+    Raises InvalidInput: a source cannot be read; those before it are stored.
+    """
+    usual = app.conversation(request.options.conversation).id
+    conversation_id = usual
+    reports: list[SourceReport] = []
+    new_triggers: Counter[str] = Counter()
+    for source in request.sources:
+        report = await _import_source(app, source, request, usual, progress)
+        reports.append(report)
+        for taken in report.conversations:
+            if taken.contents.short_term:
+                conversation_id = taken.contents.conversation_id
+            if taken.contents.long_term:
+                new_triggers[taken.contents.conversation_id] += 0
+        for taken_book in report.books:
+            conversation_id = taken_book.book.conversation_id
+            if taken_book.book.is_on:
+                new_triggers[conversation_id] += len(taken_book.stored.update.new)
+        if tell is not None:
+            tell(report)
+
+    warnings: list[str] = []
+    for name, new in new_triggers.items():
+        more = new if request.dry_run else 0
+        warnings += await too_many_triggers(app, name, more=more)
+    return ImportReport(reports, conversation_id, warnings)
+
+
+async def _import_source(
+    app: OpenMemory, source: Source, request: ImportRequest, usual: str, progress: Progress
+) -> SourceReport:
+    """Read and store one source; memories without a conversation are for `usual`."""
+    dry_run = request.dry_run
+    incoming, form = await read(app, source, request.options, usual)
+    names_others = any(contents.conversation_id != usual for contents in incoming.conversations)
+    if request.options.conversation is not None and names_others:
+        raise InvalidInput("{named} names its own conversations; leave -c out.", source.shown)
+    if form not in TRUSTED:
+        await _check(app, incoming, progress)
+    if request.shift_to_now:
+        _shift(incoming, app.clock())
+
+    conversations: list[TakenConversation] = []
+    for contents in incoming.conversations:
+        undated = 0
+        if form in CHATS:
+            undated = sum(not memory.time_ms for memory in contents.short_term)
+        stored, counts = await store(app, contents, form, dry_run=dry_run, progress=progress)
+        conversations.append(TakenConversation(stored, counts, undated))
+
+    books: list[TakenBook] = []
+    for book in incoming.books:
+        stored_book = await store_book(app, book, dry_run=dry_run)
+        incoming.remarks += remarks_on(book, stored_book, dry_run=dry_run)
+        books.append(TakenBook(book, stored_book))
+    if incoming.profile is not None:
+        incoming.notes += await follow(app, incoming.profile, dry_run=dry_run)
+
+    refused_entries = 0
+    entries: list[TakenEntries] = []
+    for place, of_place in incoming.entries.items():
+        not_erased = [entry for entry in of_place if not app.home.erased.holds(marks_of(entry))]
+        taken = await app.knowledge.lifecycle.take(place, not_erased, dry_run=dry_run)
+        incoming.skipped += [(place, reason) for reason in taken.left_out]
+        refused_entries += len(taken.left_out)
+        erased = len(of_place) - len(not_erased)
+        entries.append(TakenEntries(place, not_erased, taken.counts, erased))
+    count = incoming.count - refused_entries
+    return SourceReport(source, form, incoming, conversations, books, entries, count)
+
+
+async def converted(
+    app: OpenMemory,
+    source: Source,
+    options: ReadOptions,
+    to: str,
+    progress: Progress = no_progress,
+) -> Incoming:
+    """Read a source, to be written in the form `to`; nothing is stored."""
+    incoming, form = await read(app, source, options, app.conversation(None).id)
+    incoming.unbound()
+    if form in TRUSTED:
+        return incoming
+    await _check(app, incoming, progress, keep=True)
+    if to != "pack":  # not packs: the same lorebook should always make the same pack
+        now_ms = app.clock()
+        incoming.conversations = [
+            _dated(contents, None, form, now_ms) for contents in incoming.conversations
+        ]
+    return incoming
+
+
+def memories_of_pack(source: str, data: bytes, usual: str) -> list[LongTermMemory]:
+    """The memories of a pack. Raises InvalidInput: it is none."""
+    try:
+        incoming = own.read_pack(data, usual)
+    except NotThisFormat as error:
+        raise InvalidInput("{file} {reason}", source, error) from error
+    return list(chain.from_iterable(contents.long_term for contents in incoming.conversations))
+
+
+async def store(
+    app: OpenMemory,
+    incoming: Contents,
+    form: Format,
+    *,
+    dry_run: bool,
+    progress: Progress = no_progress,
+) -> tuple[Contents, MergeCounts]:
+    """The contents with keywords and times, and what storing them changed or would change."""
+    incoming = without_erased(incoming, app.home.erased.holds)
+    name = incoming.conversation_id
+    wording = app.memories.services.parameters.wording.within(name)
+    memories: list[ShortTermMemory] = []
+    with progress(_("importing {name}", name), len(incoming.short_term)) as advance:
+        for begin in range(0, len(incoming.short_term), AT_ONCE):
+            part = replace(incoming, short_term=incoming.short_term[begin : begin + AT_ONCE])
+            part = await asyncio.to_thread(with_keywords, part, wording)
+            memories += part.short_term
+            advance(AT_ONCE)
+    indexed = replace(incoming, short_term=tuple(memories))
+    archived: Collection[str] = archived_ids(await app.store.archive(name))
+
+    def decide(state: ConversationState) -> tuple[list[Change], tuple[Contents, MergeCounts]]:
+        contents = indexed
+        if form not in TRUSTED:
+            contents = _dated(indexed, state, form, app.clock())
+        changes, counts = restore_changes(state, contents, "merge", archived)
+        retired = retirements(state, contents.taken_back)
+        return [*changes, *retired], (contents, replace(counts, removed=len(retired)))
+
+    if dry_run:
+        _changes, result = decide(await app.store.read(name))
+        return result
+    result, _change_id = await app.store.update(name, decide, by="import")
+    return result
+
+
+def _dated(
+    contents: Contents, state: ConversationState | None, form: Format, now_ms: int
+) -> Contents:
+    """`contents` with a time for each memory. One without keeps the time of its first import in `state` as long as it
+    is the same, and otherwise gets the time of this import; a chat keeps its order. What is known keeps score and pin.
+    """
+    stored_memories = {} if state is None else state.short_term
+    twins = _twins(contents, stored_memories)
+    undated = sum(not memory.time_ms for memory in contents.short_term)
+    short_term: list[ShortTermMemory] = []
+    for memory in contents.short_term:
+        time_ms = memory.time_ms
+        if not time_ms:
+            undated -= 1
+            time_ms = now_ms
+            if form in CHATS:
+                time_ms -= AFTER_CHAT_MS + undated * APART_MS
+        stored = stored_memories.get(memory.id) or twins.get(memory.id)
+        short_term.append(_dated_memory(memory, stored, time_ms))
+    long_term = [
+        memory if memory.created_ms else _long_dated(memory, state, now_ms)
+        for memory in contents.long_term
+    ]
+    return replace(contents, short_term=tuple(short_term), long_term=tuple(long_term))
+
+
+def _twins(
+    contents: Contents, stored_memories: Mapping[str, ShortTermMemory]
+) -> Mapping[str, ShortTermMemory]:
+    """What is stored of turns that are new by their id only, by that id: what was said at the same millisecond is the
+    same turn, such as one of a session of which another file is a copy."""
+    new_ids = {memory.id for memory in contents.short_term if memory.time_ms}
+    new_ids -= stored_memories.keys()
+    if not new_ids:
+        return {}
+    brought_ids = {memory.id for memory in contents.short_term}
+    stored_by_words = {
+        (memory.time_ms, memory.text): memory
+        for memory in stored_memories.values()
+        if memory.id not in brought_ids
+    }
+    twins: dict[str, ShortTermMemory] = {}
+    for memory in contents.short_term:
+        twin = stored_by_words.get((memory.time_ms, memory.text))
+        if twin is not None and memory.id in new_ids:
+            twins[memory.id] = twin
+    return twins
+
+
+def _dated_memory(
+    memory: ShortTermMemory, stored: ShortTermMemory | None, time_ms: int
+) -> ShortTermMemory:
+    """A memory with its time, or `time_ms` if it has none; `stored` is what an earlier import made of it."""
+    if stored is None:
+        return replace(memory, time_ms=time_ms)
+    if stored.text == memory.text and memory.time_ms in (0, stored.time_ms):
+        return stored
+    later_ms = memory.time_ms or max(time_ms, stored.time_ms + 1)
+    return replace(
+        memory, time_ms=later_ms, score=stored.score, pinned=stored.pinned or memory.pinned
+    )
+
+
+def _long_dated(
+    memory: LongTermMemory, state: ConversationState | None, now_ms: int
+) -> LongTermMemory:
+    """The memory as an earlier import stored it if it is the same, or else with the time of this import."""
+    stored = None if state is None else state.long_term.get(memory.name)
+    if stored is not None and (stored.prompt, stored.trigger) == (memory.prompt, memory.trigger):
+        return stored
+    return replace(memory, created_ms=now_ms)
+
+
+def _shift(incoming: Incoming, now_ms: int) -> None:
+    """Move the chats in time: their last message is an hour before `now_ms`."""
+    memories = chain.from_iterable(contents.short_term for contents in incoming.conversations)
+    last_ms = max((memory.time_ms for memory in memories), default=0)
+    by_ms = now_ms - AFTER_CHAT_MS - last_ms
+    for number, contents in enumerate(incoming.conversations):
+        shifted = tuple(_shifted(memory, by_ms) for memory in contents.short_term)
+        incoming.conversations[number] = replace(contents, short_term=shifted)
+
+
+def _shifted(memory: ShortTermMemory, by_ms: int) -> ShortTermMemory:
+    """A memory and its messages so much later; one without a time as it is."""
+    if not memory.time_ms:
+        return memory
+    messages: list[Message] = []
+    for message in memory.messages:
+        if message.time_ms:
+            messages.append(replace(message, time_ms=message.time_ms + by_ms))
+        else:
+            messages.append(message)
+    return replace(memory, time_ms=memory.time_ms + by_ms, messages=tuple(messages))
+
+
+def _joined(reports: Sequence[Incoming]) -> Iterator[Incoming]:
+    """One report for each source; those of lorebooks are one, because many of them lose the same."""
+    of_books = Incoming()
+    for report in reports:
+        if not report.books:
+            yield report
+            continue
+        of_books.skipped += report.skipped
+        of_books.doubts += report.doubts
+        of_books.notes += report.notes
+        of_books.lost.update(report.lost)
+        of_books.losses += report.losses
+        of_books.remarks += report.remarks
+    yield of_books
+
+
+async def _check(
+    app: OpenMemory, incoming: Incoming, progress: Progress, *, keep: bool = False
+) -> None:
+    """Leave out triggers that cannot work, which the server would refuse. With `keep` they stay, with a note."""
+    for number, contents in enumerate(incoming.conversations):
+        working = await _working(app, incoming, contents.long_term, progress, keep=keep)
+        incoming.conversations[number] = replace(contents, long_term=tuple(working))
+    for number, book in enumerate(incoming.books):
+        working = await _working(app, incoming, book.memories, progress, keep=keep)
+        incoming.books[number] = replace(book, memories=tuple(working))
+
+
+async def _working(
+    app: OpenMemory,
+    incoming: Incoming,
+    memories: Sequence[LongTermMemory],
+    progress: Progress,
+    *,
+    keep: bool,
+) -> list[LongTermMemory]:
+    """Those of the memories whose trigger can work."""
+    reports = await _check_reports(app, [memory.trigger for memory in memories], progress)
+    working: list[LongTermMemory] = []
+    for memory, report in zip(memories, reports, strict=True):
+        if report.errors:
+            problem = report.errors[0]
+            line = _(" at line {line}", problem.line) if problem.line is not None else ""
+            reason = _("its trigger cannot work: {reason}{line}", problem.message, line)
+            if not keep:
+                incoming.skipped.append((memory.name, reason))
+                continue
+            incoming.doubts.append(_("{about}: {what}", memory.name, reason))
+        incoming.doubts += [
+            _("{about}: {what}", memory.name, foreign(problem.message))
+            for problem in report.warnings
+        ]
+        working.append(memory)
+    return working
+
+
+async def _check_reports(
+    app: OpenMemory, sources: Sequence[str], progress: Progress
+) -> list[CheckReport]:
+    """What is known of each trigger, in order."""
+    now = moment_of(app.clock())
+    reports: list[CheckReport] = []
+    # 200 triggers that run too long take 20 s: so there is a progress bar.
+    with progress(_("checking triggers"), len(sources)) as advance, sandbox_errors():
+        for begin in range(0, len(sources), AT_ONCE):
+            reports += await app.sandbox.check_all(
+                sources[begin : begin + AT_ONCE], now=now, seed=0
+            )
+            advance(AT_ONCE)
+    return reports
+
+
+def lines_of(incoming: Incoming, *, all_of_them: bool = False) -> Iterator[ReportLine]:
+    """Yield what is said of the records of a source: one line for each kind of loss, or with `all_of_them` one for each
+    record."""
+    skipped = [Loss(reason, shown(location)) for location, reason in incoming.skipped]
+    for line in kind_lines(skipped, all_of_them=all_of_them):
+        yield ReportLine(N_("left out"), line)
+    for line in kind_lines(incoming.remarks, all_of_them=all_of_them):
+        yield ReportLine(N_("note"), line)
+    for line in kind_lines(incoming.losses, all_of_them=all_of_them):
+        yield ReportLine(N_("lost"), line)
+    for doubt in incoming.doubts:
+        yield ReportLine(N_("warning"), doubt)
+    for note in incoming.notes:
+        yield ReportLine(N_("lost"), note)
+    for description, count in incoming.lost.items():
+        if count:
+            yield ReportLine(N_("lost"), _("{what}: {count:,}", _(description), count))
+
+
+def sample_of(chat: bytes, pack: bytes, zone: tzinfo | None) -> Contents:
+    """Return the one conversation of a chat, with the triggers of a pack."""
+    [conversation] = chats.read(chat, chats.ChatOptions(DEFAULT_CONVERSATION, zone)).conversations
+    [triggers] = own.read_pack(pack, conversation.conversation_id).conversations
+    return replace(conversation, long_term=triggers.long_term)
+
+
+def form_named(name: str | None) -> Format | None:
+    """Return the form with this name; None stands for the one that the content shows. Raises InvalidInput."""
+    for form in FORMATS:
+        if form == name:
+            return form
+    if name is None:
+        return None
+    raise InvalidInput("There is no format {form} to import.", name)

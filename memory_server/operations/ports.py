@@ -1,0 +1,135 @@
+"""What operations are given: the memories of one caller, the machine on which files are read, and progress.
+
+A view of the runtime is an `OpenMemory`; `homes.py` has the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from datetime import tzinfo
+from pathlib import Path
+from typing import Any, Protocol
+
+from languages import _
+from memory_server.conversations.conversation import Conversation
+from memory_server.conversations.ports import ConversationStore
+from memory_server.interchange.forms import Format
+from memory_server.kernel.erasure import Tombstones
+from memory_server.kernel.values import dataclass
+from memory_server.knowledge.service import Knowledge
+from memory_server.memories.memories import Memories
+from sandbox import TriggerSandbox
+
+Progress = Callable[[str, int], AbstractContextManager[Callable[..., None]]]
+"""Shows how far an operation is, by its title and the number of its steps; gives a function that advances it."""
+
+
+@contextmanager
+def no_progress(_title: str, _steps: int) -> Iterator[Callable[..., None]]:
+    """Show nothing."""
+    yield lambda *_: None
+
+
+class Table(Protocol):
+    """A table of a database of another program."""
+
+    @property
+    def columns(self) -> Collection[str]: ...
+
+    @property
+    def rows(self) -> int: ...
+
+
+class Machine(Protocol):
+    """The machine whose files are imported: its folders have projects, and its databases tables."""
+
+    def folder_of_work(self, folder: Path) -> str | None:
+        """Return how a memory names a working folder."""
+
+    def project_key(self, folder: Path) -> str:
+        """Return the key of the project of a working folder; empty if it has none."""
+
+    def tables_of(self, path: Path) -> Mapping[str, Table]: ...
+
+    def rows_of(
+        self, path: Path, tables: Mapping[str, Collection[str]]
+    ) -> Mapping[str, list[Mapping[str, Any]]]:
+        """Return the rows of these tables, with these columns."""
+
+
+class HomeOfMemories(Protocol):
+    """The place of the memories, as far as an import and an export ask it."""
+
+    @property
+    def erased(self) -> Tombstones: ...
+
+
+class OpenMemory(Protocol):
+    """The memories as one caller sees them, open."""
+
+    @property
+    def memories(self) -> Memories: ...
+
+    @property
+    def knowledge(self) -> Knowledge: ...
+
+    @property
+    def store(self) -> ConversationStore: ...
+
+    @property
+    def sandbox(self) -> TriggerSandbox: ...
+
+    @property
+    def home(self) -> HomeOfMemories: ...
+
+    @property
+    def clock(self) -> Callable[[], int]: ...
+
+    @property
+    def zone(self) -> tzinfo | None: ...
+
+    @property
+    def machine(self) -> Machine: ...
+
+    def conversation(self, conversation_id: str | None = None) -> Conversation: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file or folder by its `name`, or the `data` of one that has no path here; the name `-` is standard input."""
+
+    name: str
+    data: bytes | None = None
+
+    @property
+    def shown(self) -> str:
+        """What messages call it."""
+        if self.name == "-":
+            return _("standard input")
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How a source is read.
+
+    `format` and `encoding`: None means what its content shows. `conversation`: the one that its memories are for; None:
+    the usual one, or those that the source names. `user` and `char`: who they are in it. `with_hidden`: messages that
+    were hidden in SillyTavern come too. `programs`: the programs that the settings name, between commas. The others are
+    about lorebooks: the name of the `book`, the `depth` of its scan in messages, and what else an entry leaves open.
+    """
+
+    format: Format | None = None
+    encoding: str | None = None
+    conversation: str | None = None
+    user: str | None = None
+    char: str | None = None
+    with_hidden: bool = False
+    programs: str = ""
+    book: str | None = None
+    depth: int | None = None
+    substrings: bool = False
+    case_sensitive: bool = False
+    no_recursion: bool = False
+    no_names: bool = False
