@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -46,6 +47,9 @@ from memory_server.kernel.text import Finding, Grade
 from memory_server.tools.backup import backup_result, restore_result
 from memory_server.version import __version__
 from nlp.normal_forms import can_simplify
+
+if TYPE_CHECKING:
+    from memory_server.homes import RepairPlan
 
 STYLES = {N_("ok"): "green", N_("note"): "cyan", N_("warning"): "yellow", N_("error"): "red"}
 SHOWN = 20

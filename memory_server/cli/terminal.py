@@ -195,6 +195,7 @@ def hint(sentence: str) -> None:
 
 def write_target(name: str, parts: Iterable[bytes], *, force: bool) -> int:
     """Write a file, or standard output if its name is `-`; returns its bytes. Raises InvalidInput as `write_file`."""
+
     if name != "-":
         return write_file(name, parts, force=force)
     data = b"".join(parts)
