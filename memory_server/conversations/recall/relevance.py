@@ -61,14 +61,16 @@ def score_points(memory: ShortTermMemory, parameters: RecallParameters) -> float
 def match_needed(memories: int, query: RecallQuery, parameters: RecallParameters) -> float:
     """Return the points that a memory must share with the query, among `memories` memories.
 
-    They grow with the greatest possible idf, because among more memories one shares more by chance. They do not grow
-    beyond 300 memories: right answers do not share more there. Below 12 memories they stay the same: otherwise a single
-    common word would be enough. For a long message they grow with the square root of the words that say something.
+    They grow with the greatest possible idf, because among more memories one shares more by chance. After a question
+    they do not grow beyond 300 memories: right answers do not share more there. Below 12 memories they stay the same:
+    otherwise a single common word would be enough. For a long message they grow with the square root of the words that
+    say something.
     """
     form_factor = parameters.statement_match
+    size = max(memories, _FEWEST)
     if query.question:
         form_factor = parameters.question_match
-    size = min(max(memories, _FEWEST), _USUAL_NUMBER)
+        size = min(size, _USUAL_NUMBER)
     size_factor = _idf(1, size) / _idf(1, _USUAL_NUMBER)
     points = form_factor * parameters.least_match * size_factor
     return points * message_factor(query, parameters)
