@@ -302,9 +302,9 @@ def test_small_talk_brings_nothing(talk: str) -> None:
 
 @pytest.mark.parametrize(
     ("question", "grows_beyond"),
-    [(False, (0, 12, 300, 3_000, 100_000)), (True, (0, 12, 300, 300, 300))],
+    [(False, (0, 12, 300, 900, 900)), (True, (0, 12, 300, 300, 300))],
 )
-def test_the_bound_grows_with_the_number_of_memories_after_a_question_up_to_300(
+def test_the_bound_grows_with_memories_up_to_300_and_after_a_statement_900(
     question: bool, grows_beyond: tuple[int, ...]
 ) -> None:
     query = RecallQuery(question=question)
