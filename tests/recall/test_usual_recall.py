@@ -300,11 +300,17 @@ def test_small_talk_brings_nothing(talk: str) -> None:
     assert ids(recall_of(memories, talk)) == []
 
 
-@pytest.mark.parametrize("question", [False, True])
-def test_the_bound_grows_with_the_number_of_memories_up_to_300(question: bool) -> None:
+@pytest.mark.parametrize(
+    ("question", "grows_beyond"),
+    [(False, (0, 12, 300, 900, 900)), (True, (0, 12, 300, 300, 300))],
+)
+def test_the_bound_grows_with_memories_up_to_300_and_after_a_statement_900(
+    question: bool, grows_beyond: tuple[int, ...]
+) -> None:
     query = RecallQuery(question=question)
     bounds = [match_needed(count, query, USUAL) for count in (0, 12, 300, 3_000, 100_000)]
-    assert bounds[0] == bounds[1] < bounds[2] == bounds[3] == bounds[4]
+    assert bounds == [match_needed(count, query, USUAL) for count in grows_beyond] == sorted(bounds)
+    assert bounds[0] == bounds[1] < bounds[2]
     share = USUAL.question_match if question else USUAL.statement_match
     assert bounds[2] == pytest.approx(share * USUAL.least_match)
     assert match_needed(10, query, RecallParameters()) == 0.0

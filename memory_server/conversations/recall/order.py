@@ -201,7 +201,9 @@ def order_of(counted: Counted) -> Order:
     for row, loan in lent.items():
         relevance[row] += loan.points
     least_beside = _least_beside(counted, rows, parameters.nearly_best)
-    least_further = _least_beside(counted, rows, parameters.nearly_best_further)
+    least_further = 0.0
+    if query.asked_days is None:  # What is told for a day is several things.
+        least_further = _least_beside(counted, rows, parameters.nearly_best_further)
     if least_beside > 0.0:
         rows = counted.near_best(rows, least_beside)
     ranked = counted.best_first(rows, relevance)

@@ -36,6 +36,8 @@ _FEWEST = 12
 """Below this number the points that are needed stay the same."""
 _FEWEST_FOR_RARITY = 100
 """Below this number a word is as rare as among so many."""
+_MOST_AFTER_STATEMENT = 900
+"""Above this number the points that a statement needs stay the same."""
 _USUAL_NUMBER = 300
 """The number for which `RecallParameters.least_match` is."""
 
@@ -62,13 +64,16 @@ def match_needed(memories: int, query: RecallQuery, parameters: RecallParameters
     """Return the points that a memory must share with the query, among `memories` memories.
 
     They grow with the greatest possible idf, because among more memories one shares more by chance. They do not grow
-    beyond 300 memories: right answers do not share more there. Below 12 memories they stay the same: otherwise a single
-    common word would be enough. For a long message they grow with the square root of the words that say something.
+    beyond 300 memories after a question, and 900 after a statement: right answers do not share more there. Below 12
+    memories they stay the same: otherwise a single common word would be enough. For a long message they grow with the
+    square root of the words that say something.
     """
     form_factor = parameters.statement_match
+    most = _MOST_AFTER_STATEMENT
     if query.question:
         form_factor = parameters.question_match
-    size = min(max(memories, _FEWEST), _USUAL_NUMBER)
+        most = _USUAL_NUMBER
+    size = min(max(memories, _FEWEST), most)
     size_factor = _idf(1, size) / _idf(1, _USUAL_NUMBER)
     points = form_factor * parameters.least_match * size_factor
     return points * message_factor(query, parameters)
