@@ -36,7 +36,6 @@ from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.lifecycle import outdated_text
 from memory_server.conversations.short_term import Reindexed
 from memory_server.conversations.trigger_runner import examine_sandbox
-from memory_server.homes import RepairPlan
 from memory_server.kernel.backups import Mode
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.kernel.lifecycle import Examine
