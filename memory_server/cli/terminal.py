@@ -16,7 +16,6 @@ from memory_server.kernel import times
 from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.messages import with_roles
 from memory_server.kernel.streams import OBEYED, CapturedStream
-from memory_server.operations.exchanged_files import write_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -195,6 +194,8 @@ def hint(sentence: str) -> None:
 
 def write_target(name: str, parts: Iterable[bytes], *, force: bool) -> int:
     """Write a file, or standard output if its name is `-`; returns its bytes. Raises InvalidInput as `write_file`."""
+
+    from memory_server.operations.exchanged_files import write_file  # a hook does not need it
 
     if name != "-":
         return write_file(name, parts, force=force)
