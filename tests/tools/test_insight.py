@@ -81,7 +81,8 @@ async def test_each_reason_is_told(app: App) -> None:
     assert (await explanation_of(app, "m0"))["verdict"] == "came"
     outranked = await explanation_of(app, "late")
     assert outranked["verdict"] == "outranked"
-    assert [row["id"] for row in outranked["by"]] == ["m0", "beside", "third", "m1", "m2"]
+    # A fourth would have to be nearly as relevant as the best.
+    assert [row["id"] for row in outranked["by"]] == ["m0", "beside", "third"]
     assert "flashback" not in outranked, (
         "after a question nothing comes by chance where matches came"
     )
