@@ -508,7 +508,8 @@ def odd_process(data_dir: Path, change: str) -> Iterator[subprocess.Popen[bytes]
     """A shared process whose code was changed by `change`, which sees the modules of its commands."""
     caller = invocation.Invocation(["--data-dir", str(data_dir)], os.environ)
     path = protocol.socket_at(protocol.folder(os.environ), caller.key())
-    code = f"from memory_server.cli import command_runner, windows; import asyncio, time\n{change}\nwindows.main()"
+    modules = "from memory_server.process import command_runner, windows; import asyncio, time"
+    code = f"{modules}\n{change}\nfrom memory_server.cli.windows import main; main()"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen()
