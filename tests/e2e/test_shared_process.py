@@ -508,7 +508,9 @@ def odd_process(data_dir: Path, change: str) -> Iterator[subprocess.Popen[bytes]
     """A shared process whose code was changed by `change`, which sees the modules of its commands."""
     caller = invocation.Invocation(["--data-dir", str(data_dir)], os.environ)
     path = protocol.socket_at(protocol.folder(os.environ), caller.key())
-    modules = "from memory_server.process import command_runner, windows; import asyncio, time"
+    modules = (
+        "from memory_server.process import command_runner, hosts, windows; import asyncio, time"
+    )
     code = f"{modules}\n{change}\nfrom memory_server.cli.windows import main; main()"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
@@ -532,8 +534,8 @@ async def slow(*_):
     except asyncio.CancelledError:
         Path({!r}).write_text("taken back")
         raise
-known = command_runner.function_of
-command_runner.function_of = lambda command: slow if command.name == "hook" else known(command)
+known = hosts.function_of
+hosts.function_of = lambda command: slow if command.name == "hook" else known(command)
 """
 
 
@@ -579,8 +581,8 @@ BUSY_THREAD = """
 async def busy(*_):
     open({!r}, "w").close()
     await asyncio.to_thread(time.sleep, 60)
-known = command_runner.function_of
-command_runner.function_of = lambda command: busy if command.name == "recall" else known(command)
+known = hosts.function_of
+hosts.function_of = lambda command: busy if command.name == "recall" else known(command)
 """
 
 
