@@ -9,5 +9,5 @@ from memory_server.process import windows
 
 
 def main() -> NoReturn:
-    """Serve all windows of a user until nobody needs the process."""
+    """Serve all windows of a user, and end when no window has used the process for a while."""
     windows.main(parsed)

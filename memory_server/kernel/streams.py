@@ -73,7 +73,8 @@ def standard_input() -> bytes:
 
 
 def confirmed(question: str, *, otherwise: str) -> bool:
-    """Whether a person at this terminal agrees. Raises InvalidInput with `otherwise`: nobody is there."""
+    """Ask the person at this terminal, and tell whether they agree. Raises InvalidInput with `otherwise` if no person
+    sits at a terminal."""
     if CAPTURED_IO.get() is not None or sys.stdin is None or not sys.stdin.isatty():
         raise InvalidInput(otherwise)
     sys.stderr.write(f"{question} [y/N] ")

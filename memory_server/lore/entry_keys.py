@@ -64,7 +64,7 @@ class EntryKeys:
     """The keys of an entry, sought in the last `depth` messages. All `conditions` must hold; the first one has the
     primary keys. Without conditions the entry comes in every search, or, if `is_by_words`, never by its keys.
     `expressions`: those of the keys that are expressions of JavaScript. `is_exact`: upper case counts. `every`: it comes
-    only where the number of messages is a multiple; 0: always. `counted`: None where nobody counts its keys."""
+    only where the number of messages is a multiple of this; 0: always. `counted`: None if no group counts its keys."""
 
     heading: str
     conditions: tuple[KeyCondition, ...] = ()

@@ -214,7 +214,7 @@ async def recall_at_prompt(
     if wanted > len(messages) and context.transcript:
         earlier_messages = earlier(wanted)
 
-    # A search that nobody asked for must not reinforce what it finds: it would find that more and more often.
+    # A hook searches unasked, so it must not reinforce what it finds: it would find that more and more often.
     given_lines = memory.stores.given_lines.to(context.session)
     recollection = await recall_for_turn(
         here,

@@ -60,7 +60,9 @@ async def test_search_gives_what_a_running_server_gives_in_the_same_order(tmp_pa
             chosen = next(replace(q, asked_ms=now_ms) for q in questions if len(given_by(q)) >= 3)
             recall = (await chat.short_term.search([Message("user", chosen.text)])).recall
             given_times = [recalled.memory.time_ms for recalled in (*recall.top, *recall.next)]
-            # What came by chance follows in the ranker's list.
+            # The ranker has more places, so it keeps a fourth and a fifth that a server leaves out
+            # because they are far below the best (`nearly_best_further`).
+            assert 3 <= len(given_times) <= 5
             of_ranker = [unit.time_ms for (unit,) in given_by(chosen)]
             assert given_times == of_ranker[: len(given_times)]
             compared += len(given_times)

@@ -202,7 +202,8 @@ def order_of(counted: Counted) -> Order:
         relevance[row] += loan.points
     least_beside = _least_beside(counted, rows, parameters.nearly_best)
     least_further = 0.0
-    if query.asked_days is None:  # What is told for a day is several things.
+    # A question about a day asks for all that was told for it, so none of that is measured by the best.
+    if query.asked_days is None:
         least_further = _least_beside(counted, rows, parameters.nearly_best_further)
     if least_beside > 0.0:
         rows = counted.near_best(rows, least_beside)
