@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from sandbox.conditions import (
         PIECE,
         SpokenText,
+        TooMuchText,
         compiled,
         named_text,
         speaker_names,
         spoken,
+        stands_in,
     )
     from sandbox.errors import (
         PatternError,
@@ -92,7 +94,8 @@ __all__ += ["literals", "seen", "spelled_in_two_ways"]
 _MODULES |= {"literals": "javascript.literals"}
 _MODULES |= dict.fromkeys(("seen", "spelled_in_two_ways"), "javascript.spelling")
 __all__ += ["PIECE", "SpokenText", "compiled", "named_text", "speaker_names", "spoken"]
-_MODULES |= dict.fromkeys(__all__[-6:], "conditions")
+__all__ += ["TooMuchText", "stands_in"]
+_MODULES |= dict.fromkeys(__all__[-8:], "conditions")
 
 
 def __getattr__(name: str) -> object:

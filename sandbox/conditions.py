@@ -61,7 +61,11 @@ _UNCERTAIN = re.compile(
 )
 """Letters that have another case or no plain form in some versions of Unicode, and halves of characters."""
 _IDEOGRAPH = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff]")
-_WORD_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
+_WORD_CHARACTERS: Final = frozenset(
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
+)
+_MOST_ATTEMPTS: Final = 16
+"""Places of a word in a text that are looked at one by one: a usual key is free at one of the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,31 @@ def _in_one_case(text: str) -> str:
     return text.lower() if text.isascii() else text.translate(_ONE_CASE)
 
 
+def stands_in(text: str, sought: str, *, begins_at_edge: bool, ends_at_edge: bool) -> bool:
+    """Tell whether a text, which is not empty, is in another one, on these sides not beside an ASCII letter, digit
+    or `_`."""
+    if not begins_at_edge and not ends_at_edge:
+        return sought in text
+    start = text.find(sought)
+    for _attempt in range(_MOST_ATTEMPTS):
+        if start == -1:
+            return False
+        end = start + len(sought)
+        is_free_before = not begins_at_edge or text[start - 1 : start] not in _WORD_CHARACTERS
+        is_free_after = not ends_at_edge or text[end : end + 1] not in _WORD_CHARACTERS
+        if is_free_before and is_free_after:
+            return True
+        start = text.find(sought, start + 1)
+
+    # A text that is within words everywhere, such as `a` in `aaaa`: an expression looks through the rest faster.
+    before = "(?<![A-Za-z0-9_])" if begins_at_edge else ""
+    after = "(?![A-Za-z0-9_])" if ends_at_edge else ""
+    return (
+        start != -1
+        and re.compile(before + re.escape(sought) + after).search(text, start) is not None
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
     """A key in one case. It stands in a text only between characters that belong to no word, on the sides where it
@@ -164,17 +193,9 @@ class Word:
 
     def is_in(self, text: str) -> bool:
         """Tell whether the word stands in a text that is in one case."""
-        start = text.find(self.text)
-        while start != -1:
-            end = start + len(self.text)
-            is_free_before = (
-                not self.begins_at_edge or text[start - 1 : start] not in _WORD_CHARACTERS
-            )
-            is_free_after = not self.ends_at_edge or text[end : end + 1] not in _WORD_CHARACTERS
-            if is_free_before and is_free_after:
-                return True
-            start = text.find(self.text, start + 1)
-        return False
+        return stands_in(
+            text, self.text, begins_at_edge=self.begins_at_edge, ends_at_edge=self.ends_at_edge
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +294,7 @@ def named_text(message: Mapping[str, Any], names: Mapping[str, str]) -> str:
 
 
 class TooMuchText(Exception):
-    """The texts would take too long to be looked through for all keys."""
+    """It would take too long to look through the texts for all keys, so V8 decides, which has a limit of time."""
 
 
 class KeyIndex:

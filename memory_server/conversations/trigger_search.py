@@ -61,13 +61,13 @@ from memory_server.lore import (
     user_name,
     with_text_of_book,
 )
-from sandbox import Failed, Fired, Verdict, given_by_a_hook
+from sandbox import Failed, Fired, TooMuchText, Verdict, given_by_a_hook
 
 log = logging.getLogger(__name__)
 _WORTH_A_THREAD = 2_000
 """Memories of several conversations that take some 10 ms to be put together."""
-_WORTH_A_THREAD_CHARS = 10_000
-"""Characters of messages in which keys are looked for some milliseconds."""
+_WORTH_A_THREAD_CHARS = 1_000_000
+"""Characters of messages, times the entries whose keys are looked for in them: some milliseconds."""
 _MOST_FILLED_CHARS = 1_000_000
 """Characters of texts in which a search fills macros: fifteen times the largest prompt."""
 
@@ -276,16 +276,27 @@ class TriggerSearch:
     ) -> Mapping[int, Verdict]:
         """Return the verdicts on memories of the shelf by their indexes; those without one are quiet. Entries are
         decided by their keys, all else by the sandbox. `among`: no others are looked at."""
-        chat = ScannedChat(context)
-        if chat.chars < _WORTH_A_THREAD_CHARS:
-            coming = shelf.entries.coming(chat, among)
-        else:
-            coming = await asyncio.to_thread(shelf.entries.coming, chat, among)
-        verdicts: dict[int, Verdict] = dict.fromkeys(coming, Fired(0))
-
         triggers = shelf.triggers
         if among is not None:
             triggers = {index: triggers[index] for index in among if index in triggers}
+        chat = ScannedChat(context, shelf.entries.depth)
+        coming: Sequence[int] = ()
+        try:
+            if chat.chars * len(shelf.entries.places) < _WORTH_A_THREAD_CHARS:
+                coming = shelf.entries.coming(chat, among)
+            else:
+                coming = await asyncio.to_thread(shelf.entries.coming, chat, among)
+        except TooMuchText:
+            # The sandbox has a limit of time, and names what it could not decide within it.
+            entries = (
+                shelf.entries.places if among is None else shelf.entries.places.intersection(among)
+            )
+            triggers = {
+                index: shelf.memories[index].memory.trigger
+                for index in sorted((*triggers, *entries))
+            }
+        verdicts: dict[int, Verdict] = dict.fromkeys(coming, Fired(0))
+
         indexes = list(triggers)
         asking = {
             position: last_fired[index]
@@ -301,7 +312,7 @@ class TriggerSearch:
         self,
         triggers: Sequence[str],
         context: Mapping[str, Any],
-        last_fired: Mapping[int, Mapping[str, int]] | None = None,
+        last_fired: Mapping[int, Mapping[str, int]],
     ) -> Mapping[int, Verdict]:
         """Return the verdicts of the sandbox on these triggers, by their places."""
         if not triggers:
@@ -311,7 +322,7 @@ class TriggerSearch:
             context,
             now=moment_of(self._services.clock()),
             seed=self._services.rng.getrandbits(32),
-            last_fired=last_fired or {},
+            last_fired=last_fired,
         )
 
     async def by_words(self, shelf: Shelf, occasion: Occasion) -> list[int]:
@@ -392,9 +403,9 @@ class _Scan:
 
     def held_back(self) -> tuple[HeldBackMemory, ...]:
         """What fired in any round and does not come, each with the reason."""
-        reasons = self.rounds.held_back()
         return tuple(
-            HeldBackMemory(self._shelf.memories[index], reason) for index, reason in reasons.items()
+            HeldBackMemory(self._shelf.memories[index], reason)
+            for index, reason in self.rounds.held_back().items()
         )
 
     def excluded_from_chance(self, verdicts: Mapping[int, Verdict]) -> frozenset[int]:
@@ -417,20 +428,21 @@ class _Scan:
     ) -> Mapping[int, Collection[str]]:
         """Those of the counted keys of each entry that are in the messages with this text of a book."""
         context = self._context_with(text_of_book)
-        chat = ScannedChat(context)
+        chat = ScannedChat(context, max((keys.depth for keys in entries.values()), default=0))
         present: dict[int, set[str]] = {}
         asking: dict[str, list[tuple[int, str]]] = {}
         """The entries and keys of each question that only V8 answers."""
         for index, keys in entries.items():
             present[index] = set()
             for key in () if keys.counted is None else keys.counted.all:
-                if key in keys.expressions:
+                is_there = chat.answer(keys, key)
+                if is_there is None:
                     asking.setdefault(question_of(keys, key), []).append((index, key))
-                elif chat.has(keys, key):
+                elif is_there:
                     present[index].add(key)
 
         questions = list(asking)
-        for position in fired_in(await self._search._run(questions, context)):
+        for position in fired_in(await self._search._run(questions, context, {})):
             for index, key in asking[questions[position]]:
                 present[index].add(key)
         return present

@@ -14,10 +14,22 @@ from typing import Any
 from memory_server.kernel.values import dataclass
 from memory_server.lore.entry_keys import NAMED, EntryKeys, KeyCondition, PlainPattern
 from sandbox import PIECE as PIECE_CHARS
-from sandbox import SpokenText, compiled, named_text, seen, speaker_names, spoken
+from sandbox import (
+    SpokenText,
+    TooMuchText,
+    compiled,
+    named_text,
+    seen,
+    speaker_names,
+    spoken,
+    stands_in,
+)
 
+MOST_CHARS = 50_000
+"""Characters of the messages in which entries are decided here; beyond that V8 decides them."""
+MOST_SOUGHT_CHARS = 5_000_000
+"""Characters that a search looks through for all keys together: at most some 0.3 s."""
 _MOST_KEPT = 20_000
-_WORD_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +51,37 @@ class _Text:
         """Whether the text of the pattern is in it, as an expression finds it."""
         if not pattern.text:
             return True
-        if pattern.is_exact:
-            return any(_has(text, pattern.text, pattern.is_whole) for text in self.written)
-        sought = _upper_key(pattern.text)
-        return any(_has(text, sought, pattern.is_whole) for text in self.upper)
+        texts = self.written
+        sought = pattern.text
+        if not pattern.is_exact:
+            texts = self.upper
+            sought = _upper_key(sought)
+        has_edges = pattern.is_whole
+        return any(
+            stands_in(text, sought, begins_at_edge=has_edges, ends_at_edge=has_edges)
+            for text in texts
+        )
 
 
 class ScannedChat:
-    """The messages of a search as entries are sought in them. `context`: what triggers get."""
+    """The last `depth` messages of a search as entries are sought in them. `context`: what triggers get. Its methods
+    raise TooMuchText where the messages, or all keys together, would take too long."""
 
-    def __init__(self, context: Mapping[str, Any]) -> None:
+    def __init__(self, context: Mapping[str, Any], depth: int) -> None:
         messages = context["messages"]
-        self.count = len(messages)
-        self.chars = sum(len(message["content"]) for message in messages)
+        self._count = len(messages)
+        self._messages = messages[-depth:] if depth else []
+        self.chars = sum(len(message["content"]) for message in self._messages)
         self._names = speaker_names(context)
-        self._messages = messages
         self._texts: dict[tuple[bool, int], Sequence[_Text]] = {}
+        self._found: dict[tuple[object, ...], bool] = {}
+        """Whether a key is in the messages of a scope and depth: many entries share keys."""
+        self._chars_left = MOST_SOUGHT_CHARS
 
     def texts(self, scope: str, depth: int) -> Sequence[_Text]:
         """The last `depth` messages, in the scope `named` with the names of their speakers."""
+        if self.chars > MOST_CHARS:
+            raise TooMuchText
         is_named = scope == NAMED
         window = is_named, depth
         if window not in self._texts:
@@ -73,20 +97,38 @@ class ScannedChat:
 
     def pieces(self) -> Iterable[frozenset[str]]:
         """The beginnings of words in each message with its speaker."""
-        for text in self.texts(NAMED, self.count):
+        for text in self.texts(NAMED, self._count):
             yield text.spoken.pieces
 
     def has(self, keys: EntryKeys, key: str) -> bool:
         """Whether a key that is text is in one of the messages that its entry looks at."""
-        texts = self.texts(keys.scope, keys.depth)
         pattern = keys.pattern_of(key)
-        if pattern is not None:
-            return any(text.finds(pattern) for text in texts)
-        return key != "" and any(text.spoken.has(key) for text in texts)
+        sought = key, pattern, keys.scope == NAMED, keys.depth
+        if sought not in self._found:
+            self._found[sought] = self._finds(keys, key, pattern)
+        return self._found[sought]
+
+    def answer(self, keys: EntryKeys, key: str) -> bool | None:
+        """Tell whether a key is in the messages; None: only V8 can tell, or the key would take too long here."""
+        try:
+            return None if key in keys.expressions else self.has(keys, key)
+        except TooMuchText:
+            return None
+
+    def _finds(self, keys: EntryKeys, key: str, pattern: PlainPattern | None) -> bool:
+        for text in self.texts(keys.scope, keys.depth):
+            self._chars_left -= len(text.spoken.written)
+            if self._chars_left < 0:
+                raise TooMuchText
+            if pattern is not None and text.finds(pattern):
+                return True
+            if pattern is None and key and text.spoken.has(key):
+                return True
+        return False
 
     def holds(self, keys: EntryKeys) -> bool:
         """Whether an entry without expressions comes by its keys."""
-        if keys.is_by_words or (keys.every > 1 and self.count % keys.every):
+        if keys.is_by_words or (keys.every > 1 and self._count % keys.every):
             return False
         return all(self._condition_holds(keys, condition) for condition in keys.conditions)
 
@@ -107,10 +149,11 @@ class ScannedChat:
 
 class EntryIndex:
     """The entries of a shelf that are decided by their fields, by their place on it. `depth`: messages that one of them
-    looks at, at most."""
+    looks at, at most; `places`: the places of all."""
 
     def __init__(self, entries: Mapping[int, EntryKeys]) -> None:
         self._entries = entries
+        self.places = frozenset(entries)
         self.depth = max((keys.depth for keys in entries.values()), default=0)
         self._constants = [index for index, keys in entries.items() if keys.is_constant]
         self._others: list[int] = []
@@ -128,7 +171,8 @@ class EntryIndex:
                 self._by_piece.setdefault(piece, []).append(index)
 
     def coming(self, chat: ScannedChat, among: Collection[int] | None = None) -> list[int]:
-        """Return the entries that come by their keys, in their order; `among`: no others are decided."""
+        """Return the entries that come by their keys, in their order; `among`: no others are decided. Raises
+        TooMuchText."""
         candidates = set(self._others)
         for pieces in chat.pieces():
             for piece in self._by_piece.keys() & pieces:
@@ -160,21 +204,6 @@ def _pieces_needed(keys: EntryKeys) -> set[str] | None:
 
 
 # --- texts that are found as an expression finds them -----------------------------------------------------------------
-
-
-def _has(text: str, sought: str, is_whole: bool) -> bool:
-    start = text.find(sought)
-    while start != -1:
-        if not is_whole or _stands_alone(text, start, start + len(sought)):
-            return True
-        start = text.find(sought, start + 1)
-    return False
-
-
-def _stands_alone(text: str, start: int, end: int) -> bool:
-    before = text[start - 1 : start]
-    after = text[end : end + 1]
-    return before not in _WORD_CHARACTERS and after not in _WORD_CHARACTERS
 
 
 class _UpperCase(dict[int, str]):

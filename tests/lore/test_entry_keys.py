@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_server import Message, open_memory
 from memory_server.conversations.codec import long_term, long_term_json
 from memory_server.kernel.json_text import dumps, load_object
-from memory_server.lore import LongTermMemory, ScannedChat
+from memory_server.lore import LongTermMemory, ScannedChat, TriggerSet, entry_index
 from memory_server.lore.entry_index import EntryIndex
 from memory_server.lore.entry_keys import (
     CountedKeys,
@@ -22,7 +24,7 @@ from memory_server.lore.entry_keys import (
     question_of,
     trigger_of,
 )
-from sandbox import Fired, TriggerSandbox
+from sandbox import Fired, TooMuchText, TriggerSandbox
 
 NOW = datetime(2026, 7, 17, 9, 30, tzinfo=UTC)
 LOGICS = ("AND_ANY", "AND_ALL", "NOT_ANY", "NOT_ALL")
@@ -103,6 +105,10 @@ def random_context(rng: Random) -> dict[str, Any]:
     return {"messages": messages, "conversation_id": "c", "participants": participants}
 
 
+def coming_of(index: EntryIndex, context: dict[str, Any]) -> list[int]:
+    return index.coming(ScannedChat(context, index.depth))
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("count", [300, pytest.param(6_000, marks=pytest.mark.full)])
 async def test_keys_decide_as_their_trigger_does_in_v8(count: int) -> None:
@@ -114,7 +120,7 @@ async def test_keys_decide_as_their_trigger_does_in_v8(count: int) -> None:
             triggers = [trigger_of(keys) for keys in entries.values()]
             verdicts = await sandbox.evaluate(triggers, context, now=NOW, seed=0)
             fired = [index for index, verdict in enumerate(verdicts) if isinstance(verdict, Fired)]
-            coming = EntryIndex(entries).coming(ScannedChat(context))
+            coming = coming_of(EntryIndex(entries), context)
             differing = set(fired) ^ set(coming)
             assert not differing, [(context, entries[index]) for index in sorted(differing)]
 
@@ -207,11 +213,58 @@ def test_an_index_decides_only_those_that_are_asked_for() -> None:
     index = EntryIndex(entries)
     context = {"messages": [{"role": "user", "content": "a"}], "participants": {}}
     assert index.depth == 7
-    assert index.coming(ScannedChat(context)) == [0, 1, 2, 3]
-    assert index.coming(ScannedChat(context), {1, 3, 4}) == [1, 3]
+    assert coming_of(index, context) == [0, 1, 2, 3]
+    assert index.coming(ScannedChat(context, index.depth), {1, 3, 4}) == [1, 3]
+
+
+def test_a_key_that_many_entries_share_is_sought_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = {
+        number: EntryKeys("x", (KeyCondition(("a",), "AND_ANY"),)) for number in range(50_000)
+    }
+    index = EntryIndex(entries)
+    # `a` is within words everywhere, and looking for it 50,000 times would take more than is allowed.
+    context = {"messages": [{"role": "user", "content": "b" + "aa " * 3_000}], "participants": {}}
+    assert coming_of(index, context) == []
+    monkeypatch.setattr(entry_index, "MOST_SOUGHT_CHARS", 0)
+    with pytest.raises(TooMuchText):
+        coming_of(index, context)
+
+
+@pytest.mark.parametrize("text", ["b" * 50_001, "猫" * 50_001])
+def test_messages_beyond_the_bound_are_for_v8(text: str) -> None:
+    index = EntryIndex({0: EntryKeys("x", (KeyCondition(("b",), "AND_ANY"),))})
+    with pytest.raises(TooMuchText):
+        coming_of(index, {"messages": [{"role": "user", "content": text}]})
+    # Entries look at the last two messages only.
+    short = {"role": "user", "content": "b"}
+    assert coming_of(index, {"messages": [{"role": "user", "content": text}, short, short]}) == [0]
+
+
+def test_many_different_keys_have_one_bound() -> None:
+    entries = {
+        number: EntryKeys("x", (KeyCondition((f"a{number}",), "NOT_ANY"),))
+        for number in range(20_000)
+    }
+    with pytest.raises(TooMuchText):
+        coming_of(EntryIndex(entries), {"messages": [{"role": "user", "content": "a" * 9_000}]})
 
 
 def test_a_question_asks_for_one_key() -> None:
     keys = EntryKeys("x", depth=3, expressions=("/b+/",))
     assert question_of(keys, "a") == "match_keys(context.messages, ['a'], 'named', 3) > 0"
     assert question_of(keys, "/b+/") == "match_keys(context.messages, [/b+/], 'named', 3) > 0"
+
+
+@pytest.mark.anyio
+async def test_v8_decides_entries_where_the_messages_are_too_long(tmp_path: Path) -> None:
+    def entry(name: str, key: str) -> LongTermMemory:
+        keys = EntryKeys("x", (KeyCondition((key,), "AND_ANY"),))
+        return LongTermMemory(name, "prompt", trigger_of(keys), 1, keys=keys)
+
+    entries = [TriggerSet(entry("there", "beaver"), None), TriggerSet(entry("not", "badger"), None)]
+    async with open_memory(tmp_path) as memory:
+        await memory.store.update("chat", lambda _: (entries, None), by="test")
+        long_text = "b " * 30_000 + "beaver"
+        found = await memory.conversation("chat").long_term.search([Message("user", long_text)])
+    assert [shelved.name for shelved in found.activated] == ["there"]
+    assert not found.failed

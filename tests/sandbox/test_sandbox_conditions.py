@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 from attacks.driver import Driver, outcome
+from hypothesis import given
+from hypothesis import strategies as st
 from random_triggers import Chance
 
 from sandbox import Failed, SandboxLimits, TriggerSandbox, conditions
@@ -27,6 +29,7 @@ from sandbox.conditions import (
     is_certain,
     named_text,
     speaker_names,
+    stands_in,
 )
 
 TOGETHER = 400
@@ -303,3 +306,45 @@ def test_a_key_that_a_search_finds_stands_in_a_message_with_its_speaker() -> Non
                 index = KeyIndex()
                 index.add(key)
                 assert index.found_in(texts) == {key}, chance.context
+
+
+PARTS = st.lists(st.sampled_from(("a", "aa", "A", "_", " ", "1", "é", "猫", ".")), min_size=1)
+
+
+def stands_by_definition(
+    text: str, sought: str, *, begins_at_edge: bool, ends_at_edge: bool
+) -> bool:
+    """Look at each place by the rule itself."""
+
+    def is_free(letter: str) -> bool:
+        return re.fullmatch("[A-Za-z0-9_]", letter) is None
+
+    for start in range(len(text)):
+        end = start + len(sought)
+        is_free_before = not begins_at_edge or is_free(text[max(0, start - 1) : start])
+        is_free_after = not ends_at_edge or is_free(text[end : end + 1])
+        if text.startswith(sought, start) and is_free_before and is_free_after:
+            return True
+    return False
+
+
+@given(
+    parts=PARTS,
+    repeated=st.integers(1, 30),
+    end=PARTS,
+    sought=PARTS.map("".join),
+    edges=st.tuples(st.booleans(), st.booleans()),
+)
+def test_a_word_stands_free_at_any_place_of_a_text(
+    parts: list[str], repeated: int, end: list[str], sought: str, edges: tuple[bool, bool]
+) -> None:
+    text = "".join(parts) * repeated + "".join(end)
+    begins, ends = edges
+    expected = stands_by_definition(text, sought, begins_at_edge=begins, ends_at_edge=ends)
+    assert stands_in(text, sought, begins_at_edge=begins, ends_at_edge=ends) == expected
+
+
+def test_a_word_that_stands_free_behind_many_that_do_not_is_found() -> None:
+    text = "xa " * 100
+    assert not stands_in(text, "a", begins_at_edge=True, ends_at_edge=True)
+    assert stands_in(f"{text}a", "a", begins_at_edge=True, ends_at_edge=True)

@@ -33,6 +33,7 @@ def test_the_public_names_are_these() -> None:
         "SandboxLimits",
         "SandboxUnavailable",
         "SpokenText",
+        "TooMuchText",
         "TriggerRecord",
         "TriggerSandbox",
         "Verdict",
@@ -57,6 +58,7 @@ def test_the_public_names_are_these() -> None:
         "speaker_names",
         "spelled_in_two_ways",
         "spoken",
+        "stands_in",
         "usable",
         "whole",
     ]

@@ -156,7 +156,7 @@ def _shortfall(decision: Decision, row: int, recalled: Recalled) -> str | None:
             of_home=parameters.least_match > 0.0,
         )
         factor = message_factor(decision.query, parameters)
-        if parameters.least_match and factor > 1.0:
+        if factor > 1.0:
             return joined(" ", (shortfall, why.longer_message(factor)))
         return shortfall
     if parameters.must_share and not receipt.shares(decision.query, parameters):
