@@ -1,4 +1,4 @@
-"""What a search of short-term memories is asked, and what it found."""
+"""What a search of short-term memories found."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import field
 from pathlib import Path
 
 from memory_server.conversations.recall.selection import HeldBack, Recall
-from memory_server.kernel.messages import Session
 from memory_server.kernel.values import dataclass
 
 NOTHING_SEARCHED = Recall((), (), (), HeldBack(0, 0), 0)
@@ -42,20 +41,3 @@ class Found:
             return None
         [change_id] = self.changes.values()
         return change_id
-
-
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """How a search is made: the `scope`, and the conversations searched `also`; the `session` that asks (None: that of
-    the services), in `folder`; `asked`: somebody asked for memories; `flashbacks`: how many may come by chance (None:
-    as the parameters say); `without`: ids of memories that the asker has. `at_every_prompt`: a hook asks, which is
-    stricter."""
-
-    scope: str | None = None
-    also: tuple[str, ...] = ()
-    session: Session | None = None
-    folder: str | None = None
-    asked: bool = False
-    flashbacks: int | None = None
-    without: frozenset[str] = frozenset()
-    at_every_prompt: bool = False

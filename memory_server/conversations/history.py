@@ -18,6 +18,7 @@ from memory_server.conversations.changes import (
     version_of,
 )
 from memory_server.conversations.model import ConversationState, ShortTermMemory
+from memory_server.conversations.recall.request import RecallContext
 from memory_server.conversations.recall.selection import Recall, select
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.conversations.services import Done, Services
@@ -101,11 +102,13 @@ class ArchiveManager:
         return select(
             _recallable(archived, live_ids=state.short_term.keys()),
             query,
-            conversation_id=self.conversation_id,
-            now_ms=self._services.clock(),
-            rng=Random(0),
-            parameters=parameters,
-            wording=self._services.parameters.wording.within(self.conversation_id),
+            RecallContext(
+                conversation_id=self.conversation_id,
+                now_ms=self._services.clock(),
+                rng=Random(0),
+                parameters=parameters,
+                wording=self._services.parameters.wording.within(self.conversation_id),
+            ),
         )
 
     async def undo(self, change: str, *, by: str = "api") -> UndoneCommit:

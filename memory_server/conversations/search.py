@@ -5,18 +5,19 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from memory_server.conversations.changes import Change
-from memory_server.conversations.found import NOTHING_SEARCHED, Asking, Found
+from memory_server.conversations.found import NOTHING_SEARCHED, Found
 from memory_server.conversations.model import ConversationState, ShortTermMemory, muting_places
+from memory_server.conversations.recall.request import RecallContext, RecallRequest
 from memory_server.conversations.recall.selection import Recall, held_in, reinforcements
 from memory_server.conversations.recall.words import RecallQuery, speakers_of, users_of
 from memory_server.conversations.services import ALL, OWN, Services
@@ -33,7 +34,6 @@ from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.scopes import Scope
-from nlp import ROLE_WEIGHTS
 
 if TYPE_CHECKING:
     from memory_server.conversations.recall.indexed_selection import Decision
@@ -77,81 +77,43 @@ class ShortTermSearch:
         self._wording = services.parameters.wording.within(conversation_id)
         self._indexing = asyncio.Lock()
 
-    async def search(
-        self,
-        recent: Sequence[GivenMessage],
-        *,
-        role_weights: Mapping[str, float] = ROLE_WEIGHTS,
-        other_words: Sequence[str] = (),
-        scope: str | None = None,
-        also: Sequence[str] = (),
-        reinforce: bool = True,
-        session: Session | None = None,
-        folder: str | None = None,
-        names: Iterable[str] = (),
-        asked: bool = False,
-        at_every_prompt: bool = False,
-        flashbacks: int | None = None,
-        said_again: bool = True,
-        also_turns: Mapping[str, Collection[str]] = NOTHING,
-        by: str = "api",
-    ) -> Found:
-        """The memories that the recent messages bring to mind. Top and next are reinforced, unless `reinforce` is
-        False.
-
-        `scope` names the conversations to search: `conversation` (this one), `all`, or a group of the settings; None:
-        the scope of the settings. `also` are further ones. `session` is the one that asks, in `folder`. `names`, such
-        as those of the participants, are never cut; those of the speakers are not cut either. `other_words`: further
-        texts to search for. `asked`: a user asked for memories, so weak and muted ones come too, and vectors have more
-        time. `at_every_prompt`: by the stricter rule of a hook. `said_again`: whether text that the messages hold may
-        come. `also_turns`: of these conversations `also`, only such turns: those of a trunk before its branch. Raises
-        InvalidInput: all that the messages say was recalled, or there is no such scope.
-        """
-        query = await self.query_of(
-            recent, role_weights=role_weights, names=names, other_words=other_words
-        )
-        asking = Asking(
-            scope,
-            tuple(also),
-            session,
-            folder,
-            asked,
-            flashbacks,
-            at_every_prompt=at_every_prompt,
-        )
-        asking = await self._with_turns(asking, also_turns)
-        result = await self._searched(query, asking)
-        if not said_again:
-            texts = {message.content.strip() for message in as_said(recent)}
+    async def search(self, request: RecallRequest | Sequence[GivenMessage]) -> Found:
+        """The memories that the messages bring to mind; top and next are reinforced, if the request wants it. Raises
+        InvalidInput: all that the messages say was recalled, there are too many other words, or there is no such
+        scope."""
+        request = RecallRequest.of(request)
+        query = await self.query_of(request)
+        without = await self._of_other_turns(request)
+        result = await self._searched(query, request, without)
+        if not request.said_again:
+            texts = {message.content.strip() for message in request.said}
             for _ in range(_SAID_AGAIN):
                 ids_said = held_in(texts, result.recall)
                 if not ids_said:
                     break
-                asking = replace(asking, without=asking.without | ids_said)
-                result = await self._searched(query, asking)
-        if not (reinforce and self._services.writable):
+                without |= ids_said
+                result = await self._searched(query, request, without)
+        if not (request.reinforce and self._services.writable):
             return result
-        changes, unreinforced = await self._reinforce(result.recall, by)
+        changes, unreinforced = await self._reinforce(result.recall, request.by)
         return replace(result, changes=changes, unreinforced=unreinforced)
 
-    async def _with_turns(
-        self, asking: Asking, also_turns: Mapping[str, Collection[str]]
-    ) -> Asking:
-        """The search that finds only these turns of conversations that it looks at too. What was forgotten there is not
-        found here either."""
-        for conversation_id, turns in also_turns.items():
-            if conversation_id == self.conversation_id or conversation_id not in asking.also:
+    async def _of_other_turns(self, request: RecallRequest) -> frozenset[str]:
+        """The ids of memories that are not of the turns that the request names. What was forgotten there is not found
+        here either."""
+        others: set[str] = set()
+        for conversation_id, turns in request.also_turns.items():
+            if conversation_id == self.conversation_id or conversation_id not in request.also:
                 continue
             try:
                 state = await self._services.store.read(conversation_id)
             except StorageError:
                 continue  # the search says that it cannot be read
             belonging = frozenset(turns)
-            others = {
+            others |= {
                 memory.id for memory in state.short_term.values() if memory.turn not in belonging
             }
-            asking = replace(asking, without=asking.without | others)
-        return asking
+        return frozenset(others)
 
     async def credit(
         self,
@@ -167,8 +129,9 @@ class ShortTermSearch:
         is stored already. Raises InvalidInput: all that the messages say was recalled."""
         from memory_server.conversations.recall.credit import used, words_said
 
-        query = await self.query_of(recent)
-        result = await self._searched(query, Asking(session=session))
+        request = RecallRequest(recent, session=session)
+        query = await self.query_of(request)
+        result = await self._searched(query, request)
         if not self._services.writable or not (result.recall.top or result.recall.next):
             return Found(replace(result.recall, top=(), next=(), flashback=()))
         searched: list[ShortTermMemory] = []
@@ -187,44 +150,41 @@ class ShortTermSearch:
         changes, unreinforced = await self._reinforce(recall, by)
         return Found(recall, changes=changes, unreinforced=unreinforced, unread=result.unread)
 
-    async def query_of(
-        self,
-        recent: Sequence[GivenMessage],
-        *,
-        role_weights: Mapping[str, float] = ROLE_WEIGHTS,
-        names: Iterable[str] = (),
-        other_words: Sequence[str] = (),
-    ) -> RecallQuery:
-        """The query of a search by the recent messages and `other_words`; `names` are never cut. Without messages, as
-        when a chat opens, memories come by score and chance. Raises InvalidInput: all that the messages say was
-        recalled, or there are too many other words."""
+    async def query_of(self, request: RecallRequest | Sequence[GivenMessage]) -> RecallQuery:
+        """The query of a search. Without messages, as when a chat opens, memories come by score and chance. Raises
+        InvalidInput: all that the messages say was recalled, or there are too many other words."""
+        request = RecallRequest.of(request)
         now_ms = self._services.clock()
 
         def find_query() -> RecallQuery:
-            messages = as_said(recent)
-            if recent and not messages:
+            messages = request.said
+            if request.messages and not messages:
                 raise InvalidInput(
                     "There are no recent messages to search by; give the last few of the conversation."
                 )
             if not messages:
                 messages = (Message("user", ""),)  # a chat opens, and nobody has said a word
-            others = other_words_of(other_words, messages)
+            others = other_words_of(request.other_words, messages)
             query = self._wording.of_query(
-                messages, now_ms, role_weights, names=names, other_words=others.texts
+                messages,
+                now_ms,
+                request.role_weights,
+                names=request.names,
+                other_words=others.texts,
             )
             last_text = "\n".join(message.content for message in to_keep(messages[-1:]))
             return replace(query, said=last_text, private_words=others.private)
 
         return await asyncio.to_thread(find_query)
 
-    async def decision(self, query: RecallQuery, asking: Asking) -> Decision:
+    async def decision(self, query: RecallQuery, request: RecallRequest) -> Decision:
         """The decision that a search would make now; nothing is changed. Use it before the next `await`. Raises
         InvalidInput: the scope is not known; StorageError: the scope is only this conversation, and it cannot be
         read."""
-        ids = await self.conversations_of(asking.scope) or (self.conversation_id,)
+        ids = await self.conversations_of(request.scope) or (self.conversation_id,)
         states, _unread = await self._read(ids)
-        cosines, _reason = await self._cosines(states, query)
-        return self._decided(states, query, cosines, asking)
+        cosines, _reason = await self._cosines(states, query, request)
+        return self._decided(states, query, cosines, self._context(request))
 
     async def conversations_of(self, scope: str | None) -> tuple[str, ...]:
         """The ids of the conversations that `scope` names, this one first; None: the scope of the settings. A
@@ -250,19 +210,21 @@ class ShortTermSearch:
             return (own, *other_ids)
         return tuple(other_ids)
 
-    async def _searched(self, query: RecallQuery, asking: Asking) -> Found:
+    async def _searched(
+        self, query: RecallQuery, request: RecallRequest, without: frozenset[str] = frozenset()
+    ) -> Found:
         """What `query` brings to mind."""
-        scope_ids = await self.conversations_of(asking.scope)
-        ids = tuple(dict.fromkeys((*scope_ids, *asking.also)))
+        scope_ids = await self.conversations_of(request.scope)
+        ids = tuple(dict.fromkeys((*scope_ids, *request.also)))
         if ids == (self.conversation_id,):
             state = await self._services.store.read(self.conversation_id)
             if self._services.brief or _is_sooner_without_index(state):
-                return await self._searched_plainly(state, query, asking)
+                return await self._searched_plainly(state, query, request, without)
         states, unread = await self._read(ids)
         if not states:
             return Found(NOTHING_SEARCHED, unread=unread)
-        cosines, only_words = await self._cosines(states, query, asked=asking.asked)
-        decision = self._decided(states, query, cosines, asking)
+        cosines, only_words = await self._cosines(states, query, request)
+        decision = self._decided(states, query, cosines, self._context(request, without))
         wording = self._services.parameters.wording
         forms = [wording.within(state.conversation_id).enrichment.signature for state in states]
         outdated = decision.columns.of_other_form(forms)
@@ -275,17 +237,21 @@ class ShortTermSearch:
         )
 
     async def _searched_plainly(
-        self, state: ConversationState, query: RecallQuery, asking: Asking
+        self,
+        state: ConversationState,
+        query: RecallQuery,
+        request: RecallRequest,
+        without: frozenset[str],
     ) -> Found:
         """What `query` brings to mind in this conversation alone, without an index."""
-        cosines, only_words = await self._cosines([state], query, asked=asking.asked)
-        result = self._plainly(state, query, cosines, asking)
+        cosines, only_words = await self._cosines([state], query, request)
+        result = self._plainly(state, query, cosines, self._context(request, without))
         if not self._services.brief:  # for the next search
             asyncio.get_running_loop().run_in_executor(None, import_module, DECISIONS)
         return replace(result, unusable=len(state.unusable), only_words=only_words)
 
     async def _cosines(
-        self, states: Sequence[ConversationState], query: RecallQuery, *, asked: bool = False
+        self, states: Sequence[ConversationState], query: RecallQuery, request: RecallRequest
     ) -> tuple[Cosines, str]:
         """How near the memories are to what was said last, by conversation and id; or why that is not known."""
         if (
@@ -300,7 +266,7 @@ class ShortTermSearch:
             for memory in state.short_term.values():
                 ids_of_text.setdefault(memory.text, []).append(memory.id)
         own_scope = vectors_of(self.conversation_id)
-        seconds = VECTOR_SECONDS if asked else UNASKED_VECTOR_SECONDS
+        seconds = VECTOR_SECONDS if request.mode == "asked" else UNASKED_VECTOR_SECONDS
         try:
             text_cosines = await self._services.meaning().cosines(
                 own_scope, query.said, ids_of_texts, seconds
@@ -362,37 +328,37 @@ class ShortTermSearch:
                     index.follow(change)
                 state.follower = index
 
-    def _arguments(self, asking: Asking) -> dict[str, Any]:
-        """The arguments that both selections, `decide` and `select`, take by the same names."""
+    def _context(
+        self, request: RecallRequest, without: frozenset[str] = frozenset()
+    ) -> RecallContext:
+        """Where, when and by which rules the search decides. `without`: what the asker has does not come."""
         services = self._services
         parameters = services.parameters.recall
-        if asking.at_every_prompt:
+        if request.mode == "every_prompt":
             parameters = services.parameters.at_every_prompt
-        places: frozenset[str] = frozenset()
-        if (
-            asking.asked
-        ):  # what somebody asked for may share little, come by meaning alone, or be muted
+        places = muting_places(self.conversation_id, request.folder)
+        if request.mode == "asked":  # it may share little, come by meaning alone, or be muted
             parameters = replace(parameters, weak_too=True)
-        else:
-            places = muting_places(self.conversation_id, asking.folder)
-        if asking.flashbacks is not None:
-            parameters = parameters.with_flashbacks(asking.flashbacks)
-        return {
-            "conversation_id": self.conversation_id,
-            "now_ms": services.clock(),
-            "rng": Random(services.rng.getrandbits(64)),
-            "parameters": parameters,
-            "session": asking.session or services.session,
-            "places": places,
-            "without": asking.without,
-        }
+            places = frozenset()
+        if request.flashbacks is not None:
+            parameters = parameters.with_flashbacks(request.flashbacks)
+        return RecallContext(
+            conversation_id=self.conversation_id,
+            now_ms=services.clock(),
+            rng=Random(services.rng.getrandbits(64)),
+            parameters=parameters,
+            wording=self._wording,
+            session=request.session or services.session,
+            places=places,
+            without=without,
+        )
 
     def _decided(
         self,
         states: Sequence[ConversationState],
         query: RecallQuery,
         cosines: Cosines,
-        asking: Asking,
+        context: RecallContext,
     ) -> Decision:
         # Not at the top: numpy would double the time that a client waits for the server to start.
         from memory_server.conversations.recall.columns import Searched
@@ -415,10 +381,14 @@ class ShortTermSearch:
         )
         if any(part.index.keeps_words for part in searched):
             query = self._wording.reaching_kept(query)
-        return decide(searched, query, **self._arguments(asking))
+        return decide(searched, query, context)
 
     def _plainly(
-        self, state: ConversationState, query: RecallQuery, cosines: Cosines, asking: Asking
+        self,
+        state: ConversationState,
+        query: RecallQuery,
+        cosines: Cosines,
+        context: RecallContext,
     ) -> Found:
         """What a search finds without an index: for a process that asks once, and for the first search of a small
         conversation."""
@@ -431,9 +401,8 @@ class ShortTermSearch:
         recall = select(
             memories,
             query,
-            wording=self._wording,
-            cosines=cosines.get(state.conversation_id, NOTHING),
-            **self._arguments(asking),
+            context,
+            cosines.get(state.conversation_id, NOTHING),
         )
         return Found(recall, outdated=sum(not self._wording.is_of(memory) for memory in memories))
 

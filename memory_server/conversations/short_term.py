@@ -121,6 +121,23 @@ class Statistics:
     """Pieces of damaged files that were set aside."""
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where messages come from that are stored."""
+
+    turn: str | None = None
+    """What its client calls the turn; None: it has no name."""
+    replaces: bool = False
+    """Whether the messages come in place of what the turn was before; otherwise they are stored beside it."""
+    session: Session | None = None
+    """Where they were said: another session finds the memory at once, the same or an unknown one after 20 minutes.
+    None: the session of the services."""
+    folder: str | None = None
+    """Where the work was."""
+    muted: tuple[str, ...] = ()
+    """The places in which the memory does not come unasked."""
+
+
 class ShortTermManager(ShortTermSearch):
     """Remembers and recalls for `conversation_id`."""
 
@@ -130,20 +147,14 @@ class ShortTermManager(ShortTermSearch):
         *,
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
         other_words: Sequence[str] = (),
-        turn: str | None = None,
-        replaces: bool = False,
-        session: Session | None = None,
-        folder: str | None = None,
-        muted: tuple[str, ...] = (),
+        origin: Origin = Origin(),  # noqa: B008 - frozen
         by: str = "api",
     ) -> Stored:
         """Store the messages as one memory, with the timestamp of the last message, else now.
 
         Parts marked as recalled or private are left out. `other_words`: texts by which one may ask for the memory,
-        though it does not have their words. `turn` identifies the turn. The same messages of a turn, or equal messages
-        within ten minutes, are stored once. Other messages of the turn are stored beside them, or in their place with
-        `replaces`. `session` is where they were said: another session finds the memory at once, the same or an unknown
-        session after 20 minutes. `folder` is where the work was. It does not come unasked in the places `muted`.
+        though it does not have their words. The same messages of a turn, or equal messages within ten minutes, are
+        stored once.
 
         Raises:
             MemoryPaused: the memory is paused.
@@ -157,23 +168,15 @@ class ShortTermManager(ShortTermSearch):
             raise NothingToKeep("All of the text is marked as private, so nothing was stored.")
         if not any(message.content.strip() for message in kept_messages):
             raise InvalidInput("There is no text to remember; give at least one message with text.")
-        unindexed = self._unindexed(
-            kept_messages,
-            role_weights=role_weights,
-            turn=turn,
-            replaces=replaces,
-            session=session or self._services.session,
-            folder=folder,
-        )
+        unindexed = self._unindexed(kept_messages, role_weights, origin)
         refuse_excess(unindexed)
 
         def find_words() -> tuple[ShortTermMemory, int]:
-            if turn is not None:  # a hook that comes late; what somebody says again is meant
+            if origin.turn is not None:  # a hook that comes late; what somebody says again is meant
                 self._services.refuse_erased(mark_of(unindexed, self.conversation_id))
             others = other_words_of(other_words, all_messages)
-            return self._wording.of_text(
-                replace(unindexed, other_words=others.texts, muted=muted)
-            ), others.private
+            worded = self._wording.of_text(replace(unindexed, other_words=others.texts))
+            return worded, others.private
 
         # In a thread: the first call loads a dictionary, a long message takes tens of milliseconds, and a database may
         # be asked what was erased.
@@ -207,32 +210,26 @@ class ShortTermManager(ShortTermSearch):
         return stored
 
     def _unindexed(
-        self,
-        messages: tuple[Message, ...],
-        *,
-        role_weights: Mapping[str, float],
-        turn: str | None,
-        replaces: bool,
-        session: Session | None,
-        folder: str | None,
+        self, messages: tuple[Message, ...], role_weights: Mapping[str, float], origin: Origin
     ) -> ShortTermMemory:
         """The memory of these messages, as `add` describes it, without its words."""
         time_ms = messages[-1].time_ms
         if time_ms is None:
             time_ms = self._services.clock()
+        session = origin.session or self._services.session
         session_id: str | None = None
         if session is not None and self._services.parameters.recall.sessions:
             session_id = without_surrogates(session.id)
         turn_replaced: str | None = None
-        if turn is not None and replaces:
-            turn_replaced = without_surrogates(turn)
+        if origin.turn is not None and origin.replaces:
+            turn_replaced = without_surrogates(origin.turn)
         unusual_weights = {
             role: weight
             for role, weight in role_weights.items()
             if ROLE_WEIGHTS.get(role) != weight
         }
         return ShortTermMemory(
-            id=_new_id(messages, turn),
+            id=_new_id(messages, origin.turn),
             time_ms=time_ms,
             text=context_text(messages),
             words=(),
@@ -242,8 +239,9 @@ class ShortTermManager(ShortTermSearch):
             messages=messages,
             role_weights=unusual_weights or NOTHING,
             session=session_id,
-            folder=None if folder is None else without_surrogates(folder),
+            folder=None if origin.folder is None else without_surrogates(origin.folder),
             turn=turn_replaced,
+            muted=origin.muted,
         )
 
     def _former(self, state: ConversationState, memory: ShortTermMemory) -> ShortTermMemory | None:

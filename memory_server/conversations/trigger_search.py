@@ -23,6 +23,7 @@ from memory_server.conversations.recall.activation import (
     failed_in,
     fired_in,
 )
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.conversations.search import SEARCH_WAIT_SECONDS
 from memory_server.conversations.services import Services
@@ -74,13 +75,11 @@ _MOST_FILLED_CHARS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
-    """Who searches for what: the messages as they were said, the people in the chat, and the chat."""
+    """What is asked, the messages as they were said, and the chat."""
 
+    request: RecallRequest
     messages: Sequence[Message]
-    participants: Mapping[str, Any]
     session: str = ""
-    message_count: int | None = None
-    other_words: Sequence[str] = ()
     room: int | None = None
     given: Collection[str] = ()
 
@@ -91,7 +90,7 @@ class Occasion:
         if self.messages:
             last = self.messages[-1]
             time_ms, content = last.time_ms, last.content
-        return message_seed(self.session, self.message_count, time_ms, content)
+        return message_seed(self.session, self.request.message_count, time_ms, content)
 
 
 class TriggerSearch:
@@ -134,51 +133,45 @@ class TriggerSearch:
 
     async def search(
         self,
-        messages: Sequence[GivenMessage],
+        request: RecallRequest | Sequence[GivenMessage],
         *,
-        participants: Mapping[str, Any] | None = None,
-        also: Sequence[str] = (),
-        flashbacks: int | None = None,
-        session: str | None = None,
-        message_count: int | None = None,
-        other_words: Sequence[str] = (),
         room: int | None = None,
         given: Collection[str] = (),
     ) -> Activation:
-        """Evaluate every trigger of the conversation, of `also` and of the shared conversation against `messages`,
-        without the parts marked as recalled. `flashbacks`: how many may come by chance; None: as the settings say.
-        `session`: the chat, whose number of messages is `message_count`; None: its recalls are counted. `room`:
-        characters beyond which the texts of books start no further entries; texts with a key of `given` (`version_key`) take
-        none, because the reader has them. Without messages, as when a chat opens, what asks for a date or for participants
-        can fire. Nothing is changed: `keep_firings` does that. Raises InvalidInput: all that the messages say was
-        recalled, or the participants are nested too deeply."""
+        """Evaluate every trigger of the conversation, of those searched too and of the shared conversation against the
+        messages, without the parts marked as recalled. `room`: characters beyond which the texts of books start no
+        further entries; texts with a key of `given` (`version_key`) take none, because the reader has them. Without
+        messages, as when a chat opens, what asks for a date or for participants can fire. Nothing is changed:
+        `keep_firings` does that. Raises InvalidInput: all that the messages say was recalled, or the participants are
+        nested too deeply."""
+        request = RecallRequest.of(request)
+        messages = (*request.earlier, *request.messages)
         said_messages = as_said(messages)
         if messages and not said_messages:
             raise InvalidInput(
                 "There are no messages to evaluate triggers against; give the last few."
             )
-        if participants and deeper(dict(participants)):
+        if deeper(dict(request.participants)):
             raise InvalidInput(
                 "The participants may be nested {deepest} levels deep; remove levels.", DEEPEST
             )
-        usual = self._services.session
-        session = session or ("" if usual is None else usual.id)
+        session = request.session or self._services.session
         occasion = Occasion(
+            request,
             said_messages,
-            participants or {},
-            session=session,
-            message_count=message_count,
-            other_words=other_words,
+            session="" if session is None else session.id,
             room=room,
             given=given,
         )
-        shelf, unread = await self.with_shared(also)
+        shelf, unread = await self.with_shared(request.also)
         moment = await self._moment(occasion)
         filled_memories = _FilledMemories(self._macros(occasion, moment))
         scan = _Scan(self, shelf, occasion, moment, filled_memories)
         verdicts = await scan.run()
         rng = Random(self._services.rng.getrandbits(64))
-        by_chance = self._services.parameters.random_long_term if flashbacks is None else flashbacks
+        by_chance = request.flashbacks
+        if by_chance is None:
+            by_chance = self._services.parameters.random_long_term
         excluded = scan.excluded_from_chance(verdicts)
         drawn = drawn_by_chance(shelf.memories, excluded, rng=rng, count=by_chance)
         # The rounds have filled the texts of what fired; only those that came by chance are filled here.
@@ -197,7 +190,9 @@ class TriggerSearch:
             searched=len(shelf.memories),
             unread=unread,
             held_back=scan.held_back(),
-            chat=Chat(occasion.session, moment.messages, is_counted=message_count is not None),
+            chat=Chat(
+                occasion.session, moment.messages, is_counted=request.message_count is not None
+            ),
             counting=shelf.rules.counting,
             is_complete=scan.is_complete,
         )
@@ -245,20 +240,22 @@ class TriggerSearch:
     async def _moment(self, occasion: Occasion) -> ChatMoment:
         state = await self._services.store.read(self.conversation_id)
         chat = state.chats.get(occasion.session, ChatState())
-        counted = chat.messages + 1 if occasion.message_count is None else occasion.message_count
+        counted = occasion.request.message_count
+        if counted is None:
+            counted = chat.messages + 1
         return ChatMoment(
             messages=counted,
             now_ms=self._services.clock(),
             seed=f"{self.conversation_id}\0{occasion.seed}",
             state=chat,
-            characters=characters_of(occasion.participants, self.conversation_id),
+            characters=characters_of(occasion.request.participants, self.conversation_id),
             room=occasion.room,
         )
 
     def _macros(self, occasion: Occasion, moment: ChatMoment) -> MacroContext:
         names = {
-            "user": user_name(occasion.participants),
-            "char": character_name(occasion.participants),
+            "user": user_name(occasion.request.participants),
+            "char": character_name(occasion.request.participants),
         }
         return MacroContext(
             now=local(moment.now_ms, self._services.zone),
@@ -334,7 +331,7 @@ class TriggerSearch:
         now_ms = self._services.clock()
 
         def sought() -> list[int]:
-            words = other_words_of(occasion.other_words, occasion.messages)
+            words = other_words_of(occasion.request.other_words, occasion.messages)
             query: RecallQuery = wording.of_query(
                 occasion.messages, now_ms, other_words=words.texts
             )
@@ -449,7 +446,7 @@ class _Scan:
 
     def _context_with(self, text_of_book: str) -> dict[str, Any]:
         return self._search._context(
-            self._occasion.messages, self._occasion.participants, text_of_book
+            self._occasion.messages, self._occasion.request.participants, text_of_book
         )
 
     def _last_fired(self) -> dict[int, Mapping[str, int]]:

@@ -16,7 +16,9 @@ from languages import N_, _
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.earlier_turns import Corrections
 from memory_server.conversations.model import EVERYWHERE
-from memory_server.conversations.recall.prompt_lines import language_of
+from memory_server.conversations.recall.prompt_lines import Reader, language_of
+from memory_server.conversations.recall.request import RecallRequest
+from memory_server.conversations.short_term import Origin
 from memory_server.kernel.errors import NothingToKeep
 from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.recalled_block import FRAME_CHARS
@@ -25,7 +27,7 @@ from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import Project
 from memory_server.lore import Room
 from memory_server.memories.memories import Call
-from memory_server.memories.prompt_block import Reader, recalled_block
+from memory_server.memories.prompt_block import recalled_block
 from memory_server.memories.recalls import Given
 from memory_server.memories.turns import (
     BEGINNING_CHARS,
@@ -216,27 +218,25 @@ async def recall_at_prompt(
 
     # A hook searches unasked, so it must not reinforce what it finds: it would find that more and more often.
     given_lines = memory.stores.given_lines.to(context.session)
-    recollection = await recall_for_turn(
-        here,
+    request = RecallRequest(
         messages,
         earlier=earlier_messages,
         folder=context.folder,
         flashbacks=memory.flashbacks,
         reinforce=False,
-        lore_room=LORE_CHARS,
-        given=given_lines,
         by="hook",
     )
+    recollection = await recall_for_turn(here, request, lore_room=LORE_CHARS, given=given_lines)
     lines_before = frozenset(given_lines)
     search = recollection.found
     activation = recollection.activation
 
     memories = memory.call.memories
-    reader = Reader(given_lines, context.folder)
+    reader = Reader(folder=context.folder, given=given_lines)
     block = await asyncio.to_thread(
         recalled_block, memories, search, activation, _room(max_chars), reader
     )
-    recollection = await keep_firings(here, recollection, block)
+    recollection = await keep_firings(here, recollection, block, by=request.by)
     noted, items = await noted_block(memories, messages, project)
 
     text = "\n".join(filter(None, (block.text, noted)))
@@ -318,9 +318,9 @@ async def remember_turn(memory: HookMemory) -> str | None:
     try:
         stored = await short_term.add(
             turn.messages,
-            turn=turn.id,
-            folder=context.folder,
-            muted=(EVERYWHERE,) if turn.program else (),
+            origin=Origin(
+                turn.id, folder=context.folder, muted=(EVERYWHERE,) if turn.program else ()
+            ),
             by="hook",
         )
     except NothingToKeep as error:

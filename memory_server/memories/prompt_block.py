@@ -4,11 +4,12 @@ lines beside them."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from memory_server.conversations.found import Found
 from memory_server.conversations.recall.activation import Activation
 from memory_server.conversations.recall.passages import CHARS, clipped, first_sentences
-from memory_server.conversations.recall.prompt_lines import Language
+from memory_server.conversations.recall.prompt_lines import Language, Reader
 from memory_server.kernel.messages import MAX_NAME_CHARS
 from memory_server.kernel.recalled_block import FRAME_CHARS, marked, one_line
 from memory_server.kernel.text import IDEOGRAPH
@@ -37,15 +38,6 @@ class RecalledBlock:
     without_room: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """Who reads a block: the keys of what a session was given before and still sees (those of new texts are added), and
-    the folder in which it works. None: nothing is known of it."""
-
-    given: set[str] | None = None
-    folder: str | None = None
-
-
 def lore_text(shelved: Shelved, body: str, *, is_chinese: bool) -> LoreText:
     """Return the memory with the text `body`, in which macros are filled."""
     name = clipped(one_line(shelved.name), _NAME_CHARS, CHARS)
@@ -58,18 +50,19 @@ def recalled_block(
     short_term: Found,
     activation: Activation,
     room: Room,
-    reader: Reader = Reader(),
+    reader: Reader = Reader(),  # noqa: B008 - frozen
 ) -> RecalledBlock:
     """What came to mind, within `room`, which does not count the frame of the block. The keys of the texts and lines
     that are in the block are added to `reader.given`."""
     language = _language(memories, short_term, activation)
+    reader = replace(reader, language=language)
     is_chinese = language == "zh"
     texts = [
         lore_text(shelved, shelved.memory.prompt, is_chinese=is_chinese)
         for shelved in activation.activated
     ]
     if _needs_more(texts, room):
-        short_term_chars = _unbounded_chars(memories, short_term, reader, language)
+        short_term_chars = _unbounded_chars(memories, short_term, reader)
         ignoring_chars = sum(text.chars for text in texts if text.entry.rules.ignores_budget)
         # Texts that ignore the budget may take the reserve too, so no more of it is lent than they leave over.
         needed_reserve = max(short_term_chars, min(ignoring_chars, room.ignoring_budget))
@@ -78,12 +71,8 @@ def recalled_block(
     if reader.given is not None:
         reader.given.update(text.key for text in fitted.texts)
     chars_left = room.total - fitted.chars
-    short_term_lines = memories.fitted_lines(
-        short_term.recall,
-        max_chars=max(0, min(room.short_term, chars_left)),
-        given=reader.given,
-        here=reader.folder,
-        language=language,
+    short_term_lines = memories.lines(
+        short_term.recall, reader=reader, max_chars=max(0, min(room.short_term, chars_left))
     )
     block_lines = [text.line for text in fitted.texts]
     if short_term_lines.text:
@@ -115,20 +104,11 @@ def _needs_more(texts: Sequence[LoreText], room: Room) -> bool:
     return room.lends and sum(text.chars for text in texts) > room.long_term
 
 
-def _unbounded_chars(
-    memories: Memories, short_term: Found, reader: Reader, language: Language
-) -> int:
+def _unbounded_chars(memories: Memories, short_term: Found, reader: Reader) -> int:
     """The characters of all short-term memories that came, if each stood whole."""
-    given_keys = None
     if reader.given is not None:
-        given_keys = set(reader.given)  # a copy, because `lines` adds to it
-    lines = memories.fitted_lines(
-        short_term.recall,
-        max_chars=_UNBOUNDED,
-        given=given_keys,
-        here=reader.folder,
-        language=language,
-    )
+        reader = replace(reader, given=set(reader.given))  # a copy, because `lines` adds to it
+    lines = memories.lines(short_term.recall, reader=reader, max_chars=_UNBOUNDED)
     if not lines.text:
         return 0
     return len(lines.text) + len("\n")

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from languages import _, counted
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.found import Found
 from memory_server.conversations.model import ShortTermMemory, muting_places
 from memory_server.conversations.recall.activation import NOTHING_ACTIVATED, Activation
-from memory_server.conversations.recall.prompt_lines import Language
+from memory_server.conversations.recall.prompt_lines import Language, Reader
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.kernel.errors import StorageError, TriggersUnavailable
-from memory_server.kernel.messages import NOTHING, GivenMessage, Message, Session, messages_of
+from memory_server.kernel.messages import GivenMessage, Session, messages_of
 from memory_server.kernel.readers import way
 from memory_server.kernel.recalled_block import FRAME_CHARS, OTHER_WORDS_ASKED, as_said, marked
 from memory_server.kernel.recalls import Line
@@ -27,10 +27,8 @@ from memory_server.kernel.text import unreadable
 from memory_server.kernel.times import LAST_MS
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import Project
-from memory_server.lore import user_name
 from memory_server.memories.memories import Call, Memories
 from memory_server.memories.prompt_block import (
-    Reader,
     RecalledBlock,
     is_made_quickly,
     prompt_room,
@@ -60,111 +58,47 @@ _STEPS_TO_START = 10
 @dataclass(frozen=True, slots=True)
 class TurnRecall:
     """Both searches. `trouble` says why triggers could not run, which conversations could not be read, or how many
-    triggers had no time. `by`: who asked; "": nothing of it may be written."""
+    triggers had no time."""
 
     found: Found
     activation: Activation
     trouble: str | None
-    by: str = ""
 
 
 async def recall_for_turn(
     conversation: Conversation,
-    messages: Sequence[GivenMessage],
+    request: RecallRequest,
     *,
-    earlier: Sequence[Message] = (),
-    other_words: Sequence[str] = (),
-    participants: Mapping[str, Any] | None = None,
-    also: Sequence[str] = (),
-    also_turns: Mapping[str, Collection[str]] = NOTHING,
-    session: Session | None = None,
-    folder: str | None = None,
-    flashbacks: int = 0,
-    said_again: bool = True,
-    reinforce: bool = True,
-    message_count: int | None = None,
-    keeps_state: bool = True,
     lore_room: int | None = None,
     given: Collection[str] = (),
-    by: str = "api",
 ) -> TurnRecall:
-    """What the messages bring to mind in `session` and `folder`, of both kinds of memory, of this conversation and of
-    those searched `also`, of which `also_turns` limits some to such turns; `earlier`: messages before them, which only
-    triggers get; `other_words` as for `ShortTermSearch.search`; `flashbacks` of each kind may come by chance.
-    It is reinforced, unless the caller does not want it. `message_count`: how many messages the chat has; None: its
-    recalls are counted. `keeps_state`: what is given counts for cooldowns (`keep_firings`). `lore_room`: the characters
-    that memories with triggers may have; None: no bound is known. `given`: the keys of texts that the session has.
-    Raises InvalidInput: all that the messages say was recalled, or there are too many other words."""
+    """What the messages bring to mind, of both kinds of memory. `lore_room`: the characters that memories with triggers
+    may have; None: no bound is known. `given`: the keys of texts that the session has. Raises InvalidInput: all that
+    the messages say was recalled, or there are too many other words."""
 
     async def search_triggers() -> tuple[Activation, str | None]:
         """What the triggers activate, and why they could not run."""
-        session_id = None
-        if session is not None:
-            session_id = session.id
         try:
-            activation = await conversation.long_term.search(
-                (*earlier, *messages),
-                participants=participants,
-                also=also,
-                flashbacks=flashbacks,
-                session=session_id,
-                message_count=message_count,
-                other_words=other_words,
-                room=lore_room,
-                given=given,
-            )
+            activation = await conversation.long_term.search(request, room=lore_room, given=given)
         except TriggersUnavailable as error:
             return NOTHING_ACTIVATED, str(error)
         return activation, None
 
     trigger_search = asyncio.create_task(search_triggers())
     try:
-        with_shared, _unread = await conversation.long_term.with_shared(also)
+        with_shared, _unread = await conversation.long_term.with_shared(request.also)
         # The worker gets ready in its own process while this one finds the words. But starting it needs the interpreter
         # lock, which finding the first words holds for a tenth of a second: so the worker is started first.
         if with_shared.triggers:
             for _step in range(_STEPS_TO_START):
                 await asyncio.sleep(0)
-        short_term = await conversation.short_term.search(
-            _with_asker(messages_of(messages), participants or {}),
-            other_words=other_words,
-            also=also,
-            also_turns=also_turns,
-            session=session,
-            folder=folder,
-            names=_names_of(participants),
-            flashbacks=flashbacks,
-            said_again=said_again,
-            reinforce=reinforce,
-            by=by,
-        )
+        short_term = await conversation.short_term.search(request)
         activation, trouble = await trigger_search
     finally:
         trigger_search.cancel()
     if trouble is None:
         trouble = _trouble_of(short_term, activation)
-    if not keeps_state:
-        by = ""
-    return TurnRecall(short_term, activation, trouble, by)
-
-
-def _with_asker(messages: Sequence[Message], participants: Mapping[str, Any]) -> Sequence[Message]:
-    """The messages, of which the last has the name of the user, if it is the user's and has no name."""
-    if not messages or messages[-1].role != "user" or messages[-1].name:
-        return messages
-    return [*messages[:-1], replace(messages[-1], name=user_name(participants) or None)]
-
-
-def _names_of(participants: Mapping[str, Any] | None) -> list[str]:
-    """The names of the participants, who are texts, or objects with the field `name`."""
-    names: list[str] = []
-    for participant in (participants or {}).values():
-        name = participant
-        if isinstance(participant, Mapping):
-            name = participant.get("name")
-        if isinstance(name, str):
-            names.append(name)
-    return names
+    return TurnRecall(short_term, activation, trouble)
 
 
 def _trouble_of(short_term: Found, activation: Activation) -> str | None:
@@ -186,14 +120,11 @@ def _trouble_of(short_term: Found, activation: Activation) -> str | None:
 
 
 async def keep_firings(
-    conversation: Conversation, recollection: TurnRecall, block: RecalledBlock
+    conversation: Conversation, recollection: TurnRecall, block: RecalledBlock, *, by: str
 ) -> TurnRecall:
     """Count what was given for cooldowns and the like; the recall with what could not be written."""
-    if not recollection.by:
-        return recollection
-    activation = recollection.activation
     trouble = await conversation.long_term.keep_firings(
-        activation, block.fitting.came, by=recollection.by
+        recollection.activation, block.fitting.came, by=by
     )
     if trouble is None:
         return recollection
@@ -210,39 +141,12 @@ class TurnPrompt:
 
 
 async def turn_prompt(
-    call: Call,
-    conversation: Conversation,
-    messages: Sequence[GivenMessage],
-    *,
-    other_words: Sequence[str] = (),
-    participants: Mapping[str, Any] | None = None,
-    also: Sequence[str] = (),
-    also_turns: Mapping[str, Collection[str]] = NOTHING,
-    flashbacks: int = 0,
-    reinforce: bool = True,
-    message_count: int | None = None,
-    max_chars: int = MAX_CHARS,
+    call: Call, conversation: Conversation, request: RecallRequest, max_chars: int = MAX_CHARS
 ) -> TurnPrompt:
     """What the messages bring to mind for a prompt, marked as recalled and put into the record of recalls, and where it
     is from; the text is empty if nothing came. Raises InvalidInput: all that the messages say was recalled."""
     room = prompt_room(max_chars)
-    recollection = await recall_for_turn(
-        conversation,
-        messages,
-        other_words=other_words,
-        participants=participants,
-        also=also,
-        also_turns=also_turns,
-        session=call.session,
-        folder=call.folder,
-        flashbacks=flashbacks,
-        said_again=False,  # a client sends what it has in its context
-        reinforce=reinforce,
-        message_count=message_count,
-        keeps_state=reinforce,
-        lore_room=room.total,
-        by="recall_turn",
-    )
+    recollection = await recall_for_turn(conversation, request, lore_room=room.total)
     short_term = recollection.found
     activation = recollection.activation
     make_block = partial(
@@ -252,12 +156,13 @@ async def turn_prompt(
         block = make_block()
     else:
         block = await asyncio.to_thread(make_block)
-    recollection = await keep_firings(conversation, recollection, block)
-    notes, items = await noted_block(call.memories, messages, call.project)
+    if request.reinforce:
+        recollection = await keep_firings(conversation, recollection, block, by=request.by)
+    notes, items = await noted_block(call.memories, request.messages, call.project)
     prompt = "\n".join(filter(None, (block.text, notes)))
     given = Given(
         conversation.id,
-        messages_of(messages),
+        messages_of(request.messages),
         prompt,
         short_term.recall,
         activation,
@@ -334,9 +239,8 @@ async def beginning_block(
     items: list[Line] = []
     for part in parts:
         room_of_lines = max(0, room_of_part - len(f"{part.heading}\n") - len("\n"))
-        lines = memories.fitted_lines(
-            memories=part.memories, max_chars=room_of_lines, given=given, here=here
-        )
+        reader = Reader(folder=here, given=given)
+        lines = memories.lines(memories=part.memories, reader=reader, max_chars=room_of_lines)
         if lines.text:
             texts.append(f"{part.heading}\n{lines.text}")
         shown = [memory for memory in part.memories if memory.id not in lines.without_room]

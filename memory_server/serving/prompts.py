@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.recall.prompt_lines import Language
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message, without_surrogates
 from memory_server.kernel.recalled_block import marked, one_line
@@ -104,7 +105,9 @@ async def write(call: Call, name: str, arguments: Mapping[str, str]) -> str:
 
 async def _recall(request: PromptRequest, values: Mapping[str, str]) -> str:
     query = [Message("user", values["current_topic"])]
-    recollection = await recall_for_turn(request.conversation, query, by="prompt")
+    recollection = await recall_for_turn(
+        request.conversation, RecallRequest(query, flashbacks=0, by="prompt")
+    )
     matches = recollection.found
     activation = recollection.activation
     block = recalled_block(request.call.memories, matches, activation, prompt_room(_RECALLED_CHARS))
@@ -131,7 +134,7 @@ async def _analyze(request: PromptRequest, _: Mapping[str, str]) -> str:
     names = _names(await request.conversation.long_term.memories())
     if not newest:
         return request.say("analyze-nothing", names=marked(names, language) if names else "-")
-    lines = request.call.memories.lines(memories=newest, max_bytes=_RECENT_BYTES)
+    lines = request.call.memories.lines(memories=newest, max_bytes=_RECENT_BYTES).text
     block = "\n".join(filter(None, (lines, names)))
     return request.say("analyze-conversation", block=marked(block, language))
 

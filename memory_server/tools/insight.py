@@ -4,15 +4,17 @@ common. The names in `search_memories` and `analyze_memory_patterns` are the Nod
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import tzinfo
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from languages import N_, _, counted, joined, n_
-from memory_server.conversations.insight import ExplainedMemory
+from memory_server.conversations.insight import ExplainedMemory, ListRequest
 from memory_server.conversations.model import Memory, ShortTermMemory
 from memory_server.conversations.recall.filters import Filtered, MemoryFilter, SortBy, tags_of
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.recall.words import shown_words, spelling, spelling_of
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.readers import way, way_for_both
@@ -66,24 +68,17 @@ async def explain_recall(
     scope: Scope = None,
 ) -> ExplainResult:
     conversation = call.conversations.get(conversation_id)
-    explained = await conversation.insight.explain(
+    request = RecallRequest(
         recentMessages,
-        memory_id=memory_id,
-        text=text,
-        scope=scope,
-        role_weights=RoleWeights.of(roleWeights),
         other_words=otherWords,
+        role_weights=RoleWeights.of(roleWeights),
+        scope=scope,
         session=call.session,
         folder=call.folder,
     )
+    explained = await conversation.insight.explain(request, memory_id=memory_id, text=text)
     by_hook = await conversation.insight.explain(
-        recentMessages,
-        memory_id=explained.memory.id,
-        scope=scope,
-        role_weights=RoleWeights.of(roleWeights),
-        session=call.session,
-        folder=call.folder,
-        at_every_prompt=True,
+        replace(request, other_words=(), mode="every_prompt"), memory_id=explained.memory.id
     )
     zone = call.memories.services.zone
     verdict, sentences = _verdict_with_reasons(explained, searched_id=conversation.id, zone=zone)
@@ -366,7 +361,7 @@ async def search_memories(
         looks_for_words = bool(query.strip() or keywords or otherWords)
         sort_by = "relevance" if looks_for_words else "timestamp"
     end = offset + limit
-    matches, total = await call.conversations.get(conversation_id).insight.search(
+    request = ListRequest(
         memory_filter,
         text=query,
         keywords=keywords,
@@ -378,6 +373,7 @@ async def search_memories(
         most=end,
         archived=archived,
     )
+    matches, total = await call.conversations.get(conversation_id).insight.search(request)
     results = [_found_memory(match) for match in matches[offset:]]
     following = end if end < total else None
     return FilterResult(total_found=total, results=results, next=following)

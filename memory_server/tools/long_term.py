@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from languages import N_, _, counted, foreign, joined
 from memory_server.conversations.model import MAX_PROMPT_CHARS
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.kernel.recalled_block import harmless, one_line
 from memory_server.kernel.text import beginning, words_between_commas
 from memory_server.kernel.times import iso
@@ -339,9 +340,10 @@ async def search_long_term_memories(
     participants: Participants = None,
     offset: Offset = None,
 ) -> SearchResult:
-    call = call.in_zone_of(participants)
+    request = RecallRequest(messages, participants=participants or {})
+    call = call.in_zone(request.timezone)
     conversation = call.conversations.get(conversation_id)
-    activation = await conversation.long_term.search(messages, participants=participants)
+    activation = await conversation.long_term.search(request)
     result = search_result(activation)
     call.note(Given(conversation.id, messages, result, activation=activation))
     return result

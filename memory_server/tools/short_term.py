@@ -14,9 +14,12 @@ from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.found import Found
 from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.parameters import RecallParameters
+from memory_server.conversations.recall.prompt_lines import Reader
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.recall.why import OtherPoints, joined_words, reason
 from memory_server.conversations.recall.words import spelling_of
+from memory_server.conversations.short_term import Origin
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.other_words import private_words_note
 from memory_server.kernel.recalled_block import FRAME_CHARS, marked
@@ -90,8 +93,7 @@ async def add_short_term_memory(
         messages,
         role_weights=RoleWeights.of(roleWeights),
         other_words=otherWords,
-        session=call.session,
-        folder=call.folder,
+        origin=Origin(session=call.session, folder=call.folder),
         by="add_short_term_memory",
     )
     return AddResult.of(stored, success=True, note=private_words_note(stored.private_words))
@@ -132,16 +134,18 @@ async def search_short_term_memories(
     ] = None,
 ) -> SearchResult:
     conversation = call.conversations.get(conversation_id)
-    found = await conversation.short_term.search(
+    request = RecallRequest(
         recentMessages,
-        role_weights=RoleWeights.of(roleWeights),
         other_words=otherWords,
+        role_weights=RoleWeights.of(roleWeights),
         scope=scope,
-        reinforce=reinforce,
         session=call.session,
-        asked=maxBytes is None,  # lines for a prompt are for those who did not ask
+        # Lines for a prompt are for those who did not ask.
+        mode="asked" if maxBytes is None else "unasked",
+        reinforce=reinforce,
         by="search_short_term_memories",
     )
+    found = await conversation.short_term.search(request)
     result = search_result(call, conversation.id, found, line_bytes=maxBytes)
     note_on_archive = await archive_note(conversation, found.recall)
     if note_on_archive:
@@ -184,7 +188,9 @@ def search_result(
     items = partial(_items, conversation_id=conversation_id, folder=call.folder, language=language)
     lines = None
     if line_bytes is not None:
-        lines = call.memories.lines(recall, max_bytes=line_bytes - FRAME_CHARS, here=call.folder)
+        reader = Reader(folder=call.folder)
+        room = line_bytes - FRAME_CHARS
+        lines = call.memories.lines(recall, reader=reader, max_bytes=room).text
         if lines:
             lines = marked(lines, language)
     change_id = None

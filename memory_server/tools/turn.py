@@ -10,7 +10,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from languages import N_, _, joined
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.services import OWN
+from memory_server.conversations.short_term import Origin
 from memory_server.kernel.errors import InvalidInput, MemoryPaused, NothingToKeep
 from memory_server.kernel.items import OF_CONVERSATIONS, Item, Sought
 from memory_server.kernel.messages import Message, said_beginning
@@ -123,21 +125,24 @@ async def recall_turn(
         int | None, Field(ge=0, le=1_000_000), FOR_PROGRAMS, "Messages of the chat"
     ] = None,
 ) -> RecallResult:
-    call = call.in_session(session).in_zone_of(participants)
-    conversation = call.conversations.get(conversation_id)
-    turn = await turn_prompt(
-        call,
-        conversation,
+    call = call.in_session(session)
+    request = RecallRequest(
         messages,
         other_words=otherWords,
-        participants=participants,
+        participants=participants or {},
         also=[call.conversations.get(name).id for name in also],
         also_turns={call.conversations.get(name).id: turns for name, turns in alsoTurns.items()},
+        session=call.session,
+        folder=call.folder,
         flashbacks=flashbacks,
-        reinforce=reinforce,
+        said_again=False,  # a client sends what it has in its context
         message_count=messageCount,
-        max_chars=maxChars,
+        reinforce=reinforce,
+        by="recall_turn",
     )
+    call = call.in_zone(request.timezone)
+    conversation = call.conversations.get(conversation_id)
+    turn = await turn_prompt(call, conversation, request, maxChars)
     recollection = turn.recollection
     notes = (
         _paused_note(call),
@@ -229,10 +234,7 @@ async def remember_turn(
         added = await conversation.short_term.add(
             messages,
             other_words=otherWords,
-            turn=turn_id,
-            replaces=True,
-            session=call.session,
-            folder=call.folder,
+            origin=Origin(turn_id, replaces=True, session=call.session, folder=call.folder),
             by="remember_turn",
         )
     except (MemoryPaused, NothingToKeep) as error:

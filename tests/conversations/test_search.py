@@ -21,6 +21,7 @@ from memory_server.conversations.found import Found
 from memory_server.conversations.model import ConversationState
 from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.parameters import Parameters
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.services import Services
 from memory_server.kernel.errors import InvalidInput, LockTimeout, SnapshotBroken
 from memory_server.kernel.messages import Message
@@ -68,7 +69,7 @@ class House:
         await self.store.update(chat, lambda state: ([Added(stored)], None), by="test")
 
     async def ask(self, chat: str, **options: Any) -> Found:
-        return await self.conversations.get(chat).short_term.search(ASK, **options)
+        return await self.conversations.get(chat).short_term.search(RecallRequest(ASK, **options))
 
     async def scores(self) -> Mapping[str, float]:
         scores: dict[str, float] = {}
@@ -205,7 +206,9 @@ async def test_a_read_only_folder_can_be_looked_at(tmp_path: Path) -> None:
     from memory_server import open_memory
 
     async with open_memory(tmp_path / "none") as memory_:
-        results = await memory_.conversation("a").short_term.search(ASK, reinforce=False)
+        results = await memory_.conversation("a").short_term.search(
+            RecallRequest(ASK, reinforce=False)
+        )
         assert results.recall.searched == 0
     assert not (tmp_path / "none").exists()
 

@@ -15,6 +15,7 @@ from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall import selection
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import USUAL
+from memory_server.conversations.recall.request import RecallContext
 from memory_server.conversations.recall.words import (
     KeywordOptions,
     RecallQuery,
@@ -69,17 +70,10 @@ def ids_for(memories: Sequence[ShortTermMemory], text: str, name: str | None) ->
     parameters = replace(USUAL, flashback_count=0)
     about = {"conversation_id": "other", "now_ms": NOW, "parameters": parameters}
     recall = decide(
-        [searched_memories(memories, WITH_SPEAKERS)],
-        query,
-        rng=Random(1),
-        **about,  # type: ignore[arg-type]
+        [searched_memories(memories, WITH_SPEAKERS)], query, RecallContext(rng=Random(1), **about)
     ).recall
     plain = selection.select(
-        memories,
-        query,
-        rng=Random(1),
-        wording=WITH_SPEAKERS,
-        **about,  # type: ignore[arg-type]
+        memories, query, RecallContext(rng=Random(1), wording=WITH_SPEAKERS, **about)
     )
     ids = [item.memory.id for item in (*recall.top, *recall.next)]
     assert ids == [item.memory.id for item in (*plain.top, *plain.next)]

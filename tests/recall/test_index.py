@@ -33,6 +33,7 @@ from memory_server.conversations.recall.indexed_match import matched
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import Parameters, RecallParameters
 from memory_server.conversations.recall.relevance import receipts
+from memory_server.conversations.recall.request import RecallContext
 from memory_server.conversations.recall.words import GramText, KeywordOptions, RecallQuery
 from memory_server.conversations.search import WORTH_A_THREAD, WORTH_A_THREAD_CHARS, ShortTermSearch
 from memory_server.conversations.services import Services
@@ -96,8 +97,12 @@ def test_an_index_that_followed_the_changes_selects_as_the_plain_formula(
     query = query_of({"披萨": 10.0, "猫": 3.5, "雨": 1.0})
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters}
     memories = state.short_term
-    recall = decide([Searched(memories, index)], query, rng=Random(seed), **about).recall  # type: ignore[arg-type]
-    assert recall == selection.select(memories.values(), query, rng=Random(seed), **about)  # type: ignore[arg-type]
+    recall = decide(
+        [Searched(memories, index)], query, RecallContext(rng=Random(seed), **about)
+    ).recall  # type: ignore[arg-type]
+    assert recall == selection.select(
+        memories.values(), query, RecallContext(rng=Random(seed), **about)
+    )  # type: ignore[arg-type]
     assert len(index) == len(memories)
 
 
@@ -126,8 +131,8 @@ def test_many_memories_have_the_relevance_of_the_plain_formula_within_a_trillion
     searched = [Searched({m.id: m for m in memories}, index)]
     for seed in range(5):
         about = {"conversation_id": "chat", "now_ms": NOW, "parameters": P}
-        recall = decide(searched, query, rng=Random(seed), **about).recall  # type: ignore[arg-type]
-        assert recall == selection.select(memories, query, rng=Random(seed), **about)  # type: ignore[arg-type]
+        recall = decide(searched, query, RecallContext(rng=Random(seed), **about)).recall  # type: ignore[arg-type]
+        assert recall == selection.select(memories, query, RecallContext(rng=Random(seed), **about))  # type: ignore[arg-type]
 
 
 def test_a_word_that_a_record_holds_twice_counts_twice() -> None:

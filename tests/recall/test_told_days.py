@@ -14,6 +14,7 @@ from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall import selection, told_days
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import USUAL, RecallParameters
+from memory_server.conversations.recall.request import RecallContext
 from memory_server.conversations.recall.told_days import days_asked, telling
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import Message, context_text
@@ -65,8 +66,12 @@ def told(
     now_ms = int(now.timestamp() * 1000)
     query = WORDING.of_query([Message("user", question)], now_ms)
     about = {"conversation_id": "other", "now_ms": now_ms, "parameters": parameters}
-    indexed = decide([searched_memories(memories, WORDING)], query, rng=Random(1), **about).recall  # type: ignore[arg-type]
-    plain = selection.select(memories, query, rng=Random(1), wording=WORDING, **about)  # type: ignore[arg-type]
+    indexed = decide(
+        [searched_memories(memories, WORDING)], query, RecallContext(rng=Random(1), **about)
+    ).recall  # type: ignore[arg-type]
+    plain = selection.select(
+        memories, query, RecallContext(rng=Random(1), wording=WORDING, **about)
+    )  # type: ignore[arg-type]
     ids = [item.memory.id for item in (*indexed.top, *indexed.next)]
     assert ids == [item.memory.id for item in (*plain.top, *plain.next)]
     return {TOLD.get(id_, "filler") for id_ in ids}
@@ -192,10 +197,12 @@ def test_a_word_that_the_question_cuts_otherwise_is_found() -> None:
     decision = decide(
         [searched_memories([present, birthday], WORDING)],
         query,
-        conversation_id="other",
-        now_ms=int(NOW.timestamp() * 1000),
-        rng=Random(1),
-        parameters=USUAL,
+        RecallContext(
+            conversation_id="other",
+            now_ms=int(NOW.timestamp() * 1000),
+            rng=Random(1),
+            parameters=USUAL,
+        ),
     )
     assert decision.recall.top[0].memory.id == birthday.id
     assert "生日" in [word.word for word in decision.recall.top[0].receipt.matched]

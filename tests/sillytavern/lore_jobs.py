@@ -18,6 +18,7 @@ from clients.node_clients import node
 from memory_server import Message
 from memory_server.app import App
 from memory_server.cli.parser import parser
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.interchange import lorebooks
 from memory_server.interchange.lore_memories import BookSource
 from memory_server.interchange.sillytavern_folder import Profile
@@ -124,15 +125,17 @@ async def brought(app: App, job: Job) -> list[Scan]:
     call = replace(app.call, session=Session(job.name))
     scans: list[Scan] = []
     for count in job.scans:
-        prompt = await turn_prompt(
-            call,
-            app.conversation(job.name),
+        request = RecallRequest(
             _messages(job.chat[:count]),
             participants={"user": USER, "char": CHARACTER},
             also=others,
+            session=call.session,
+            flashbacks=0,
+            said_again=False,
             message_count=count,
-            max_chars=job.room,
+            by="recall_turn",
         )
+        prompt = await turn_prompt(call, app.conversation(job.name), request, job.room)
         assert prompt.recollection.trouble is None, (job.name, prompt.recollection.trouble)
         entries = [text.entry for text in prompt.block.fitting.texts]
         texts = tuple(names[entry.conversation_id, entry.name] for entry in entries)

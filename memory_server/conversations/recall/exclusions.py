@@ -13,8 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.kernel.messages import Session
+from memory_server.conversations.recall.request import RecallContext
 
 if TYPE_CHECKING:
     from memory_server.conversations.recall.columns import Columns
@@ -23,24 +22,19 @@ if TYPE_CHECKING:
 Exclusion = Literal["in_context", "too_young", "muted"]
 
 
-def exclusion_of(
-    memory: ShortTermMemory,
-    *,
-    conversation_id: str,
-    session: Session | None,
-    now_ms: int,
-    parameters: RecallParameters,
-) -> Exclusion | None:
-    """Why `memory` cannot come to mind in `session`, which asks in `conversation_id`; None if it can."""
+def exclusion_of(memory: ShortTermMemory, context: RecallContext) -> Exclusion | None:
+    """Why `memory` cannot come to mind in the session that asks; None if it can."""
+    session = context.session
+    parameters = context.parameters
     if session is not None and parameters.sessions and memory.session is not None:
         if memory.session != session.id:
             return None
         if session.context_since_ms is not None:
             is_in_context = memory.time_ms >= session.context_since_ms
             return "in_context" if is_in_context else None
-    if memory.conversation_id != conversation_id:
+    if memory.conversation_id != context.conversation_id:
         return None
-    age_ms = now_ms - memory.time_ms
+    age_ms = context.now_ms - memory.time_ms
     # A time that is far ahead is that of a clock that was wrong: the chat is over, and the memory would wait for years.
     # The Node original, which knows no sessions, holds it back.
     is_young = age_ms < parameters.own_conversation_ms
@@ -48,17 +42,13 @@ def exclusion_of(
     return "too_young" if is_young and not is_far_ahead else None
 
 
-def exclusions_of_rows(
-    columns: Columns,
-    *,
-    now_ms: int,
-    conversation_id: str,
-    session: Session | None,
-    parameters: RecallParameters,
-) -> tuple[Mask, Mask]:
+def exclusions_of_rows(columns: Columns, context: RecallContext) -> tuple[Mask, Mask]:
     """The rule for all rows at once, tombstones included: which are in the context, and which are too young."""
-    ages = now_ms - columns.times
-    is_young = columns.of_conversation(conversation_id) & (ages < parameters.own_conversation_ms)
+    session = context.session
+    parameters = context.parameters
+    ages = context.now_ms - columns.times
+    is_own = columns.of_conversation(context.conversation_id)
+    is_young = is_own & (ages < parameters.own_conversation_ms)
     if parameters.sessions:
         is_young &= ages > -parameters.own_conversation_ms
     none = is_young & False

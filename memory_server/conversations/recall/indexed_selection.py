@@ -7,7 +7,6 @@ sums. `decide` keeps everything that it computed, so that `explanation.py` gives
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -29,11 +28,11 @@ from memory_server.conversations.recall.order import (
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.receipts import Receipt
 from memory_server.conversations.recall.relevance import age_of, decay, match_needed, score_points
+from memory_server.conversations.recall.request import RecallContext
 from memory_server.conversations.recall.same_words import Standing
 from memory_server.conversations.recall.selection import HeldBack, Recall, recall_of
 from memory_server.conversations.recall.typos import corrected
 from memory_server.conversations.recall.words import RecallQuery
-from memory_server.kernel.messages import Session
 from memory_server.kernel.values import dataclass
 
 _FIRST_RANKED = 64
@@ -235,36 +234,23 @@ class Decision:
 def decide(
     searched: Sequence[Searched],
     query: RecallQuery,
-    *,
-    conversation_id: str,
-    now_ms: int,
-    rng: Random,
-    parameters: RecallParameters,
-    session: Session | None = None,
-    places: frozenset[str] = frozenset(),
-    without: frozenset[str] = frozenset(),
+    context: RecallContext,
 ) -> Decision:
-    """Decide a search over one or more conversations, for `session`, which asks in `conversation_id`; what is muted in
-    one of `places` does not come, nor what is `without`."""
+    """Decide a search over one or more conversations."""
+    parameters = context.parameters
     columns = Columns(searched)
-    ages = np.maximum(now_ms - columns.times, 0)
-    in_context, too_young = exclusions_of_rows(
-        columns,
-        now_ms=now_ms,
-        conversation_id=conversation_id,
-        session=session,
-        parameters=parameters,
-    )
-    had = columns.of_ids(without)
+    ages = np.maximum(context.now_ms - columns.times, 0)
+    in_context, too_young = exclusions_of_rows(columns, context)
+    had = columns.of_ids(context.without)
     in_context = in_context | had
-    muted = columns.muted_in(places) & ~had
+    muted = columns.muted_in(context.places) & ~had
     eligible = columns.alive & ~(in_context | too_young | muted)
     counted = _counted(
         columns,
         corrected(query, columns, parameters),
         ages=ages,
         eligible=eligible,
-        now_ms=now_ms,
+        now_ms=context.now_ms,
         parameters=parameters,
     )
     order = order_of(counted)
@@ -273,7 +259,7 @@ def decide(
     )
     drawn: Sequence[int] = []
     if parameters.draws(question=query.question, came=bool(order.chosen)):
-        drawn = drawn_rows(weights, columns, rng, parameters)
+        drawn = drawn_rows(weights, columns, context.rng, parameters)
     return Decision(
         counted,
         order,

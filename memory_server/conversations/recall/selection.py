@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from itertools import chain, pairwise
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 from memory_server.conversations.changes import Reinforced
@@ -32,9 +31,10 @@ from memory_server.conversations.recall.order import (
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.receipts import Receipt
 from memory_server.conversations.recall.relevance import receipts
+from memory_server.conversations.recall.request import RecallContext
 from memory_server.conversations.recall.same_words import Standing
-from memory_server.conversations.recall.words import KeywordOptions, RecallQuery
-from memory_server.kernel.messages import NOTHING, Session
+from memory_server.conversations.recall.words import RecallQuery
+from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.values import dataclass
 
 if TYPE_CHECKING:
@@ -229,39 +229,28 @@ class Scanned:
 def select(
     memories: Iterable[ShortTermMemory],
     query: RecallQuery,
-    *,
-    conversation_id: str,
-    now_ms: int,
-    rng: Random,
-    parameters: RecallParameters,
-    wording: KeywordOptions = KeywordOptions(),  # noqa: B008 - frozen
-    session: Session | None = None,
-    places: frozenset[str] = frozenset(),
-    without: frozenset[str] = frozenset(),
+    context: RecallContext,
     cosines: Mapping[str, float] = NOTHING,
 ) -> Recall:
-    """Decide what comes to mind in `conversation_id` at `now_ms`, given the words of `query`. `session` is the one that
-    asks; None: unknown. `places`: what is muted there does not come. `without`: ids of what the asker has. `cosines`:
-    how near memories are by meaning, by id; empty: by words only."""
+    """Decide what comes to mind, given the words of `query`. `cosines`: how near memories are by meaning, by id; empty:
+    by words only."""
     searched = list(memories)
+    parameters = context.parameters
+    now_ms = context.now_ms
 
     def exclusion(memory: ShortTermMemory) -> Exclusion | None:
-        if memory.id in without:
+        if memory.id in context.without:
             return "in_context"
-        if not places.isdisjoint(memory.muted):
+        if not context.places.isdisjoint(memory.muted):
             return "muted"
-        return exclusion_of(
-            memory,
-            conversation_id=conversation_id,
-            session=session,
-            now_ms=now_ms,
-            parameters=parameters,
-        )
+        return exclusion_of(memory, context)
 
     exclusions = list(map(exclusion, searched))
     counted = Scanned(
         searched,
-        receipts=receipts(searched, query, now_ms=now_ms, parameters=parameters, wording=wording),
+        receipts=receipts(
+            searched, query, now_ms=now_ms, parameters=parameters, wording=context.wording
+        ),
         exclusions=exclusions,
         query=query,
         parameters=parameters,
@@ -274,7 +263,8 @@ def select(
         chosen = [searched[row] for row in order.chosen]
         row_of = {memory.id: row for row, memory in enumerate(searched)}
         drawn = [
-            row_of[memory.id] for memory in flashbacks(eligible, chosen, now_ms, rng, parameters)
+            row_of[memory.id]
+            for memory in flashbacks(eligible, chosen, now_ms, context.rng, parameters)
         ]
     held_back = HeldBack(
         recent=exclusions.count("too_young"),

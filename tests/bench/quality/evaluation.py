@@ -27,6 +27,7 @@ from memory_server.conversations.recall.columns import Searched
 from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.indexed_selection import Decision, decide
 from memory_server.conversations.recall.parameters import Parameters
+from memory_server.conversations.recall.request import RecallContext
 from memory_server.conversations.recall.words import KeywordOptions, RecallQuery
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput
@@ -391,10 +392,12 @@ def deciding(
         return decide(
             searched,
             query_of(question, parameters.wording, searched[0].index),
-            conversation_id=question.conversation_id,
-            now_ms=question.asked_ms,
-            rng=Random(0),  # only flashbacks need it
-            parameters=deep,
+            RecallContext(
+                conversation_id=question.conversation_id,
+                now_ms=question.asked_ms,
+                rng=Random(0),
+                parameters=deep,
+            ),
         )
 
     return decided
