@@ -23,6 +23,7 @@ from memory_server.conversations.recall.receipts import Receipt
 from memory_server.conversations.recall.relevance import receipts
 from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.recall.words import RecallQuery
+from memory_server.conversations.search import conversations_of
 from memory_server.conversations.services import ALL, Services
 from memory_server.conversations.short_term import ShortTermManager
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
@@ -105,22 +106,21 @@ class InsightManager:
             raise InvalidInput(
                 "One memory must be named; give either its memory_id, or text with some of its words."
             )
-        query = await self._short_term.query_of(request)
         alike = 0
         if text is not None:
             nearest = await self._nearest(text, request.scope)
             alike = nearest.alike
             if isinstance(nearest.memory, Archived):
-                return replace(self._explained_removed(nearest.memory, query), alike=alike)
+                return replace(await self._explained_removed(nearest.memory, request), alike=alike)
             memory_id = nearest.memory
         assert memory_id is not None
-        explained = await self._explained(memory_id, query, request)
+        explained = await self._explained(memory_id, request)
         if explained is not None:
             return replace(explained, alike=alike)
         for entry in reversed(await self._services.store.archive(self.conversation_id)):
             if isinstance(entry.memory, ShortTermMemory) and entry.memory.id == memory_id:
-                return self._explained_removed(entry, query)
-        explained = await self._explained(memory_id, query, replace(request, scope=ALL))
+                return await self._explained_removed(entry, request)
+        explained = await self._explained(memory_id, replace(request, scope=ALL))
         if explained is not None:
             return replace(explained, searched=False)
         raise MemoryNotFound(
@@ -149,7 +149,9 @@ class InsightManager:
         removals: dict[int, Archived] = {}
         """The removals of removed memories, by the `id()` of each memory."""
         memories: list[tuple[str, list[Memory]]] = []
-        for conversation_id in await self._short_term.conversations_of(request.scope):
+        for conversation_id in await conversations_of(
+            self._services, self.conversation_id, request.scope
+        ):
             stored: list[Memory] = []
             try:
                 if request.archived:
@@ -210,13 +212,11 @@ class InsightManager:
             ),
         )
 
-    async def _explained(
-        self, memory_id: str, query: RecallQuery, request: RecallRequest
-    ) -> ExplainedMemory | None:
+    async def _explained(self, memory_id: str, request: RecallRequest) -> ExplainedMemory | None:
         """Why a search brings a memory or not; None: it does not look at such a memory."""
         from memory_server.conversations.recall.explanation import explain
 
-        decision = await self._short_term.decision(query, request)
+        decision = await self._short_term.decision(request)
         row = decision.columns.row_of(memory_id)
         if row is None:
             return None
@@ -226,8 +226,9 @@ class InsightManager:
             conversation_id, explanation.memory, explanation.receipt, explanation
         )
 
-    def _explained_removed(self, entry: Archived, query: RecallQuery) -> ExplainedMemory:
+    async def _explained_removed(self, entry: Archived, request: RecallRequest) -> ExplainedMemory:
         """A removed memory, with what it shares with the query."""
+        query = await self._short_term.query_of(request)
         assert isinstance(entry.memory, ShortTermMemory)
         [receipt] = self._receipts([entry.memory], query)
         return ExplainedMemory(
@@ -239,7 +240,7 @@ class InsightManager:
         request = RecallRequest([Message("user", text)], scope=scope)
         query = await self._short_term.query_of(request)
         entries = await self._services.store.archive(self.conversation_id)
-        decision = await self._short_term.decision(replace(query, said=""), request)
+        decision = await self._short_term.decision(request, by_meaning=False)
         points, row, sharing_count = decision.nearest()
         memory_id: str | None = None
         memories: Sequence[ShortTermMemory] = ()

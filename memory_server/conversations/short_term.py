@@ -12,6 +12,7 @@ import secrets
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from memory_server.conversations.changes import (
     Added,
@@ -31,11 +32,21 @@ from memory_server.conversations.model import (
     ShortTermMemory,
     mark_of,
 )
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.recall.retention import plan_cleanup
+from memory_server.conversations.recall.selection import Recall, held_in
+from memory_server.conversations.recall.words import RecallQuery
 from memory_server.conversations.rewording import Rewording
 from memory_server.conversations.same_turn import other_words_of_both, replacing, stored_just_now
-from memory_server.conversations.search import ShortTermSearch, vectors_of
-from memory_server.conversations.services import Done, refuse_excess
+from memory_server.conversations.search import (
+    Found,
+    Search,
+    conversations_of,
+    query_of,
+    reinforced,
+    vectors_of,
+)
+from memory_server.conversations.services import Done, Services, refuse_excess
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, NothingToKeep
 from memory_server.kernel.messages import (
     NOTHING,
@@ -52,6 +63,11 @@ from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.values import dataclass
 from nlp import ROLE_WEIGHTS
 
+if TYPE_CHECKING:
+    from memory_server.conversations.recall.indexed_selection import Decision
+
+_SAID_AGAIN = 3
+"""How often a search is repeated without what the messages hold; it may bring more of that."""
 _REINDEX_BATCH = 200
 """Memories whose words are found again in one step, in a thread: some 50 ms, so that a cancellation is quick."""
 _MANY = 2_000
@@ -138,8 +154,95 @@ class Origin:
     """The places in which the memory does not come unasked."""
 
 
-class ShortTermManager(ShortTermSearch):
+class ShortTermManager:
     """Remembers and recalls for `conversation_id`."""
+
+    def __init__(self, conversation_id: str, services: Services) -> None:
+        self.conversation_id = conversation_id
+        self._services = services
+        self._wording = services.parameters.wording.within(conversation_id)
+        self._indexing = asyncio.Lock()
+
+    async def search(self, request: RecallRequest | Sequence[GivenMessage]) -> Found:
+        """The memories that the messages bring to mind; top and next are reinforced, if the request wants it. Raises
+        InvalidInput: all that the messages say was recalled, there are too many other words, or there is no such
+        scope."""
+        request = RecallRequest.of(request)
+        search = await self._search(request)
+        found = search.found()
+        if not request.said_again:
+            texts = {message.content.strip() for message in request.said}
+            for _ in range(_SAID_AGAIN):
+                ids_said = held_in(texts, found.recall)
+                if not ids_said:
+                    break
+                search.without |= ids_said
+                found = search.found()
+        if not (request.reinforce and self._services.writable):
+            return found
+        gained = await reinforced(self._services, self.conversation_id, found.recall, request.by)
+        return replace(found, changes=gained.changes, unreinforced=gained.unreinforced)
+
+    async def _search(
+        self, request: RecallRequest, *, indexed: bool = False, by_meaning: bool = True
+    ) -> Search:
+        """The search that is asked for. `indexed`: its decision is wanted, so it looks at this conversation where the
+        scope names none."""
+        scope_ids = await conversations_of(self._services, self.conversation_id, request.scope)
+        ids = tuple(dict.fromkeys((*scope_ids, *request.also)))
+        if indexed and not ids:
+            ids = (self.conversation_id,)
+        search = Search(self._services, self.conversation_id, request)
+        await search.read(ids, self._indexing, indexed=indexed)
+        await search.find_query()
+        if by_meaning:
+            await search.find_nearness()
+        return search
+
+    async def decision(self, request: RecallRequest, *, by_meaning: bool = True) -> Decision:
+        """The decision that a search would make now; nothing is changed. Use it before the next `await`. Raises
+        InvalidInput: the scope is not known; StorageError: the scope is only this conversation, and it cannot be
+        read."""
+        search = await self._search(request, indexed=True, by_meaning=by_meaning)
+        return search.decision()
+
+    async def query_of(self, request: RecallRequest | Sequence[GivenMessage]) -> RecallQuery:
+        """The query of a search as far as the messages tell it, without the memories. Raises InvalidInput: all that the
+        messages say was recalled, or there are too many other words."""
+        now_ms = self._services.clock()
+        return await asyncio.to_thread(query_of, RecallRequest.of(request), self._wording, now_ms)
+
+    async def credit(
+        self,
+        recent: Sequence[GivenMessage],
+        answer: Message,
+        *,
+        became: str | None = None,
+        session: Session | None = None,
+        by: str = "api",
+    ) -> Found:
+        """Reinforce the memories that a search by the recent messages finds and that the answer used: the answer shares
+        rare words with them that the messages did not have. `became`: the id of the memory that holds the answer, if it
+        is stored already. Raises InvalidInput: all that the messages say was recalled."""
+        from memory_server.conversations.recall.credit import used, words_said
+
+        search = await self._search(RecallRequest(recent, session=session))
+        found = search.found()
+        if not self._services.writable or not (found.recall.top or found.recall.next):
+            return Found(replace(found.recall, top=(), next=(), flashback=()))
+        searched: list[ShortTermMemory] = []
+        for state in search.states:
+            searched += [memory for memory in state.short_term.values() if memory.id != became]
+        now_ms = self._services.clock()
+
+        def used_recall() -> Recall:
+            asked_words = words_said(as_said(recent), self._wording, now_ms)
+            answered_words = words_said(as_said([answer]), self._wording, now_ms)
+            return used(found.recall, searched, asked=asked_words, answered=answered_words)
+
+        recall = await asyncio.to_thread(used_recall)
+        gained = await reinforced(self._services, self.conversation_id, recall, by)
+        return replace(gained, unread=found.unread)
 
     async def add(
         self,
@@ -147,7 +250,7 @@ class ShortTermManager(ShortTermSearch):
         *,
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
         other_words: Sequence[str] = (),
-        origin: Origin = Origin(),  # noqa: B008 - frozen
+        origin: Origin = Origin(),
         by: str = "api",
     ) -> Stored:
         """Store the messages as one memory, with the timestamp of the last message, else now.

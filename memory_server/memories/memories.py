@@ -104,7 +104,7 @@ class Memories:
         recall: Recall | None = None,
         memories: Sequence[ShortTermMemory] = (),
         *,
-        reader: Reader = Reader(),  # noqa: B008 - frozen
+        reader: Reader = Reader(),
         max_bytes: int = MAX_BYTES,
         max_chars: int | None = None,
     ) -> PromptLines:

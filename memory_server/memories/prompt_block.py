@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memory_server.conversations.found import Found
 from memory_server.conversations.recall.activation import Activation
 from memory_server.conversations.recall.passages import CHARS, clipped, first_sentences
 from memory_server.conversations.recall.prompt_lines import Language, Reader
+from memory_server.conversations.search import Found
 from memory_server.kernel.messages import MAX_NAME_CHARS
 from memory_server.kernel.recalled_block import FRAME_CHARS, marked, one_line
 from memory_server.kernel.text import IDEOGRAPH
@@ -50,7 +50,7 @@ def recalled_block(
     short_term: Found,
     activation: Activation,
     room: Room,
-    reader: Reader = Reader(),  # noqa: B008 - frozen
+    reader: Reader = Reader(),
 ) -> RecalledBlock:
     """What came to mind, within `room`, which does not count the frame of the block. The keys of the texts and lines
     that are in the block are added to `reader.given`."""

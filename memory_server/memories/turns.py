@@ -13,11 +13,11 @@ from functools import partial
 
 from languages import _, counted
 from memory_server.conversations.conversation import Conversation
-from memory_server.conversations.found import Found
 from memory_server.conversations.model import ShortTermMemory, muting_places
 from memory_server.conversations.recall.activation import NOTHING_ACTIVATED, Activation
 from memory_server.conversations.recall.prompt_lines import Language, Reader
 from memory_server.conversations.recall.request import RecallRequest
+from memory_server.conversations.search import Found
 from memory_server.kernel.errors import StorageError, TriggersUnavailable
 from memory_server.kernel.messages import GivenMessage, Session, messages_of
 from memory_server.kernel.readers import way

@@ -11,7 +11,6 @@ from pydantic import Field
 
 from languages import _, counted, n_, speaking
 from memory_server.conversations.conversation import Conversation
-from memory_server.conversations.found import Found
 from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.prompt_lines import Reader
@@ -19,6 +18,7 @@ from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.recall.why import OtherPoints, joined_words, reason
 from memory_server.conversations.recall.words import spelling_of
+from memory_server.conversations.search import Found
 from memory_server.conversations.short_term import Origin
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.other_words import private_words_note

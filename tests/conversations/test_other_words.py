@@ -26,6 +26,7 @@ from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.request import RecallContext, RecallRequest
 from memory_server.conversations.recall.selection import Recall, Recalled
+from memory_server.conversations.recall.words import Known
 from memory_server.conversations.short_term import Origin
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Sought
@@ -74,9 +75,9 @@ def recall_by(
     recall: RecallParameters = CHANCELESS,
 ) -> Recall:
     """What comes by a message and other words, after seeing that both ways to count decide the same."""
-    query = WORDING.of_query([Message("user", text)], NOW, other_words=other_words)
-    if any(memory.other_words for memory in memories):
-        query = WORDING.reaching_kept(query)
+    keeps_words = any(memory.other_words for memory in memories)
+    known = Known(keeps_words=keeps_words)
+    query = WORDING.of_query([Message("user", text)], NOW, other_words=other_words, known=known)
     about = {"conversation_id": "elsewhere", "now_ms": NOW, "parameters": recall}
     index = Index(memories, WORDING)
     chosen = decide(

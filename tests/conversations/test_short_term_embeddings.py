@@ -22,9 +22,13 @@ from llm.fake_provider import Act, Fake, embedded, failure, meaning, provider
 from memory_server.app import App
 from memory_server.cli.knowledge import ACTIONS
 from memory_server.config import Settings
-from memory_server.conversations.found import Found
 from memory_server.conversations.recall.request import RecallRequest
-from memory_server.conversations.search import UNASKED_VECTOR_SECONDS, VECTOR_SECONDS, vectors_of
+from memory_server.conversations.search import (
+    UNASKED_VECTOR_SECONDS,
+    VECTOR_SECONDS,
+    Found,
+    vectors_of,
+)
 from memory_server.kernel.messages import Message
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.times import DAY_MS

@@ -16,12 +16,7 @@ from memory_server.conversations.recall import selection
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import USUAL
 from memory_server.conversations.recall.request import RecallContext
-from memory_server.conversations.recall.words import (
-    KeywordOptions,
-    RecallQuery,
-    speakers_of,
-    users_of,
-)
+from memory_server.conversations.recall.words import KeywordOptions, Known, RecallQuery
 from memory_server.kernel.messages import Message, Role, context_text
 from nlp import Enrichment, QueryWeights
 
@@ -58,10 +53,8 @@ def said(
 
 
 def query_of(memories: Sequence[ShortTermMemory], text: str, name: str | None) -> RecallQuery:
-    query = WITH_SPEAKERS.of_query([Message("user", text, name=name)], NOW)
-    return WITH_SPEAKERS.naming(
-        replace(query, said=text), speakers_of(memories), users_of(memories)
-    )
+    known = Known.of(memories)
+    return WITH_SPEAKERS.of_query([Message("user", text, name=name)], NOW, known=known)
 
 
 def ids_for(memories: Sequence[ShortTermMemory], text: str, name: str | None) -> list[str]:
@@ -142,5 +135,6 @@ def test_the_name_of_the_asker_alone_brings_no_memory() -> None:
 
 def test_the_last_message_of_another_role_asks_for_nobody() -> None:
     memories = group(ENGLISH, "I like {} best.", FOODS)
-    query = WITH_SPEAKERS.of_query([Message("assistant", "What do I like?", name="Ann")], NOW)
-    assert WITH_SPEAKERS.naming(query, (), users_of(memories)).own_word == ""
+    messages = [Message("assistant", "What do I like?", name="Ann")]
+    known = Known(users=Known.of(memories).users)
+    assert WITH_SPEAKERS.of_query(messages, NOW, known=known).own_word == ""

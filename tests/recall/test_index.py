@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_store import MemoryStore
 from sample_memories import DAY, MINUTE, NOW, memory, query_of
-from trigger_table import TableRunner
 
 from memory_server.conversations.changes import (
     Added,
@@ -31,12 +29,11 @@ from memory_server.conversations.recall.gram_index import LONGEST_MERGED, GramIn
 from memory_server.conversations.recall.index import MIN_TOMBSTONES, Floats, Index, index_of
 from memory_server.conversations.recall.indexed_match import matched
 from memory_server.conversations.recall.indexed_selection import decide
-from memory_server.conversations.recall.parameters import Parameters, RecallParameters
+from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.relevance import receipts
 from memory_server.conversations.recall.request import RecallContext
 from memory_server.conversations.recall.words import GramText, KeywordOptions, RecallQuery
-from memory_server.conversations.search import WORTH_A_THREAD, WORTH_A_THREAD_CHARS, ShortTermSearch
-from memory_server.conversations.services import Services
+from memory_server.conversations.search import WORTH_A_THREAD, WORTH_A_THREAD_CHARS, prepare_index
 from memory_server.kernel.messages import Message
 from nlp import QueryWeights
 
@@ -167,19 +164,13 @@ def test_rows_are_ordered_by_time_then_id_whatever_was_added_when() -> None:
     assert names == ["c", "f", "a", "b", "d", "e"]
 
 
-def searching() -> ShortTermSearch:
-    return ShortTermSearch(
-        "chat", Services(MemoryStore(), TableRunner(), Parameters(), lambda: NOW, Random(0))
-    )
-
-
 @pytest.mark.anyio
 async def test_changes_made_while_an_index_is_built_in_a_thread_are_in_it() -> None:
     state = ConversationState("chat")
     apply(state, [Added(memory(f"m{n}", words={"猫": 1.0})) for n in range(WORTH_A_THREAD)])
-    search = searching()
-    building = asyncio.create_task(search._prepare(state, WORTH_A_THREAD))
-    waiting = asyncio.create_task(search._prepare(state, WORTH_A_THREAD))
+    indexing = asyncio.Lock()
+    building = asyncio.create_task(prepare_index(state, KeywordOptions(), WORTH_A_THREAD, indexing))
+    waiting = asyncio.create_task(prepare_index(state, KeywordOptions(), WORTH_A_THREAD, indexing))
     await asyncio.sleep(0)
     assert state.follower is not None, "it is being built"
     apply(
@@ -197,7 +188,9 @@ async def test_changes_made_while_an_index_is_built_in_a_thread_are_in_it() -> N
 async def test_an_index_made_by_a_decision_meanwhile_stays() -> None:
     state = ConversationState("chat")
     apply(state, [Added(memory(f"m{n}")) for n in range(WORTH_A_THREAD)])
-    building = asyncio.create_task(searching()._prepare(state, WORTH_A_THREAD))
+    building = asyncio.create_task(
+        prepare_index(state, KeywordOptions(), WORTH_A_THREAD, asyncio.Lock())
+    )
     await asyncio.sleep(0)
     assert state.follower is not None, "it is being built"
     index = index_of(state)
@@ -210,7 +203,7 @@ async def test_few_long_memories_are_indexed_in_a_thread_too() -> None:
     state = ConversationState("chat")
     long = replace(memory("long"), text="x" * (WORTH_A_THREAD_CHARS + 1))
     apply(state, [Added(long)])
-    await searching()._prepare(state, WORTH_A_THREAD)
+    await prepare_index(state, KeywordOptions(), WORTH_A_THREAD, asyncio.Lock())
     assert isinstance(state.follower, Index)
 
 

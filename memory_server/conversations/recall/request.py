@@ -81,9 +81,9 @@ class RecallRequest:
         """The messages as they were said, without what is marked as recalled. The last has the name of the user, if it
         is the user's and has no name. Raises InvalidInput: one is not a message."""
         messages = messages_of(self.messages)
-        if messages and messages[-1].role == "user" and not messages[-1].name:
-            named = replace(messages[-1], name=user_name(self.participants) or None)
-            messages = (*messages[:-1], named)
+        user = user_name(self.participants) if self.participants else ""
+        if user and messages and messages[-1].role == "user" and not messages[-1].name:
+            messages = (*messages[:-1], replace(messages[-1], name=user))
         return as_said(messages)
 
     @property
