@@ -16,11 +16,15 @@ from typing import TYPE_CHECKING, Any
 from languages import Sentence, _
 from memory_server.conversations.changes import Change, ChatMoved
 from memory_server.conversations.model import ConversationState
-from memory_server.conversations.recall.activation import Activation
 from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.search import SEARCH_WAIT_SECONDS
 from memory_server.conversations.services import Done, Services, refuse_excess
-from memory_server.conversations.trigger_search import Occasion, TriggerSearch, trigger_context
+from memory_server.conversations.trigger_search import (
+    Activation,
+    Occasion,
+    TriggerSearch,
+    trigger_context,
+)
 from memory_server.kernel.errors import (
     InvalidInput,
     LockTimeout,

@@ -10,8 +10,9 @@ import hashlib
 import re
 import secrets
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from memory_server.conversations.changes import (
@@ -36,8 +37,6 @@ from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.recall.retention import plan_cleanup
 from memory_server.conversations.recall.selection import Recall, held_in
 from memory_server.conversations.recall.words import RecallQuery
-from memory_server.conversations.rewording import Rewording
-from memory_server.conversations.same_turn import other_words_of_both, replacing, stored_just_now
 from memory_server.conversations.search import (
     Found,
     Search,
@@ -61,7 +60,33 @@ from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.values import dataclass
-from nlp import ROLE_WEIGHTS
+from nlp import MOST_TEXTS, ROLE_WEIGHTS
+
+
+@dataclass(frozen=True, slots=True)
+class Rewording:
+    """A memory as it was read, and the same with its words found again."""
+
+    before: ShortTermMemory
+    after: ShortTermMemory
+
+    def edit_in(self, state: ConversationState) -> Edited | None:
+        """The change to the memory as `state` has it; None if it is gone, its text was changed, or the words are the
+        same."""
+        before = self.before
+        present = state.short_term.get(before.id)
+        if present is None or (present.text, present.messages) != (before.text, before.messages):
+            return None
+        if present.time_ms != before.time_ms:
+            return None
+        after = self.after
+        edited = replace(
+            present, words=after.words, weights=after.weights, indexed_with=after.indexed_with
+        )
+        if edited == present:
+            return None
+        return Edited(edited, present)
+
 
 if TYPE_CHECKING:
     from memory_server.conversations.recall.indexed_selection import Decision
@@ -590,3 +615,65 @@ def _new_id(messages: Sequence[Message], turn: str | None) -> str:
         parts += [message.role, message.content]
     content = "\0".join(map(without_surrogates, parts))
     return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+_LATELY = 32
+"""How many of the last memories are compared: even many clients together store fewer in ten minutes."""
+
+
+def replacing(former: ShortTermMemory, memory: ShortTermMemory, *, timed: bool) -> ShortTermMemory:
+    """What a turn becomes that was stored as `former` and comes again as `memory`; the former one, if it says the same.
+    `timed`: its messages say when they were said."""
+    if former.messages == memory.messages:
+        return former
+    return replace(
+        memory,
+        id=former.id,
+        time_ms=memory.time_ms if timed else former.time_ms,
+        score=former.score,
+        pinned=former.pinned,
+        muted=former.muted,
+        extra=former.extra,
+    )
+
+
+def other_words_of_both(former: ShortTermMemory, memory: ShortTermMemory) -> tuple[str, ...]:
+    """The other words of a turn that comes again, the new ones first. Where it says something else, the former ones may
+    be of what it says no longer: they stay only if it says all that it said before, and more."""
+    contents = {message.content for message in memory.messages}
+    texts = memory.other_words
+    if all(message.content in contents for message in former.messages):
+        texts += former.other_words
+    return tuple(dict.fromkeys(texts))[:MOST_TEXTS]
+
+
+def stored_just_now(
+    newest_first: Iterable[ShortTermMemory], memory: ShortTermMemory, within_ms: int
+) -> ShortTermMemory | None:
+    """The memory of the same conversation with equal messages less than `within_ms` from `memory`; None if there is
+    none."""
+    for stored in islice(newest_first, _LATELY):
+        is_near = abs(stored.time_ms - memory.time_ms) < within_ms
+        if (
+            is_near
+            and stored.conversation_id == memory.conversation_id
+            and _say_the_same(stored, memory)
+        ):
+            return stored
+    return None
+
+
+def _say_the_same(stored: ShortTermMemory, memory: ShortTermMemory) -> bool:
+    if len(stored.messages) != len(memory.messages):
+        return False
+    return all(map(_is_same_message, stored.messages, memory.messages))
+
+
+def _is_same_message(message: Message, twin: Message) -> bool:
+    """Whether two messages say the same. Names may be missing: a tool gets names that a transcript does not have."""
+    is_same_name = message.name == twin.name or None in (message.name, twin.name)
+    return (
+        message.role == twin.role
+        and is_same_name
+        and message.content.strip() == twin.content.strip()
+    )

@@ -8,19 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from random import Random
 from typing import Any
 
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.activation import (
-    Activation,
-    Chat,
-    HeldBackMemory,
-    drawn_by_chance,
-    failed_in,
-    fired_in,
-)
 from memory_server.conversations.recall.order import comes_unasked
 from memory_server.conversations.recall.relevance import receipts
 from memory_server.conversations.recall.request import RecallRequest
@@ -33,8 +25,10 @@ from memory_server.kernel.values import dataclass
 from memory_server.lore import (
     ChatMoment,
     ChatState,
+    Counted,
     EntryKeys,
     FiringRounds,
+    HeldBackReason,
     LongTermMemory,
     MacroContext,
     Recursion,
@@ -54,6 +48,75 @@ from memory_server.lore import (
     with_text_of_book,
 )
 from sandbox import Failed, Fired, TooMuchText, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBackMemory:
+    """A memory whose trigger fired and which does not come, and why."""
+
+    shelved: Shelved
+    reason: HeldBackReason
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """The chat of a search: its session ("": the host has none), and how many messages it has. `is_counted`: the host
+    said how many; otherwise each recall counts as one."""
+
+    session: str = ""
+    messages: int = 0
+    is_counted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """The answer of one search: the triggers that fired, in the order in which they take room, those that came by
+    chance, and those that failed. `held_back` fired too. `unread`: conversations whose triggers could not be read, with
+    the file. `chat`: where the search was made. `is_complete`: False if there was no time to search all texts of books
+    that came. `counting`: the memories whose rules count its messages."""
+
+    activated: tuple[Shelved, ...]
+    random: tuple[Shelved, ...]
+    failed: tuple[tuple[Shelved, Failed], ...]
+    searched: int
+    unread: Mapping[str, object] = field(default_factory=dict)
+    held_back: tuple[HeldBackMemory, ...] = ()
+    chat: Chat = Chat()
+    is_complete: bool = True
+    counting: Mapping[str, Counted] = field(default_factory=dict)
+
+
+NOTHING_ACTIVATED = Activation((), (), (), 0)
+
+
+def fired_in(verdicts: Mapping[int, Verdict]) -> list[int]:
+    """The indexes of the triggers that fired."""
+    return [index for index, verdict in verdicts.items() if isinstance(verdict, Fired)]
+
+
+def failed_in(
+    verdicts: Mapping[int, Verdict], memories: Sequence[Shelved]
+) -> tuple[tuple[Shelved, Failed], ...]:
+    """The memories whose trigger failed; that counts as quiet."""
+    return tuple(
+        (memories[index], verdict)
+        for index, verdict in verdicts.items()
+        if isinstance(verdict, Failed)
+    )
+
+
+def drawn_by_chance(
+    memories: Sequence[Shelved], excluded: Collection[int], *, rng: Random, count: int
+) -> tuple[Shelved, ...]:
+    """Up to `count` of the memories, drawn evenly from those that are not `excluded`. A failing trigger is `false` for
+    recall, so its memory may still come by chance."""
+    candidate_count = len(memories) - len(excluded)
+    drawn = rng.sample(range(candidate_count), min(count, candidate_count))
+    # From indexes among the candidates to indexes among all.
+    for excluded_index in sorted(excluded):
+        drawn = [index + (index >= excluded_index) for index in drawn]
+    return tuple(memories[index] for index in drawn)
+
 
 _WORTH_A_THREAD_CHARS = 1_000_000
 """Characters of messages, times the entries whose keys are looked for in them: some milliseconds."""

@@ -27,7 +27,6 @@ from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import Project
 from memory_server.lore import Room
 from memory_server.memories.memories import Call
-from memory_server.memories.prompt_block import recalled_block
 from memory_server.memories.recalls import Given
 from memory_server.memories.turns import (
     BEGINNING_CHARS,
@@ -36,6 +35,7 @@ from memory_server.memories.turns import (
     noted_block,
     other_words_asked,
     recall_for_turn,
+    recalled_block,
 )
 
 CHARS = 800

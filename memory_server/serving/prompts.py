@@ -20,9 +20,8 @@ from memory_server.kernel.text import shown
 from memory_server.kernel.values import dataclass
 from memory_server.lore import LongTermMemory
 from memory_server.memories.memories import Call
-from memory_server.memories.prompt_block import prompt_room, recalled_block
 from memory_server.memories.recalls import Given
-from memory_server.memories.turns import recall_for_turn
+from memory_server.memories.turns import prompt_room, recall_for_turn, recalled_block
 from memory_server.serving.texts import text
 from memory_server.tools import keeps_conversations
 

@@ -43,7 +43,7 @@ from memory_server.tools.insight_results import (
     SharedWord,
     Verdict,
 )
-from memory_server.tools.short_term_results import SHOWN_KEYWORDS
+from memory_server.tools.short_term import SHOWN_KEYWORDS
 
 MAX_TEXT_CHARS = 2_000
 Kind = Literal["short_term", "long_term", "both"]

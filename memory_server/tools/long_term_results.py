@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from languages import _, counted
-from memory_server.conversations.recall.activation import Activation
+from memory_server.conversations.trigger_search import Activation
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import unreadable
 from memory_server.kernel.times import iso

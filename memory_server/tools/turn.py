@@ -26,7 +26,7 @@ from memory_server.lore import ROOM, no_room_text
 from memory_server.memories import forgetting
 from memory_server.memories.memories import Call
 from memory_server.memories.turns import MAX_CHARS, turn_prompt
-from memory_server.tools import long_term_results, short_term, short_term_results
+from memory_server.tools import long_term_results, short_term
 from memory_server.tools.base.result import From, Result
 from memory_server.tools.base.shapes import (
     ConversationId,
@@ -68,9 +68,7 @@ class RecallResult(Result):
     prompt: str = Field(
         description="What came to mind, ready for the prompt; empty where nothing did"
     )
-    shortTerm: short_term_results.SearchResult = Field(
-        description="As search_short_term_memories gives it"
-    )
+    shortTerm: short_term.SearchResult = Field(description="As search_short_term_memories gives it")
     longTerm: long_term_results.TurnResult = Field(
         description="Which triggers fired; their texts are in `prompt`"
     )

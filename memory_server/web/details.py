@@ -27,9 +27,8 @@ from memory_server.kernel.times import DAY_MS, iso
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import EVERYTHING, Entry, Filter
 from memory_server.knowledge.items import place_of
-from memory_server.memories.prompt_block import prompt_room, recalled_block
 from memory_server.memories.recalls import Given, recall_line
-from memory_server.memories.turns import MAX_CHARS
+from memory_server.memories.turns import MAX_CHARS, prompt_room, recalled_block
 from memory_server.web.pages import PAGE, asked_of, number, opened_receipt, recorded
 from memory_server.web.receipts import ShownRecall, messages_of, spoken
 from memory_server.web.taking_back import mended, places_of

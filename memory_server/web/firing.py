@@ -6,13 +6,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from memory_server.conversations.recall.activation import Activation
 from memory_server.conversations.recall.request import RecallRequest
+from memory_server.conversations.trigger_search import Activation
 from memory_server.kernel.messages import Message
 from memory_server.kernel.values import dataclass
 from memory_server.lore import Fitting, Shelved, reason_text
-from memory_server.memories.prompt_block import prompt_room, recalled_block
-from memory_server.memories.turns import MAX_CHARS
+from memory_server.memories.turns import MAX_CHARS, prompt_room, recalled_block
 from memory_server.web.view import View
 
 _LEAST_CHARS = 200

@@ -37,8 +37,7 @@ from memory_server.kernel.messages import Message
 from memory_server.kernel.recalled_block import FRAME_CHARS, marked
 from memory_server.lore.memory import TriggerSet
 from memory_server.memories.memories import Call, Memories
-from memory_server.memories.prompt_block import prompt_room, recalled_block
-from memory_server.memories.turns import MAX_CHARS, recall_for_turn
+from memory_server.memories.turns import MAX_CHARS, prompt_room, recall_for_turn, recalled_block
 from memory_server.storage.json_store.store import JsonFileStore
 
 pytestmark = pytest.mark.anyio

@@ -23,12 +23,18 @@ from memory_server.conversations.changes import (
     apply,
 )
 from memory_server.conversations.model import ConversationState, ShortTermMemory
-from memory_server.conversations.recall import gram_index, selection
+from memory_server.conversations.recall import index as index_module
+from memory_server.conversations.recall import selection
 from memory_server.conversations.recall.columns import Columns, Searched
-from memory_server.conversations.recall.gram_index import LONGEST_MERGED, GramIndex
-from memory_server.conversations.recall.index import MIN_TOMBSTONES, Floats, Index, index_of
-from memory_server.conversations.recall.indexed_match import matched
-from memory_server.conversations.recall.indexed_selection import decide
+from memory_server.conversations.recall.index import (
+    LONGEST_MERGED,
+    MIN_TOMBSTONES,
+    Floats,
+    GramIndex,
+    Index,
+    index_of,
+)
+from memory_server.conversations.recall.indexed_selection import decide, matched
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.relevance import receipts
 from memory_server.conversations.recall.request import RecallContext
@@ -242,14 +248,14 @@ def test_an_index_of_many_at_once_is_that_of_one_after_the_other(
 
 def test_pairs_of_characters_are_merged_only_in_short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     merged: list[int] = []
-    join = gram_index._joined
+    join = index_module._joined
 
-    def joined(runs: Sequence[gram_index.Run]) -> gram_index.Run:
+    def joined(runs: Sequence[index_module.Run]) -> index_module.Run:
         whole = join(runs)
         merged.append(len(whole.rows))
         return whole
 
-    monkeypatch.setattr(gram_index, "_joined", joined)
+    monkeypatch.setattr(index_module, "_joined", joined)
     rng = Random(1)
     texts: list[list[GramText]] = []
     for _ in range(40):

@@ -11,8 +11,7 @@ import pytest
 from memory_server import open_memory
 from memory_server.kernel.messages import Message
 from memory_server.memories import turns
-from memory_server.memories.prompt_block import RecalledBlock, recalled_block
-from memory_server.memories.turns import turn_prompt
+from memory_server.memories.turns import RecalledBlock, recalled_block, turn_prompt
 
 pytestmark = pytest.mark.anyio
 

@@ -44,7 +44,7 @@ class Past:
     def __init__(self, private: Path) -> None:
         self._private = private
         self._journal = private / "journal.jsonl"
-        self._history = private / "history.jsonl"
+        self.file = private / "history.jsonl"
 
     # --- reading ---------------------------------------------------------------------------------------
 
@@ -52,7 +52,7 @@ class Past:
         self, before: int | None, limit: int, most_changes: int | None = None
     ) -> tuple[Commit, ...]:
         """At most `limit` commits, newest first, older than the version `before` (None: the newest)."""
-        lines = journal.newest_first([self._journal, self._history])
+        lines = journal.newest_first([self._journal, self.file])
         commits = commits_in(lines, self._private, most_changes)
         if before is not None:
             commits = (commit for commit in commits if commit.version < before)
@@ -68,7 +68,7 @@ class Past:
         be the import of a whole lorebook, and an answer reads the archive each time. One pass finds them, because the
         history may be as long as all memories together."""
         lines_since_removal: list[bytes] = []
-        for line in journal.lines_of([self._journal, self._history], _TELLS_OF_ARCHIVE):
+        for line in journal.lines_of([self._journal, self.file], _TELLS_OF_ARCHIVE):
             lines_since_removal.append(line)
             if _TELLS_OF_REMOVAL(line):
                 yield from lines_since_removal
@@ -77,8 +77,8 @@ class Past:
     def folded(self, version: int) -> ConversationState:
         """The state of `version` by the history, as far back as it goes."""
         state = ConversationState("history")
-        lines = journal.newest_first([self._history])
-        commits = list(commits_in(lines, self._history))
+        lines = journal.newest_first([self.file])
+        commits = list(commits_in(lines, self.file))
         commits.reverse()
         replay(state, (commit for commit in commits if commit.version <= version))
         return state
@@ -96,13 +96,13 @@ class Past:
                 set_aside(self._private, line.reason, data=line.data, offset=line.offset)
             elif "changes" in line:
                 commits.append((line["seq"], raw + b"\n"))
-        journal.keep(self._history, commits)
+        journal.keep(self.file, commits)
 
     def expire(self, horizon: Horizon) -> None:
         """Remove the commits and what was set aside beyond `horizon`, and their text with them. A change that cannot
         be used stays, because no snapshot has it."""
         journal.drop_first(
-            self._history,
+            self.file,
             lambda lines: horizon.passed(map(_time_of, lines)),
             _with_unusable_changes,
         )
@@ -111,7 +111,7 @@ class Past:
     def erase(self, erased: Callable[[Any], bool]) -> None:
         """Remove the changes that `erased` is true of, which may leave a commit without any; and likewise what was set
         aside. Each file is there as it was or as it will be."""
-        for name in (self._history.name, SET_ASIDE):
+        for name in (self.file.name, SET_ASIDE):
             path = self._private / name
             before = folders.read_if_there(path) or b""
             after = b"".join(_line_without(line, erased) for line in before.splitlines())
