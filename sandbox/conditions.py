@@ -174,10 +174,6 @@ def stands_in(text: str, sought: str, *, begins_at_edge: bool, ends_at_edge: boo
     )
 
 
-def _has_ideograph(key: str) -> bool:
-    return any(first <= character <= last for character in key for first, last in _IDEOGRAPHS)
-
-
 @dataclass(frozen=True, slots=True)
 class Word:
     """A key in one case. It stands in a text only between characters that belong to no word, on the sides where it
@@ -191,7 +187,9 @@ class Word:
     def of(cls, key: str) -> Word:
         """Make the word of a key, which is not empty."""
         text = _in_one_case(key)
-        has_edges = not _has_ideograph(key)
+        has_edges = not any(
+            first <= character <= last for character in key for first, last in _IDEOGRAPHS
+        )
         # A letter that is not ASCII has no edge, though it may be a word character in one case (WORD_EDGE in keys.js).
         begins_in_word = key[0].isascii() and text[0] in _WORD_CHARACTERS
         ends_in_word = key[-1].isascii() and text[-1] in _WORD_CHARACTERS
