@@ -30,7 +30,7 @@ from memory_server.kernel.recalled_block import (
     one_line,
 )
 from memory_server.kernel.recalls import Line
-from memory_server.kernel.text import IDEOGRAPH, unreadable
+from memory_server.kernel.text import ideograph_count, unreadable
 from memory_server.kernel.times import LAST_MS
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import Project
@@ -148,7 +148,7 @@ def _language(memories: Memories, short_term: Found, activation: Activation) -> 
 
 def _is_chinese(text: str) -> bool:
     """Whether the text of a book is Chinese: one in another language may spell a name in ideographs."""
-    return len(IDEOGRAPH.findall(text)) * _CHINESE_SHARE >= len(text) > 0
+    return ideograph_count(text) * _CHINESE_SHARE >= len(text) > 0
 
 
 log = logging.getLogger(__name__)

@@ -18,11 +18,10 @@ from searched_memories import searched_memories
 from memory_server.conversations.changes import Reinforced
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall import selection
-from memory_server.conversations.recall.selection import flashback_weight
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.request import RecallContext
-from memory_server.conversations.recall.selection import Recall, reinforcements
+from memory_server.conversations.recall.selection import Recall, flashback_weight, reinforcements
 from memory_server.conversations.recall.words import RecallQuery
 
 P = RecallParameters()

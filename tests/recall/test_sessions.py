@@ -19,13 +19,12 @@ from memory_server.conversations.changes import Added, apply
 from memory_server.conversations.model import ConversationState
 from memory_server.conversations.recall import selection
 from memory_server.conversations.recall.columns import Searched
-from memory_server.conversations.recall.selection import exclusion_of
 from memory_server.conversations.recall.explanation import Verdict, explain
 from memory_server.conversations.recall.index import index_of
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.request import RecallContext, RecallRequest
-from memory_server.conversations.recall.selection import Recall
+from memory_server.conversations.recall.selection import Recall, exclusion_of
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.conversations.short_term import Origin
 
