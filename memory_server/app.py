@@ -29,7 +29,7 @@ from memory_server.kernel.failures import failure_text
 from memory_server.kernel.messages import GivenMessage, Session
 from memory_server.kernel.private import Pause
 from memory_server.memories.memories import Call, Memories
-from memory_server.memories.turns import MAX_CHARS, turn_prompt
+from memory_server.memories.turns import MAX_CHARS, prompt_room, turn_prompt
 from memory_server.runtime import Runtime
 from memory_server.storage.repositories import folder_of_work
 from nlp.normal_forms import can_simplify, load_simplified
@@ -267,11 +267,12 @@ class CallerView:
             said_again=False,  # a client sends what it has in its context
             message_count=message_count,
             reinforce=reinforce,
+            counts=reinforce,
             by="recall_turn",
         )
         call = replace(self.call, session=session).in_zone(request.timezone)
         conversation = call.conversations.get(conversation_id)
-        prompt = await turn_prompt(call, conversation, request, max_chars)
+        prompt = await turn_prompt(call, conversation, request, prompt_room(max_chars))
         return prompt.text
 
     async def import_source(

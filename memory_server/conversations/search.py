@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING, TypeAlias
 from memory_server.conversations.changes import Change
 from memory_server.conversations.model import ConversationState, ShortTermMemory, muting_places
 from memory_server.conversations.recall.request import RecallContext, RecallRequest
-from memory_server.conversations.recall.selection import HeldBack, Recall, reinforcements, select
+from memory_server.conversations.recall.selection import (
+    NOTHING_RECALLED,
+    Recall,
+    reinforcements,
+    select,
+)
 from memory_server.conversations.recall.words import KeywordOptions, Known, RecallQuery
 from memory_server.conversations.services import ALL, OWN, Services
 from memory_server.kernel.collecting import without_collecting
@@ -219,7 +224,7 @@ class Search:
     def found(self) -> Found:
         """What comes to mind now; nothing is changed."""
         if not self.states:
-            return Found(Recall((), (), (), HeldBack(0, 0), 0), unread=self._unread)
+            return Found(NOTHING_RECALLED, unread=self._unread)
         if self._is_plain:
             [state] = self.states
             memories = state.short_term.values()

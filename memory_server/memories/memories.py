@@ -14,15 +14,14 @@ from memory_server.conversations.conversation import Conversations
 from memory_server.conversations.model import ShortTermMemory, conversation_id_of
 from memory_server.conversations.recall.prompt_lines import (
     MAX_BYTES,
-    Language,
     PromptLines,
     Reader,
-    language_of,
     prompt_lines,
 )
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.services import Services
 from memory_server.kernel.messages import NOTHING, Session
+from memory_server.kernel.text import Language, language_of
 from memory_server.kernel.times import zone_named
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import Project

@@ -15,7 +15,7 @@ from languages import _, counted
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import ShortTermMemory, muting_places
 from memory_server.conversations.recall.passages import CHARS, clipped, first_sentences
-from memory_server.conversations.recall.prompt_lines import Language, Reader
+from memory_server.conversations.recall.prompt_lines import Reader
 from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.search import Found
 from memory_server.conversations.trigger_search import NOTHING_ACTIVATED, Activation
@@ -30,7 +30,7 @@ from memory_server.kernel.recalled_block import (
     one_line,
 )
 from memory_server.kernel.recalls import Line
-from memory_server.kernel.text import ideograph_count, unreadable
+from memory_server.kernel.text import Language, ideograph_count, unreadable
 from memory_server.kernel.times import LAST_MS
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import Project
@@ -234,7 +234,7 @@ def _trouble_of(short_term: Found, activation: Activation) -> str | None:
     return _("{number} did not run; {where} says why.", number, where)
 
 
-async def keep_firings(
+async def _keep_firings(
     conversation: Conversation, recollection: TurnRecall, block: RecalledBlock, *, by: str
 ) -> TurnRecall:
     """Count what was given for cooldowns and the like; the recall with what could not be written."""
@@ -256,37 +256,54 @@ class TurnPrompt:
 
 
 async def turn_prompt(
-    call: Call, conversation: Conversation, request: RecallRequest, max_chars: int = MAX_CHARS
+    call: Call,
+    conversation: Conversation,
+    request: RecallRequest,
+    room: Room,
+    given: set[str] | None = None,
 ) -> TurnPrompt:
     """What the messages bring to mind for a prompt, marked as recalled and put into the record of recalls, and where it
-    is from; the text is empty if nothing came. Raises InvalidInput: all that the messages say was recalled."""
-    room = prompt_room(max_chars)
-    recollection = await recall_for_turn(conversation, request, lore_room=room.total)
-    short_term = recollection.found
-    activation = recollection.activation
-    make_block = partial(
-        recalled_block, call.memories, short_term, activation, room, Reader(folder=call.folder)
+    is from; the text is empty if nothing came. `given`: the keys of texts that the session was given before and still
+    sees; those of this text are added. Raises InvalidInput: all that the messages say was recalled."""
+    lore_room = room.total if room.lends else room.long_term
+    recollection = await recall_for_turn(
+        conversation, request, lore_room=lore_room, given=given or ()
     )
-    if is_made_quickly(short_term, activation):
+    found = recollection.found
+    activation = recollection.activation
+    reader = Reader(folder=request.folder, given=given)
+    make_block = partial(recalled_block, call.memories, found, activation, room, reader)
+    if is_made_quickly(found, activation):
         block = make_block()
     else:
         block = await asyncio.to_thread(make_block)
-    if request.reinforce:
-        recollection = await keep_firings(conversation, recollection, block, by=request.by)
+    if request.counts:
+        recollection = await _keep_firings(conversation, recollection, block, by=request.by)
     notes, items = await noted_block(call.memories, request.messages, call.project)
     prompt = "\n".join(filter(None, (block.text, notes)))
-    given = Given(
-        conversation.id,
+    call.note(given_by(block, recollection, conversation.id, request, prompt, items))
+    return TurnPrompt(prompt, recollection, block)
+
+
+def given_by(
+    block: RecalledBlock,
+    recollection: TurnRecall,
+    conversation_id: str,
+    request: RecallRequest,
+    text: str,
+    others: Sequence[Line] = (),
+) -> Given:
+    """What was given as `text`, for the record of recalls."""
+    return Given(
+        conversation_id,
         messages_of(request.messages),
-        prompt,
-        short_term.recall,
-        activation,
-        others=items,
+        text,
+        recollection.found.recall,
+        recollection.activation,
+        others=others,
         fitting=block.fitting,
         without_room=block.without_room,
     )
-    call.note(given)
-    return TurnPrompt(prompt, recollection, block)
 
 
 async def noted_block(

@@ -3,8 +3,7 @@ are the Node original's, so that its users can switch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 from pydantic import Field, PrivateAttr
@@ -17,7 +16,7 @@ from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.prompt_lines import Reader
 from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.recall.selection import Recall
-from memory_server.conversations.recall.why import OtherPoints, joined_words, reason
+from memory_server.conversations.recall.why import heaviest_words, reason_of, shared_words
 from memory_server.conversations.recall.words import shown_words, spelling_of
 from memory_server.conversations.search import Found
 from memory_server.conversations.short_term import Origin
@@ -50,8 +49,6 @@ from memory_server.tools.base.shapes import (
     between,
 )
 from memory_server.tools.base.tool import tool
-from nlp import says_little
-from nlp.stems import FUNCTION_CHARACTERS
 
 SHOWN_KEYWORDS = 10
 """Keywords shown with a result (the Node original's number); all 72 would hide it."""
@@ -360,7 +357,7 @@ async def search_short_term_memories(
 async def archive_note(conversation: Conversation, recall: Recall) -> str | None:
     """If nothing relevant came to mind: a sentence on matching memories in the archive. None if there are none, if an
     overview was asked for, or if the archive cannot be read."""
-    if _came(recall) or recall.query.overview is not None:
+    if recall.came_unasked or recall.query.overview is not None:
         return None
     try:
         from_archive = await conversation.archive.recall(recall.query)
@@ -369,7 +366,7 @@ async def archive_note(conversation: Conversation, recall: Recall) -> str | None
     matches = (*from_archive.top, *from_archive.next)
     if not matches:
         return None
-    words = " ".join(_heaviest(matches[:1])[:_HINTED_WORDS])
+    words = " ".join(heaviest_words(matches[:1])[:_HINTED_WORDS])
     command = shell_command(conversation.id, "search", "--archived", words)
     verb = _("it was") if len(matches) == 1 else _("they were")
     return _(
@@ -387,7 +384,19 @@ def search_result(
     recall = found.recall
     recalled = (*recall.top, *recall.next, *recall.flashback)
     language = call.memories.language([memory.memory.text for memory in recalled])
-    items = partial(_items, conversation_id=conversation_id, folder=call.folder, language=language)
+
+    def items(memories: Iterable[Recalled], tier: str) -> list[Item]:
+        return [
+            _item(
+                memory,
+                tier,
+                conversation_id=conversation_id,
+                folder=call.folder,
+                language=language,
+            )
+            for memory in memories
+        ]
+
     lines = None
     if line_bytes is not None:
         reader = Reader(folder=call.folder)
@@ -416,104 +425,32 @@ def search_result(
         changes=changes,
         lines=lines,
     )
-    result._query_words = _heaviest(recalled)
+    result._query_words = heaviest_words(recalled)
     return result
-
-
-def _items(
-    recalled: Iterable[Recalled],
-    tier: str,
-    *,
-    conversation_id: str,
-    folder: str | None,
-    language: str,
-) -> list[Item]:
-    """The memories of a tier as results of a search in `conversation_id` from `folder`, with reasons in `language`."""
-    return [
-        _item(memory, tier, conversation_id=conversation_id, folder=folder, language=language)
-        for memory in recalled
-    ]
 
 
 def _item(
     recalled: Recalled, tier: str, *, conversation_id: str, folder: str | None, language: str
 ) -> Item:
+    """A memory of a tier as a result of a search in `conversation_id` from `folder`, with its reason in `language`."""
     memory = recalled.memory
-    receipt = recalled.receipt
-    points = {word.word: word.points for word in receipt.words_shared}
-    words = joined_words(memory.text, _telling(points) or points)
-    heaviest = max(words.values(), default=1.0)
-    spelling = spelling_of(memory)
-    others = OtherPoints(
-        given={spelling(word.word): word.points for word in receipt.words_given},
-        kept={spelling(word.word): word.points for word in receipt.words_kept},
-    )
+    words = shared_words(recalled)
     with speaking(language):
-        why = reason(
-            tier,
-            words,
-            heaviest,
-            receipt.around,
-            zh=language == "zh",
-            overview=receipt.overview,
-            others=others,
-        )
+        reason = reason_of(recalled, tier, words)
     return Item.of(
         recalled,
         keptIn=None if recalled.kept_in == conversation_id else recalled.kept_in,
         folder=None if folder in (None, memory.folder) else memory.folder,
-        matched=_heaviest_first(words)[:SHOWN_KEYWORDS],
-        why=receipt.line(spelling),
-        reason=why,
+        matched=list(words)[:SHOWN_KEYWORDS],
+        why=recalled.receipt.line(spelling_of(memory)),
+        reason=reason,
     )
-
-
-def _heaviest_first(points: Mapping[str, float]) -> list[str]:
-    return sorted(points, key=lambda word: -points[word])
-
-
-def _telling(points: Mapping[str, float]) -> dict[str, float]:
-    """Words with their points, without function words, pairs with a function word such as 的牙, and single
-    characters."""
-    return {word: word_points for word, word_points in points.items() if _is_telling(word)}
-
-
-def _is_telling(word: str) -> bool:
-    if says_little(word.lower()):
-        return False
-    if word.isascii() or len(word) > 2:
-        return True
-    return len(word) == 2 and FUNCTION_CHARACTERS.isdisjoint(word)
-
-
-def _came(recall: Recall) -> bool:
-    """Whether a memory came that would come unasked too."""
-    return any(not item.weak for item in (*recall.top, *recall.next))
-
-
-def _heaviest(recalled: Iterable[Recalled]) -> tuple[str, ...]:
-    """The words that the messages and these memories share, the heaviest first."""
-    shared = [word for memory in recalled for word in memory.receipt.words_shared]
-    shared.sort(key=lambda word: -word.points)
-    words: list[str] = []
-    for matched_word in shared:
-        if not _is_covered(matched_word.word, words):
-            words.append(matched_word.word)
-    return tuple(words)
-
-
-def _is_covered(word: str, heavier_words: Sequence[str]) -> bool:
-    """Whether a word adds nothing to heavier ones: it is a part of one, or a pair from the ends of two words."""
-    if any(word in heavier for heavier in heavier_words):
-        return True
-    is_pair = len(word) == 2 and not word.isascii()
-    return is_pair and set(word) <= set("".join(heavier_words))
 
 
 def _notes(found: Found, own: str, parameters: RecallParameters) -> list[str]:
     """What went wrong in a search of the conversation `own`, and why nothing came."""
     notes = _troubles(found, own)
-    if not _came(found.recall):
+    if not found.recall.came_unasked:
         notes += _reasons_for_nothing(found.recall, parameters)
     return notes
 

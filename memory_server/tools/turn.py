@@ -25,7 +25,7 @@ from memory_server.knowledge.sessions.ids import NOBODY
 from memory_server.lore import ROOM, no_room_text
 from memory_server.memories import forgetting
 from memory_server.memories.memories import Call
-from memory_server.memories.turns import MAX_CHARS, turn_prompt
+from memory_server.memories.turns import MAX_CHARS, prompt_room, turn_prompt
 from memory_server.tools import long_term_results, short_term
 from memory_server.tools.base.result import From, Result
 from memory_server.tools.base.shapes import (
@@ -136,11 +136,12 @@ async def recall_turn(
         said_again=False,  # a client sends what it has in its context
         message_count=messageCount,
         reinforce=reinforce,
+        counts=reinforce,
         by="recall_turn",
     )
     call = call.in_zone(request.timezone)
     conversation = call.conversations.get(conversation_id)
-    turn = await turn_prompt(call, conversation, request, maxChars)
+    turn = await turn_prompt(call, conversation, request, prompt_room(maxChars))
     recollection = turn.recollection
     notes = (
         _paused_note(call),

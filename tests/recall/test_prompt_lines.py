@@ -14,13 +14,14 @@ from sample_memories import DAY, HOUR, MINUTE, NOW, SHORT_TERM, memory, query_of
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.order import Recalled
-from memory_server.conversations.recall.prompt_lines import Language, PromptLines, Reader, when_text
+from memory_server.conversations.recall.prompt_lines import PromptLines, Reader, when_text
 from memory_server.conversations.recall.prompt_lines import prompt_lines as prompt_lines_for
 from memory_server.conversations.recall.receipts import Receipt
 from memory_server.conversations.recall.selection import HeldBack, Recall
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import FIRST_MS, LAST_MS, Message, Role
 from memory_server.kernel.recalled_block import FOOT, HEAD, marked, without_recalled
+from memory_server.kernel.text import Language
 from nlp import Enrichment
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")

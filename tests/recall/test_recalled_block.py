@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.prompt_lines import Language, Reader, prompt_lines
+from memory_server.conversations.recall.prompt_lines import Reader, prompt_lines
 from memory_server.kernel.messages import Message
 from memory_server.kernel.recalled_block import (
     FOOT,
@@ -24,6 +24,7 @@ from memory_server.kernel.recalled_block import (
     marked,
     without_recalled,
 )
+from memory_server.kernel.text import Language
 
 LINES = "小明（3 天前，晚上）：下周三是我生日\n【过敏】小明不能吃花生"
 

@@ -25,7 +25,7 @@ from memory_server.interchange.sillytavern_folder import Profile
 from memory_server.interchange.sillytavern_parts import Owner, settings_in
 from memory_server.kernel.messages import Session
 from memory_server.kernel.recalled_block import FRAME_CHARS
-from memory_server.memories.turns import turn_prompt
+from memory_server.memories.turns import prompt_room, turn_prompt
 from memory_server.operations.incoming_lore import _defaults_of, _memories_of
 from memory_server.operations.lore_import import store_book
 
@@ -135,7 +135,7 @@ async def brought(app: App, job: Job) -> list[Scan]:
             message_count=count,
             by="recall_turn",
         )
-        prompt = await turn_prompt(call, app.conversation(job.name), request, job.room)
+        prompt = await turn_prompt(call, app.conversation(job.name), request, prompt_room(job.room))
         assert prompt.recollection.trouble is None, (job.name, prompt.recollection.trouble)
         entries = [text.entry for text in prompt.block.fitting.texts]
         texts = tuple(names[entry.conversation_id, entry.name] for entry in entries)

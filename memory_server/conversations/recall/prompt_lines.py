@@ -15,7 +15,6 @@ from datetime import tzinfo
 from functools import partial
 from hashlib import blake2b
 from itertools import accumulate
-from typing import Literal
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.passages import BYTES, CHARS, Measure, clipped, passages
@@ -23,12 +22,10 @@ from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import Message, Role
 from memory_server.kernel.recalled_block import one_line
-from memory_server.kernel.text import has_ideograph
+from memory_server.kernel.text import Language, language_of
 from memory_server.kernel.times import local
 from memory_server.kernel.values import dataclass
 from nlp.normal_forms import plain
-
-Language = Literal["zh", "en"]
 
 MAX_BYTES = 4_000
 """Bytes of UTF-8 unless said otherwise: some 1,300 Chinese characters."""
@@ -174,11 +171,6 @@ def _blocks_of(recall: Recall, readers: _Readers, wording: KeywordOptions) -> It
         memory = recalled.memory
         match = partial(wording.within(memory.conversation_id).match_of, recall.query)
         yield _Block(memory.id, _lines_of(memory, readers, by_chance=True), match)
-
-
-def language_of(texts: Iterable[str]) -> Language:
-    """Chinese where any of the texts holds an ideograph, else English."""
-    return "zh" if any(map(has_ideograph, texts)) else "en"
 
 
 def when_text(time_ms: int, now_ms: int, zone: tzinfo | None, language: Language) -> str:

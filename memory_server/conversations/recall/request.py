@@ -55,6 +55,8 @@ class RecallRequest:
     """How many messages the chat has; None: its recalls are counted."""
     reinforce: bool = True
     """Whether what comes as top and next is reinforced."""
+    counts: bool = True
+    """Whether what comes counts for cooldowns and the like."""
     by: str = "api"
 
     @classmethod

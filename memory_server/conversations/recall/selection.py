@@ -80,6 +80,11 @@ class Recall:
     needed: float = 0.0
     """The points at which a memory comes unasked: of what it shares, in the Node original of its relevance."""
 
+    @property
+    def came_unasked(self) -> bool:
+        """Whether a memory came that would come unasked too."""
+        return any(not recalled.weak for recalled in (*self.top, *self.next))
+
     def gains(self, parameters: RecallParameters) -> Iterator[tuple[Recalled, float]]:
         """The points that each memory gains: top +5, next +2; flashbacks, weak memories and overviews 0."""
         if self.query.overview is not None:
@@ -91,6 +96,9 @@ class Recall:
         for recalled in self.next[: parameters.next_count]:
             if not recalled.weak:
                 yield recalled, parameters.next_reinforcement
+
+
+NOTHING_RECALLED = Recall((), (), (), HeldBack(0, 0), 0)
 
 
 def reinforcements(
