@@ -135,7 +135,7 @@ class CallerView:
             brief=self.runtime.lifetime.questions == "one",
             writable=not settings.read_only,
             session=session,
-            paused=self.paused,
+            paused=self.runtime.paused,
             full=lambda: self.runtime.full,
             meter=self.meter,
             meaning=vectors if makes_vectors else None,

@@ -15,7 +15,7 @@ from random import Random
 from typing import TYPE_CHECKING, TypeAlias
 
 from memory_server.conversations.changes import Change
-from memory_server.conversations.model import ConversationState, ShortTermMemory, muting_places
+from memory_server.conversations.model import EVERYWHERE, ConversationState, ShortTermMemory
 from memory_server.conversations.recall.request import RecallContext, RecallRequest
 from memory_server.conversations.recall.selection import (
     NOTHING_RECALLED,
@@ -98,6 +98,14 @@ def vectors_of(conversation_id: str) -> Scope:
     """The scope of the vectors of a conversation's texts: nobody learns from one what is said in another
     conversation."""
     return Scope("conversations", conversation_id)
+
+
+def muting_places(conversation_id: str, folder: str | None) -> frozenset[str]:
+    """The places of which a search made in this conversation and folder (None: unknown) is one."""
+    places = {EVERYWHERE, f"conversation:{conversation_id}"}
+    if folder is not None:
+        places.add(f"folder:{folder}")
+    return frozenset(places)
 
 
 def query_of(

@@ -13,11 +13,11 @@ from functools import partial
 
 from languages import _, counted
 from memory_server.conversations.conversation import Conversation
-from memory_server.conversations.model import ShortTermMemory, muting_places
+from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.passages import CHARS, clipped, first_sentences
 from memory_server.conversations.recall.prompt_lines import Reader
 from memory_server.conversations.recall.request import RecallRequest
-from memory_server.conversations.search import Found
+from memory_server.conversations.search import Found, muting_places
 from memory_server.conversations.trigger_search import NOTHING_ACTIVATED, Activation
 from memory_server.kernel.errors import StorageError, TriggersUnavailable
 from memory_server.kernel.messages import MAX_NAME_CHARS, GivenMessage, Session, messages_of

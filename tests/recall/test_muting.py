@@ -10,12 +10,7 @@ from sample_memories import DAY, NOW, memory, query_of
 
 from memory_server import App, Message, Settings
 from memory_server.conversations.changes import Commit, Muted, apply, taking_back
-from memory_server.conversations.model import (
-    MOST_MUTED,
-    ConversationState,
-    ShortTermMemory,
-    muting_places,
-)
+from memory_server.conversations.model import MOST_MUTED, ConversationState, ShortTermMemory
 from memory_server.conversations.recall import selection
 from memory_server.conversations.recall.columns import Searched
 from memory_server.conversations.recall.explanation import explain
@@ -23,6 +18,7 @@ from memory_server.conversations.recall.index import index_of
 from memory_server.conversations.recall.indexed_selection import Decision, decide
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.request import RecallContext
+from memory_server.conversations.search import muting_places
 from memory_server.kernel.errors import InvalidInput
 from memory_server.memories.turns import left_off
 from memory_server.tools import archive, insight, one_memory, short_term

@@ -48,8 +48,7 @@ from memory_server.conversations.recall.relevance import (
 from memory_server.conversations.recall.request import RecallContext
 from memory_server.conversations.recall.same_words import Standing
 from memory_server.conversations.recall.selection import HeldBack, Recall, recall_of
-from memory_server.conversations.recall.told_days import telling
-from memory_server.conversations.recall.words import RecallQuery
+from memory_server.conversations.recall.words import RecallQuery, telling
 from memory_server.kernel.values import dataclass
 
 

@@ -19,12 +19,12 @@ from typing import NamedTuple, Protocol
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.receipts import MatchedWord, Receipt, matched_word
-from memory_server.conversations.recall.told_days import telling
 from memory_server.conversations.recall.words import (
     GramText,
     KeywordOptions,
     RecallQuery,
     is_of_days,
+    telling,
 )
 from memory_server.kernel.values import dataclass
 from nlp import QueryTerm, bare, gram_weight

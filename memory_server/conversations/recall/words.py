@@ -12,9 +12,9 @@ from dataclasses import field, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from fnmatch import fnmatchcase
 from itertools import chain, islice
+from operator import or_
 
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.told_days import AskedDays, days_asked
 from memory_server.kernel.messages import MAX_NAME_CHARS, Message, said_in
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.text import has_ideograph
@@ -39,12 +39,80 @@ from nlp import (
     sought_words,
     words_in,
 )
-from nlp.date_words import asks_in_short, day_word, weekday_words
+from nlp.date_words import (
+    NamedDays,
+    asked_days,
+    asks_in_short,
+    day_word,
+    told_days,
+    weekday_words,
+    words_of_days,
+)
 from nlp.keywords import role_weight_of
 from nlp.query_terms import own_words_term, speaks_of_oneself, telling_count
 from nlp.questions import Cue, Overview, asking_part, cue_of, is_question, overview_of
 from nlp.stems import stem
 from nlp.time_spans import Moment, TimeSpan, moments_in, time_spans, without_moments
+
+_TOLD_CHARS = 2_000
+"""Characters of a message that are looked at."""
+_SEARCH_CHARS = 200_000
+"""Characters of messages that a search looks at: some 50 ms."""
+_LEAST_CHARS = 100
+"""What a message takes of them at least: a short one costs time too."""
+_NIGHT_HOURS = 4
+"""Until this hour people call the day before today."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedDays:
+    """The days that a question names, the index words of which a memory holds one if it tells of them, and the zone in
+    which a day begins; None: the system's."""
+
+    days: NamedDays
+    words: tuple[str, ...]
+    zone: tzinfo | None = None
+
+
+def days_asked(question: str, now: datetime, zone: tzinfo | None) -> AskedDays | None:
+    """The days of which a question asks at `now`, a local time; None: it names none."""
+    days = _named_at(now, asked_days, question)
+    if not days:
+        return None
+    return AskedDays(days, tuple(sorted(words_of_days(days))), zone)
+
+
+def telling(newest_first: Iterable[tuple[int, ShortTermMemory]], asked: AskedDays) -> set[int]:
+    """The numbers of the memories that tell of one of these days, seen from the day on which each of their messages was
+    said; the newest, as far as the characters of a search go."""
+    numbers: set[int] = set()
+    chars = 0
+    for number, memory in newest_first:
+        if not memory.time_ms:
+            continue  # its time is not known, so `Thursday` in it means no day
+        for message in memory.messages or said_in(memory.text):
+            text = message.content[:_TOLD_CHARS]
+            chars += max(len(text), _LEAST_CHARS)
+            if chars > _SEARCH_CHARS:
+                return numbers
+            said = local(message.time_ms or memory.time_ms, asked.zone)
+            if asked.days.has(_named_at(said, told_days, text)):
+                numbers.add(number)
+                break
+    return numbers
+
+
+def _named_at(at: datetime, named: Callable[[str, date], NamedDays], text: str) -> NamedDays:
+    """The days that a text of this time names; none at an end of the calendar, if it leads beyond it."""
+    today = at.date()
+    try:
+        days = named(text, today)
+        if at.hour >= _NIGHT_HOURS:
+            return days
+        return NamedDays(*map(or_, days, named(text, today - timedelta(days=1))))
+    except (OverflowError, OSError, ValueError):
+        return NamedDays()
+
 
 _LOOKED_AT_CHARS = 20_000
 """Characters of a memory in which the spelling of its words is looked for: 5 ms."""
