@@ -26,7 +26,7 @@ from memory_server.lore import ROOM, no_room_text
 from memory_server.memories import forgetting
 from memory_server.memories.memories import Call
 from memory_server.memories.turns import MAX_CHARS, prompt_room, turn_prompt
-from memory_server.tools import long_term_results, short_term
+from memory_server.tools import long_term, short_term
 from memory_server.tools.base.result import From, Result
 from memory_server.tools.base.shapes import (
     ConversationId,
@@ -69,7 +69,7 @@ class RecallResult(Result):
         description="What came to mind, ready for the prompt; empty where nothing did"
     )
     shortTerm: short_term.SearchResult = Field(description="As search_short_term_memories gives it")
-    longTerm: long_term_results.TurnResult = Field(
+    longTerm: long_term.TurnResult = Field(
         description="Which triggers fired; their texts are in `prompt`"
     )
     note: str | None = Field(
@@ -151,7 +151,7 @@ async def recall_turn(
     return RecallResult(
         prompt=turn.text,
         shortTerm=short_term.search_result(call, conversation.id, recollection.found),
-        longTerm=long_term_results.turn_result(recollection.activation, turn.block.fitting),
+        longTerm=long_term.turn_result(recollection.activation, turn.block.fitting),
         note=" ".join(filter(None, notes)) or None,
     )
 

@@ -8,8 +8,8 @@ import pytest
 
 from memory_server.app import App, open_memory
 from memory_server.config import Settings
+from memory_server.conversations.recall.order import Lent, Standing, lent_points, telling_words
 from memory_server.conversations.recall.receipts import MatchedWord
-from memory_server.conversations.recall.same_words import Lent, Standing, lent_points, telling_words
 from memory_server.kernel.messages import Message
 from memory_server.kernel.times import DAY_MS
 from memory_server.runtime import LASTING, ONE_QUESTION, Runtime

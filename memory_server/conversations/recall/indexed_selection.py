@@ -21,6 +21,7 @@ from memory_server.conversations.recall.order import (
     Cosines,
     Order,
     Recalled,
+    Standing,
     explained,
     order_of,
     threshold,
@@ -46,7 +47,6 @@ from memory_server.conversations.recall.relevance import (
     with_kept,
 )
 from memory_server.conversations.recall.request import RecallContext
-from memory_server.conversations.recall.same_words import Standing
 from memory_server.conversations.recall.selection import HeldBack, Recall, recall_of
 from memory_server.conversations.recall.words import RecallQuery, telling
 from memory_server.kernel.values import dataclass

@@ -29,6 +29,7 @@ from memory_server.conversations.recall.order import (
     NearMiss,
     Order,
     Recalled,
+    Standing,
     answers_by_question_id,
     explained,
     may_come,
@@ -40,7 +41,6 @@ from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.receipts import Receipt
 from memory_server.conversations.recall.relevance import age_of, receipts
 from memory_server.conversations.recall.request import RecallContext
-from memory_server.conversations.recall.same_words import Standing
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.values import dataclass
