@@ -6,7 +6,9 @@ need is imported where it is used.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,7 @@ from memory_server.storage.repositories import (
 from memory_server.storage.token_file import StoredToken, TokenFile
 
 if TYPE_CHECKING:
+    from memory_server.config import Settings
     from memory_server.storage.entries.foreign_tables import Table
     from memory_server.storage.json_store.repair import RepairPlan as RepairPlan
 
@@ -33,6 +36,7 @@ __all__ = [
     "HOOK_PATH",
     "TURN_PATH",
     "Home",
+    "HomesAt",
     "Outbox",
     "RefusedTurn",
     "StoredToken",
@@ -80,6 +84,39 @@ class ThisMachine:
         from memory_server.storage.entries.foreign_tables import rows_of
 
         return rows_of(path, tables)
+
+
+class HomesAt:
+    """The homes of the store that a URL names, or of that of the settings (None)."""
+
+    def __init__(self, settings: Settings, store: str | None) -> None:
+        if store is not None:
+            settings = settings.model_copy(update={"store": store})
+        self._settings = settings
+        self._owner: Home | None = None
+
+    @asynccontextmanager
+    async def owner(self) -> AsyncIterator[Home]:
+        async with _opened(self._settings) as home:
+            self._owner = home
+            yield home
+
+    @asynccontextmanager
+    async def tenant(self, name: str) -> AsyncIterator[Home]:
+        """Open the home of a tenant, while that of the owner is open."""
+        assert self._owner is not None
+        settings = self._settings.model_copy(update=self._owner.settings_of(name))
+        async with _opened(settings, beside=self._owner) as home:
+            yield home
+
+
+@asynccontextmanager
+async def _opened(settings: Settings, beside: Home | None = None) -> AsyncIterator[Home]:
+    from memory_server.config import home_of
+
+    home = home_of(settings, lambda: time.time_ns() // 1_000_000, beside=beside)
+    async with aclosing(home), aclosing(home.conversations):
+        yield home
 
 
 def pages_in(*folders: Path) -> list[Path]:
