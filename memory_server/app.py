@@ -160,10 +160,10 @@ class CallerView:
 
     @property
     def machine(self) -> Machine:
-        """What an import asks of this machine."""
+        """What operations ask of this machine."""
         from memory_server.homes import ThisMachine
 
-        return ThisMachine(on_several_machines=self.home.on_several_machines)
+        return ThisMachine(self.home.on_several_machines, self.settings.notes.documents)
 
     # Imported at first use: a process that asks once does not need it, and a hook saves a tenth of a second.
 

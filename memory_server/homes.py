@@ -30,7 +30,6 @@ from memory_server.storage.token_file import StoredToken, TokenFile
 if TYPE_CHECKING:
     from memory_server.config import Settings
     from memory_server.storage.entries.foreign_tables import Table
-    from memory_server.storage.json_store.repair import RepairPlan as RepairPlan
 
 __all__ = [
     "HOOK_PATH",
@@ -48,7 +47,6 @@ __all__ = [
     "is_foreign",
     "is_ours",
     "open_home",
-    "pages_in",
     "project_at",
     "refuse_foreign",
     "shared_key",
@@ -60,9 +58,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ThisMachine:
-    """The machine on which files are imported. `on_several_machines`: whether others keep memories in the same home."""
+    """The machine of the user. `on_several_machines`: whether others keep memories in the same home. `documents`: the
+    folder of pages of notes that the settings name."""
 
     on_several_machines: bool
+    documents: Path | None = None
 
     def folder_of_work(self, folder: Path) -> str | None:
         return folder_of_work(folder)
@@ -72,6 +72,19 @@ class ThisMachine:
         if project is None:
             return ""
         return project.key
+
+    def pages_of_notes(self) -> list[Path]:
+        from memory_server.knowledge.notes.pages import FOLDER
+        from memory_server.storage.entries.pages import pages_in
+
+        tops = {Path().absolute()}
+        checkout = checkout_at(Path())
+        if checkout is not None:  # a worktree has its own
+            tops |= {checkout.top, checkout.repository}
+        folders = [top / FOLDER for top in sorted(tops)]
+        if self.documents is not None:
+            folders.insert(0, self.documents)
+        return pages_in(*folders)
 
     def tables_of(self, path: Path) -> Mapping[str, Table]:
         from memory_server.storage.entries.foreign_tables import tables_of
@@ -117,13 +130,6 @@ async def _opened(settings: Settings, beside: Home | None = None) -> AsyncIterat
     home = home_of(settings, lambda: time.time_ns() // 1_000_000, beside=beside)
     async with aclosing(home), aclosing(home.conversations):
         yield home
-
-
-def pages_in(*folders: Path) -> list[Path]:
-    """Return the pages of notes in these folders; a folder need not be there."""
-    from memory_server.storage.entries import pages
-
-    return pages.pages_in(*folders)
 
 
 def write_pages(folder: Path, texts: Mapping[str, str], *, force: bool) -> Sequence[Path]:

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -37,18 +36,16 @@ from memory_server.conversations.lifecycle import outdated_text
 from memory_server.conversations.short_term import Reindexed
 from memory_server.conversations.trigger_runner import examine_sandbox
 from memory_server.kernel.backups import Mode
-from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
+from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.lifecycle import Examine
 from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import Pause
 from memory_server.kernel.streams import complain, write
 from memory_server.kernel.text import Finding, Grade
+from memory_server.operations.repairing import RepairPlan, RepairRequest, repair
 from memory_server.tools.backup import backup_result, restore_result
 from memory_server.version import __version__
 from nlp.normal_forms import can_simplify
-
-if TYPE_CHECKING:
-    from memory_server.homes import RepairPlan
 
 STYLES = {N_("ok"): "green", N_("note"): "cyan", N_("warning"): "yellow", N_("error"): "red"}
 SHOWN = 20
@@ -267,28 +264,19 @@ def _words(edit: Edited) -> str:
 
 
 async def _repair(app: CallerView, flags: Namespace) -> int:
-    """Mend now what the next use of a conversation would mend, and report every step; 1 if one could not be mended."""
+    """Mend what is broken, and report every step; 1 if a conversation could not be mended."""
     conversation_id = None
     if hasattr(flags, "conversation"):
         [conversation_id] = await chosen(app, flags)
-    repairs = await asyncio.to_thread(app.home.repairs, conversation_id, dry_run=flags.dry_run)
-    failures = 0
-    mended = 0
-    for repair in watched(_("repairing"), repairs, len(repairs)):
-        try:
-            plan = await asyncio.to_thread(repair)
-        except StorageError as error:
-            complain(str(error))
-            failures += 1
-            continue
-        if plan is None:
-            continue
-        if plan.steps:
-            mended += 1
+    request = RepairRequest(conversation_id, dry_run=flags.dry_run)
+    report = await repair(app.home, request, progress)
+    for reason in report.failures:
+        complain(reason)
+    for plan in report.plans:
         _print_repair(plan, dry_run=flags.dry_run)
-    if not mended and not failures:
+    if not report.mended and not report.failures:
         console().print(_("Nothing is broken."))
-    return int(failures > 0)
+    return int(bool(report.failures))
 
 
 def _print_repair(plan: RepairPlan, *, dry_run: bool) -> None:

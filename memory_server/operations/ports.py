@@ -42,13 +42,16 @@ class Table(Protocol):
 
 
 class Machine(Protocol):
-    """The machine whose files are imported: its folders have projects, and its databases tables."""
+    """The machine of the user: its folders have projects and pages of notes, and databases of other programs tables."""
 
     def folder_of_work(self, folder: Path) -> str | None:
         """Return how a memory names a working folder."""
 
     def project_key(self, folder: Path) -> str:
         """Return the key of the project of a working folder; empty if it has none."""
+
+    def pages_of_notes(self) -> list[Path]:
+        """Return the pages of notes in the folder of the settings and in the usual folders."""
 
     def tables_of(self, path: Path) -> Mapping[str, Table]: ...
 
