@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import tzinfo
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from random import Random
@@ -29,7 +29,7 @@ from memory_server.kernel.messages import GivenMessage, Session
 from memory_server.kernel.private import Pause
 from memory_server.memories.memories import Call, Memories
 from memory_server.memories.turns import MAX_CHARS, turn_prompt
-from memory_server.runtime import Runtime
+from memory_server.runtime import ONE_QUESTION, Runtime
 from memory_server.storage.repositories import folder_of_work
 from nlp.normal_forms import can_simplify, load_simplified
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from memory_server.knowledge.embeddings import TextVectors
     from memory_server.knowledge.service import Knowledge
     from memory_server.memories.word_giver import WordGiver
+    from memory_server.operations.backing_up import Tenants
     from memory_server.operations.imports import ImportReport
     from memory_server.operations.ports import Machine
     from memory_server.serving.documents import Resolve
@@ -164,6 +165,19 @@ class CallerView:
         from memory_server.homes import ThisMachine
 
         return ThisMachine(self.home.on_several_machines, self.settings.notes.documents)
+
+    def tenants(self) -> Tenants:
+        """The tenants beside these memories, each to be opened for one question."""
+        return {
+            name: partial(self._of_tenant, where)
+            for name, where in zip(self.home.tenant_names(), self.home.tenants(), strict=True)
+        }
+
+    def _of_tenant(self, where: Mapping[str, Any]) -> App:
+        """The memories of a tenant, which are `where` these settings say."""
+        settings = self.settings.model_copy(update=where)
+        runtime = Runtime.for_tenant(settings, self.runtime, lifetime=ONE_QUESTION)
+        return App(settings, runtime=runtime)
 
     # Imported at first use: a process that asks once does not need it, and a hook saves a tenth of a second.
 

@@ -17,16 +17,9 @@ from rich.text import Text
 from languages import N_, _, counted, n_
 from languages.columns import cells, padded
 from memory_server.app import NO_OPENCC, App, CallerView
-from memory_server.cli import tenant_backups
 from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.daemon import describe, running_for
-from memory_server.cli.inspection import (
-    chosen,
-    for_each_conversation,
-    not_copied,
-    shown_names,
-    with_id,
-)
+from memory_server.cli.inspection import chosen, for_each_conversation, with_id
 from memory_server.cli.terminal import console, escape, hint, progress, time_text, watched
 from memory_server.cli.word_giving import words_finding
 from memory_server.command_table import COMMANDS
@@ -42,7 +35,9 @@ from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import Pause
 from memory_server.kernel.streams import complain, write
 from memory_server.kernel.text import Finding, Grade
+from memory_server.operations.backing_up import BackupRequest, back_up, back_up_all
 from memory_server.operations.repairing import RepairPlan, RepairRequest, repair
+from memory_server.operations.whereabouts import not_copied, shown_names
 from memory_server.tools.backup import backup_result, restore_result
 from memory_server.version import __version__
 from nlp.normal_forms import can_simplify
@@ -137,34 +132,48 @@ def _pause(duration: str | None, now_ms: int) -> Pause:
 
 
 async def backup(app: CallerView, flags: Namespace) -> int:
-    """Make a backup; 1 if a conversation had to be left out. Raises InvalidInput: nothing is stored, or not here."""
+    """Make a backup; 1 if a conversation or tenant had to be left out."""
     app.home.backups.must_be_possible()  # before any advice on what else to back up
     if flags.all_tenants:
-        return await tenant_backups.make(app, flags)
-    conversation_ids = await chosen(app, flags)
+        return await _backup_of_all(app, flags)
+    conversation_id = None
+    if hasattr(flags, "conversation"):
+        [conversation_id] = await chosen(app, flags)
     if f"backup {flags.name}" in COMMANDS:
         raise InvalidInput(
             "Write `memory-server backup {name}` without anything between the two words.",
             flags.name,
         )
-    only = None
-    if hasattr(flags, "conversation"):
-        [only] = conversation_ids
-    tenants = app.home.tenant_names()
-    if only is None and not conversation_ids and tenants and not await app.knowledge.overview():
-        raise InvalidInput(
-            "Only tenants have memories here ({names}); `memory-server backup --all-tenants` backs up all of them.",
-            shown_names(tenants),
-        )
-    with progress(_("backing up"), len(conversation_ids)) as advance:
-        new_backup = await app.memories.backups.make(flags.name, only=only, advance=advance)
+    new_backup = await back_up(app, BackupRequest(flags.name, conversation_id), progress)
     print_result(app, backup_result(new_backup))
-    if only is None:
+    if conversation_id is None:
         for sentence in await not_copied(app, layers=False):
             hint(sentence)
-        if tenants:
+        if app.home.tenant_names():
             hint(_("`memory-server backup --all-tenants` backs up the tenants too."))
     return int(bool(new_backup.left_out))
+
+
+async def _backup_of_all(app: CallerView, flags: Namespace) -> int:
+    if hasattr(flags, "conversation") or hasattr(flags, "tenant"):
+        raise InvalidInput("--all-tenants backs up all memories; leave out --tenant and -c.")
+    tenants = app.tenants()
+    out = console()
+    saved = 0
+    parts = await back_up_all(app, tenants, flags.name, progress)
+    for part in parts:
+        if part.reason:
+            complain(_("{tenant} was not backed up: {reason}", part.tenant, part.reason))
+        elif part.backup is None:
+            out.print(escape(_("{tenant}: nothing is stored.", part.tenant)))
+        else:
+            if part.tenant is not None:
+                saved += 1
+                out.print(f"[bold]{escape(part.tenant)}[/]")
+            print_result(app, backup_result(part.backup))
+    if tenants:
+        out.print(_("{saved} of {tenants} backed up.", saved, counted(len(tenants), "tenant")))
+    return int(not all(part.is_complete for part in parts))
 
 
 async def restore(app: CallerView, flags: Namespace) -> int:

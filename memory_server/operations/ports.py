@@ -62,10 +62,18 @@ class Machine(Protocol):
 
 
 class HomeOfMemories(Protocol):
-    """The place of the memories, as far as an import and an export ask it."""
+    """The place of the memories, as far as operations ask it."""
 
     @property
     def erased(self) -> Tombstones: ...
+
+    @property
+    def place(self) -> Path: ...
+
+    @property
+    def shown(self) -> str: ...
+
+    def tenant_names(self) -> list[str]: ...
 
 
 class OpenMemory(Protocol):
