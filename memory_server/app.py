@@ -166,19 +166,6 @@ class CallerView:
 
         return ThisMachine(self.home.on_several_machines, self.settings.notes.documents)
 
-    def tenants(self) -> Tenants:
-        """The tenants beside these memories, each to be opened for one question."""
-        return {
-            name: partial(self._of_tenant, where)
-            for name, where in zip(self.home.tenant_names(), self.home.tenants(), strict=True)
-        }
-
-    def _of_tenant(self, where: Mapping[str, Any]) -> App:
-        """The memories of a tenant, which are `where` these settings say."""
-        settings = self.settings.model_copy(update=where)
-        runtime = Runtime.for_tenant(settings, self.runtime, lifetime=ONE_QUESTION)
-        return App(settings, runtime=runtime)
-
     # Imported at first use: a process that asks once does not need it, and a hook saves a tenth of a second.
 
     @property
@@ -491,6 +478,18 @@ class App(CallerView):
             await super().__aexit__()
         finally:
             await self.runtime.aclose()
+
+
+def tenants_of(view: CallerView) -> Tenants:
+    """The tenants beside the memories of a view, each to be opened for one question."""
+
+    def opened(where: Mapping[str, Any]) -> App:
+        settings = view.settings.model_copy(update=where)
+        runtime = Runtime.for_tenant(settings, view.runtime, lifetime=ONE_QUESTION)
+        return App(settings, runtime=runtime)
+
+    places = zip(view.home.tenant_names(), view.home.tenants(), strict=True)
+    return {name: partial(opened, where) for name, where in places}
 
 
 def open_memory(

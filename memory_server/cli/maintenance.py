@@ -16,7 +16,7 @@ from rich.text import Text
 
 from languages import N_, _, counted, n_
 from languages.columns import cells, padded
-from memory_server.app import NO_OPENCC, App, CallerView
+from memory_server.app import NO_OPENCC, App, CallerView, tenants_of
 from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.daemon import describe, running_for
 from memory_server.cli.inspection import chosen, for_each_conversation, with_id
@@ -157,7 +157,7 @@ async def backup(app: CallerView, flags: Namespace) -> int:
 async def _backup_of_all(app: CallerView, flags: Namespace) -> int:
     if hasattr(flags, "conversation") or hasattr(flags, "tenant"):
         raise InvalidInput("--all-tenants backs up all memories; leave out --tenant and -c.")
-    tenants = app.tenants()
+    tenants = tenants_of(app)
     out = console()
     saved = 0
     parts = await back_up_all(app, tenants, flags.name, progress)
