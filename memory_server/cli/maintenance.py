@@ -36,7 +36,8 @@ from memory_server.kernel.private import Pause
 from memory_server.kernel.streams import complain, write
 from memory_server.kernel.text import Finding, Grade
 from memory_server.operations.backing_up import BackupRequest, back_up, back_up_all
-from memory_server.operations.repairing import RepairPlan, RepairRequest, repair
+from memory_server.operations.ports import RepairPlan
+from memory_server.operations.repairing import RepairRequest, repair
 from memory_server.operations.whereabouts import not_copied, shown_names
 from memory_server.tools.backup import backup_result, restore_result
 from memory_server.version import __version__

@@ -56,7 +56,6 @@ def site_of(app: CallerView) -> Site:
         pauses=app.home.pause if writable else None,
         user_home=str(Path.home()),
         owner=app,
-        home=app.home,
         tenants=app.home.tenant_names,
     )
 

@@ -4,7 +4,7 @@ another. Nothing is merged: what differs there stays as it is, and is named."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import field
 from pathlib import Path
@@ -14,55 +14,25 @@ from typing import Protocol
 from languages import _, counted, n_
 from memory_server.conversations.contents import holds_erased
 from memory_server.conversations.model import ConversationState, conversation_id_of, short_term_mark
-from memory_server.conversations.ports import ConversationStore
 from memory_server.kernel import json_text
 from memory_server.kernel.erasure import Tombstones
 from memory_server.kernel.errors import InvalidInput, StorageError
-from memory_server.kernel.recalls import Line, RecallLog
+from memory_server.kernel.recalls import Line
 from memory_server.kernel.recorded_recall import recorded_recall
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge import erasing
 from memory_server.knowledge.entry import EVERYTHING, Entry, Operation
 from memory_server.knowledge.ports import EntryStore
-from memory_server.operations.ports import Progress, no_progress
-
-
-class CopiedHome(Protocol):
-    """The home of the owner of a store, or of a tenant, as far as a copy asks it."""
-
-    @property
-    def conversations(self) -> ConversationStore: ...
-
-    @property
-    def recalls(self) -> RecallLog: ...
-
-    @property
-    def erased(self) -> Tombstones: ...
-
-    @property
-    def shown(self) -> str: ...
-
-    @property
-    def is_of_a_tenant(self) -> bool: ...
-
-    def entries(self, *, durability: str, cache_mb: int) -> EntryStore: ...
-
-    def refuse_newer(self, conversation_id: str) -> None: ...
-
-    def tenant_names(self, candidates: Iterable[str] = ()) -> list[str]: ...
-
-    def has_tenant(self, name: str) -> bool: ...
-
-    def note_tenant(self, name: str) -> None: ...
+from memory_server.operations.ports import HomeOfMemories, Progress, no_progress
 
 
 class Homes(Protocol):
     """The homes of a store."""
 
-    def owner(self) -> AbstractAsyncContextManager[CopiedHome]: ...
+    def owner(self) -> AbstractAsyncContextManager[HomeOfMemories]: ...
 
-    def tenant(self, name: str) -> AbstractAsyncContextManager[CopiedHome]:
+    def tenant(self, name: str) -> AbstractAsyncContextManager[HomeOfMemories]:
         """Open the home of a tenant, while that of the owner is open."""
 
 
@@ -160,8 +130,8 @@ class _HomeCopy:
 
     def __init__(
         self,
-        source: CopiedHome,
-        target: CopiedHome,
+        source: HomeOfMemories,
+        target: HomeOfMemories,
         request: CopyRequest,
         report: CopyReport,
         progress: Progress,

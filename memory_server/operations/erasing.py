@@ -9,73 +9,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 from languages import _, counted
-from memory_server.kernel.erasure import Erasure, Tombstones, Traces
+from memory_server.kernel.erasure import Erasure, Traces
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.items import Item, Sought
-from memory_server.kernel.recalls import RecallLog
 from memory_server.kernel.values import dataclass
-from memory_server.knowledge.service import Knowledge
 from memory_server.memories import forgetting
-from memory_server.memories.memories import Memories
-from memory_server.memories.recalls import Recalls
-from memory_server.operations.ports import Machine
+from memory_server.operations.ports import OpenMemory
 
 
 class NothingToErase(InvalidInput):
     """No item that is meant is there, and nothing of the past that is."""
-
-
-class BackupFolder(Protocol):
-    """Where the files of backups are."""
-
-    @property
-    def folder(self) -> Path: ...
-
-
-class SearchedHome(Protocol):
-    """The home of the memories, as far as an erasing asks it. Blocking calls; they raise StorageError."""
-
-    @property
-    def place(self) -> Path: ...
-
-    @property
-    def backups(self) -> BackupFolder: ...
-
-    @property
-    def erased(self) -> Tombstones: ...
-
-    @property
-    def recalls(self) -> RecallLog: ...
-
-    def traces(self, erasure: Erasure, *further_places: Path) -> Traces: ...
-
-    def left(self, erasure: Erasure, *further_places: Path) -> Traces: ...
-
-    def tenants_with(self, erasure: Erasure) -> list[str]: ...
-
-    def erase_waiting(self, erasure: Erasure) -> None: ...
-
-
-class SearchedMemory(Protocol):
-    """The memories of one caller, as far as an erasing asks them."""
-
-    @property
-    def memories(self) -> Memories: ...
-
-    @property
-    def knowledge(self) -> Knowledge: ...
-
-    @property
-    def recalls(self) -> Recalls: ...
-
-    @property
-    def home(self) -> SearchedHome: ...
-
-    @property
-    def machine(self) -> Machine: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +65,7 @@ class ErasureReport:
     is_complete: bool
 
 
-async def plan_erasing(view: SearchedMemory, request: EraseRequest) -> ErasurePlan:
+async def plan_erasing(view: OpenMemory, request: EraseRequest) -> ErasurePlan:
     """Find what is erased, and change nothing. Raises InvalidInput: nothing is, or an item has the words only as other
     words."""
     engines = view.memories.engines
@@ -151,7 +96,7 @@ def nothing_chosen() -> NothingToErase:
     )
 
 
-async def _plan_of_user(view: SearchedMemory, request: EraseRequest) -> ErasurePlan:
+async def _plan_of_user(view: OpenMemory, request: EraseRequest) -> ErasurePlan:
     """The plan for a user of whom there is only a history. Raises InvalidInput: there is nothing."""
     user = request.where.user
     if f"sessions/{user}" not in await view.knowledge.lifecycle.places():
@@ -160,7 +105,7 @@ async def _plan_of_user(view: SearchedMemory, request: EraseRequest) -> ErasureP
     return ErasurePlan(request, erasure, [])
 
 
-async def _plan_of_past(view: SearchedMemory, request: EraseRequest) -> ErasurePlan:
+async def _plan_of_past(view: OpenMemory, request: EraseRequest) -> ErasurePlan:
     """The plan for words that only the past holds. Raises InvalidInput: all was searched, and nothing holds them."""
     words = forgetting.words_in(request.names)
     erasure = await forgetting.erasure_of(view.memories.engines, (), words)
@@ -173,7 +118,7 @@ async def _plan_of_past(view: SearchedMemory, request: EraseRequest) -> ErasureP
     return ErasurePlan(request, erasure, backups, places=past)
 
 
-async def refusal(view: SearchedMemory, names: Sequence[str]) -> InvalidInput:
+async def refusal(view: OpenMemory, names: Sequence[str]) -> InvalidInput:
     """Say why nothing is forgotten where no item holds the words, after all that is kept was searched for them. A server
     says this to other machines too: so it looks at the memories of the caller, and at nothing else of the server."""
     words = forgetting.words_in(names)
@@ -189,7 +134,7 @@ async def refusal(view: SearchedMemory, names: Sequence[str]) -> InvalidInput:
     )
 
 
-async def erase(view: SearchedMemory, plan: ErasurePlan) -> ErasureReport:
+async def erase(view: OpenMemory, plan: ErasurePlan) -> ErasureReport:
     """Erase for good what a plan says, and search for it. Raises InvalidInput: other items are meant by now."""
     if plan.items:
         # While somebody thought about the plan, others wrote.
@@ -206,9 +151,7 @@ async def erase(view: SearchedMemory, plan: ErasurePlan) -> ErasureReport:
     return await erase_from(view, plan.erasure, backups)
 
 
-async def finish_erasing(
-    view: SearchedMemory, erasure: Erasure, *, in_backups: bool
-) -> ErasureReport:
+async def finish_erasing(view: OpenMemory, erasure: Erasure, *, in_backups: bool) -> ErasureReport:
     """Complete an erasing that was interrupted (`home.erased.begun`)."""
     backups: Sequence[str] = ()
     if in_backups:
@@ -216,9 +159,7 @@ async def finish_erasing(
     return await erase_from(view, erasure, backups)
 
 
-async def erase_from(
-    view: SearchedMemory, erasure: Erasure, backups: Sequence[str]
-) -> ErasureReport:
+async def erase_from(view: OpenMemory, erasure: Erasure, backups: Sequence[str]) -> ErasureReport:
     """Erase for good, also from these backups, and search for it."""
     home = view.home
     damaged: list[str] = []
@@ -250,7 +191,7 @@ async def erase_from(
 
 
 async def _nothing_holds(
-    view: SearchedMemory, traces: Traces, tenants: Sequence[str]
+    view: OpenMemory, traces: Traces, tenants: Sequence[str]
 ) -> NothingToErase:
     """The sentence that no text holds the words, after all was searched: it says where else they are, and what could
     not be searched."""
@@ -268,7 +209,7 @@ async def _nothing_holds(
     return NothingToErase(" ".join([first, *_remarks(view, traces, tenants)]))
 
 
-def _remarks(view: SearchedMemory, traces: Traces, tenants: Sequence[str]) -> list[str]:
+def _remarks(view: OpenMemory, traces: Traces, tenants: Sequence[str]) -> list[str]:
     """Sentences about places that an erasing does not reach."""
     sentences = []
     if traces.names:
@@ -287,7 +228,7 @@ def _remarks(view: SearchedMemory, traces: Traces, tenants: Sequence[str]) -> li
     return sentences
 
 
-def _shown(view: SearchedMemory, paths: Sequence[Path]) -> str:
+def _shown(view: OpenMemory, paths: Sequence[Path]) -> str:
     """Paths from the home on: other machines need not know where it is."""
     home = view.home.place
     shown_paths: list[str] = []
@@ -298,17 +239,17 @@ def _shown(view: SearchedMemory, paths: Sequence[Path]) -> str:
     return ", ".join(shown_paths)
 
 
-def _outside_of_backups(view: SearchedMemory, traces: Traces) -> list[Path]:
+def _outside_of_backups(view: OpenMemory, traces: Traces) -> list[Path]:
     return [path for path in traces.texts if path.parent != view.home.backups.folder]
 
 
-async def backups_with(view: SearchedMemory, erasure: Erasure) -> list[str]:
+async def backups_with(view: OpenMemory, erasure: Erasure) -> list[str]:
     """The names of the backups that hold it, or that cannot be read and may."""
     traces = await asyncio.to_thread(view.home.traces, erasure)
     return await _backups_among(view, [*traces.texts, *traces.unread])
 
 
-async def _backups_among(view: SearchedMemory, paths: Sequence[Path]) -> list[str]:
+async def _backups_among(view: OpenMemory, paths: Sequence[Path]) -> list[str]:
     """The names of the backups that have one of these files."""
     file_names = [path.name for path in paths if path.parent == view.home.backups.folder]
     names: list[str] = []
@@ -319,10 +260,10 @@ async def _backups_among(view: SearchedMemory, paths: Sequence[Path]) -> list[st
     return names
 
 
-async def _places_beside(view: SearchedMemory) -> list[Path]:
+async def _places_beside(view: OpenMemory) -> list[Path]:
     """The places outside of the home that hold texts of it: files of layers, and pages that were made of notes."""
     return [*_layers(view), *await asyncio.to_thread(view.machine.pages_of_notes)]
 
 
-def _layers(view: SearchedMemory) -> list[Path]:
+def _layers(view: OpenMemory) -> list[Path]:
     return [layer.folder.place for layer in view.knowledge.layers.known]

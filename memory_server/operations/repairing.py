@@ -3,41 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Protocol
+from collections.abc import Sequence
 
 from languages import _
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.values import dataclass
-from memory_server.operations.ports import Progress, no_progress
-
-
-class RepairPlan(Protocol):
-    """What is damaged in a conversation and will be mended, in sentences. `kept_in`: where a repair keeps the files as
-    they were. `set_aside`: sentences about snapshots that were set aside."""
-
-    @property
-    def conversation_id(self) -> str: ...
-
-    @property
-    def steps(self) -> Sequence[str]: ...
-
-    @property
-    def kept_in(self) -> Path: ...
-
-    @property
-    def set_aside(self) -> Sequence[str]: ...
-
-
-class RepairedHome(Protocol):
-    """The home of the memories, as far as a repair asks it."""
-
-    def repairs(
-        self, conversation_id: str | None = None, *, dry_run: bool = False
-    ) -> Sequence[Callable[[], RepairPlan | None]]:
-        """Return a blocking call for each conversation, or for the one that is named: it mends the conversation, and
-        gives None if nothing is broken. It raises StorageError if it mended nothing."""
+from memory_server.operations.ports import HomeOfMemories, Progress, RepairPlan, no_progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +33,7 @@ class RepairReport:
 
 
 async def repair(
-    home: RepairedHome, request: RepairRequest, progress: Progress = no_progress
+    home: HomeOfMemories, request: RepairRequest, progress: Progress = no_progress
 ) -> RepairReport:
     """Mend conversations, or say what would be mended."""
     repairs = await asyncio.to_thread(

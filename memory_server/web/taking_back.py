@@ -12,7 +12,8 @@ from memory_server.kernel.lifecycle import PastChange
 from memory_server.kernel.values import dataclass
 from memory_server.memories import forgetting
 from memory_server.operations.erasing import backups_with
-from memory_server.operations.repairing import RepairPlan, RepairRequest, repair
+from memory_server.operations.ports import RepairPlan
+from memory_server.operations.repairing import RepairRequest, repair
 from memory_server.web.pages import recorded
 
 if TYPE_CHECKING:
@@ -56,9 +57,9 @@ async def forget(view: View, item: Item) -> str:
 
 async def mended(view: View, *, dry_run: bool) -> list[RepairPlan]:
     """What was mended of each broken conversation, or would be. Raises StorageError: one cannot be mended."""
-    if view.site.home is None:
+    if view.site.owner is None:
         return []
-    report = await repair(view.site.home, RepairRequest(dry_run=dry_run))
+    report = await repair(view.site.owner.home, RepairRequest(dry_run=dry_run))
     for reason in report.failures:
         raise StorageError(reason)
     return report.mended

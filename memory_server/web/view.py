@@ -26,8 +26,7 @@ from memory_server.kernel.text import Finding
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry
 from memory_server.memories.memories import Call
-from memory_server.operations.erasing import SearchedMemory
-from memory_server.operations.repairing import RepairedHome
+from memory_server.operations.ports import OpenMemory
 from memory_server.tools.base.result import SHOWN_ZONE
 from memory_server.web.charts import Piece, underlined
 from memory_server.web.receipts import spoken
@@ -96,9 +95,9 @@ class Examination:
 class Site:
     """A home as the page shows it. `call` gives the memories that a request may see; `keep_ms`: how long the past is
     kept; `pauses` None: the page cannot pause; `sandbox`: for trying triggers; `user_home`: the folder that `~` stands
-    for; `alone`: nobody but the user of this machine can see the page. Texts are erased for good from the memories of
-    the `owner`, and files mended in `home`; None: not here. `tenants` gives the names of those beside these
-    memories."""
+    for; `alone`: nobody but the user of this machine can see the page. From the memories of the `owner` texts are
+    erased for good, and their files are mended; None: neither is possible here. `tenants` gives the names of those
+    beside these memories."""
 
     call: Callable[[Scope], AbstractAsyncContextManager[Call]]
     keep_ms: int
@@ -107,8 +106,7 @@ class Site:
     pauses: Pauses | None = None
     user_home: str = ""
     alone: bool = True
-    owner: SearchedMemory | None = None
-    home: RepairedHome | None = None
+    owner: OpenMemory | None = None
     tenants: Callable[[], Sequence[str]] = tuple
     made: Made = field(default_factory=lambda: Made())
 
