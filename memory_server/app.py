@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import tzinfo
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from random import Random
@@ -29,7 +29,7 @@ from memory_server.kernel.messages import GivenMessage, Session
 from memory_server.kernel.private import Pause
 from memory_server.memories.memories import Call, Memories
 from memory_server.memories.turns import MAX_CHARS, turn_prompt
-from memory_server.runtime import Runtime
+from memory_server.runtime import ONE_QUESTION, Runtime
 from memory_server.storage.repositories import folder_of_work
 from nlp.normal_forms import can_simplify, load_simplified
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from memory_server.knowledge.embeddings import TextVectors
     from memory_server.knowledge.service import Knowledge
     from memory_server.memories.word_giver import WordGiver
+    from memory_server.operations.backing_up import Tenants
     from memory_server.operations.imports import ImportReport
     from memory_server.operations.ports import Machine
     from memory_server.serving.documents import Resolve
@@ -160,10 +161,10 @@ class CallerView:
 
     @property
     def machine(self) -> Machine:
-        """What an import asks of this machine."""
+        """What operations ask of this machine."""
         from memory_server.homes import ThisMachine
 
-        return ThisMachine(on_several_machines=self.home.on_several_machines)
+        return ThisMachine(self.home.on_several_machines, self.settings.notes.documents)
 
     # Imported at first use: a process that asks once does not need it, and a hook saves a tenth of a second.
 
@@ -477,6 +478,18 @@ class App(CallerView):
             await super().__aexit__()
         finally:
             await self.runtime.aclose()
+
+
+def tenants_of(view: CallerView) -> Tenants:
+    """The tenants beside the memories of a view, each to be opened for one question."""
+
+    def opened(where: Mapping[str, Any]) -> App:
+        settings = view.settings.model_copy(update=where)
+        runtime = Runtime.for_tenant(settings, view.runtime, lifetime=ONE_QUESTION)
+        return App(settings, runtime=runtime)
+
+    places = zip(view.home.tenant_names(), view.home.tenants(), strict=True)
+    return {name: partial(opened, where) for name, where in places}
 
 
 def open_memory(

@@ -6,7 +6,9 @@ need is imported where it is used.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,13 +28,14 @@ from memory_server.storage.repositories import (
 from memory_server.storage.token_file import StoredToken, TokenFile
 
 if TYPE_CHECKING:
+    from memory_server.config import Settings
     from memory_server.storage.entries.foreign_tables import Table
-    from memory_server.storage.json_store.repair import RepairPlan as RepairPlan
 
 __all__ = [
     "HOOK_PATH",
     "TURN_PATH",
     "Home",
+    "HomesAt",
     "Outbox",
     "RefusedTurn",
     "StoredToken",
@@ -44,7 +47,6 @@ __all__ = [
     "is_foreign",
     "is_ours",
     "open_home",
-    "pages_in",
     "project_at",
     "refuse_foreign",
     "shared_key",
@@ -56,9 +58,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ThisMachine:
-    """The machine on which files are imported. `on_several_machines`: whether others keep memories in the same home."""
+    """The machine of the user. `on_several_machines`: whether others keep memories in the same home. `documents`: the
+    folder of pages of notes that the settings name."""
 
     on_several_machines: bool
+    documents: Path | None = None
 
     def folder_of_work(self, folder: Path) -> str | None:
         return folder_of_work(folder)
@@ -68,6 +72,19 @@ class ThisMachine:
         if project is None:
             return ""
         return project.key
+
+    def pages_of_notes(self) -> list[Path]:
+        from memory_server.knowledge.notes.pages import FOLDER
+        from memory_server.storage.entries.pages import pages_in
+
+        tops = {Path().absolute()}
+        checkout = checkout_at(Path())
+        if checkout is not None:  # a worktree has its own
+            tops |= {checkout.top, checkout.repository}
+        folders = [top / FOLDER for top in sorted(tops)]
+        if self.documents is not None:
+            folders.insert(0, self.documents)
+        return pages_in(*folders)
 
     def tables_of(self, path: Path) -> Mapping[str, Table]:
         from memory_server.storage.entries.foreign_tables import tables_of
@@ -82,11 +99,37 @@ class ThisMachine:
         return rows_of(path, tables)
 
 
-def pages_in(*folders: Path) -> list[Path]:
-    """Return the pages of notes in these folders; a folder need not be there."""
-    from memory_server.storage.entries import pages
+class HomesAt:
+    """The homes of the store that a URL names, or of that of the settings (None)."""
 
-    return pages.pages_in(*folders)
+    def __init__(self, settings: Settings, store: str | None) -> None:
+        if store is not None:
+            settings = settings.model_copy(update={"store": store})
+        self._settings = settings
+        self._owner: Home | None = None
+
+    @asynccontextmanager
+    async def owner(self) -> AsyncIterator[Home]:
+        async with _opened(self._settings) as home:
+            self._owner = home
+            yield home
+
+    @asynccontextmanager
+    async def tenant(self, name: str) -> AsyncIterator[Home]:
+        """Open the home of a tenant, while that of the owner is open."""
+        assert self._owner is not None
+        settings = self._settings.model_copy(update=self._owner.settings_of(name))
+        async with _opened(settings, beside=self._owner) as home:
+            yield home
+
+
+@asynccontextmanager
+async def _opened(settings: Settings, beside: Home | None = None) -> AsyncIterator[Home]:
+    from memory_server.config import home_of
+
+    home = home_of(settings, lambda: time.time_ns() // 1_000_000, beside=beside)
+    async with aclosing(home), aclosing(home.conversations):
+        yield home
 
 
 def write_pages(folder: Path, texts: Mapping[str, str], *, force: bool) -> Sequence[Path]:

@@ -10,7 +10,7 @@ from typing import Any
 from languages import _
 from memory_server.app import CallerView
 from memory_server.cli.families import limit_of
-from memory_server.cli.inspection import chosen, whereabouts
+from memory_server.cli.inspection import chosen
 from memory_server.cli.terminal import console, escape, hint
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import OF_CONVERSATIONS
@@ -24,6 +24,7 @@ from memory_server.kernel.lifecycle import (
 )
 from memory_server.kernel.streams import write
 from memory_server.kernel.times import iso
+from memory_server.operations.whereabouts import whereabouts
 from memory_server.tools.archive import HistoryEntry
 from memory_server.tools.base.result import SHOWN_ZONE
 

@@ -23,10 +23,10 @@ from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.items import LEAST_ID_CHARS
 from memory_server.kernel.streams import complain, write
 from memory_server.kernel.values import dataclass
+from memory_server.operations.whereabouts import whereabouts
 
 Act = Callable[[Conversation], Awaitable[None]]
 """What a command does with a conversation."""
-SHOWN_NAMES = 10
 
 
 async def chosen(app: CallerView, flags: Namespace) -> list[str]:
@@ -43,62 +43,6 @@ async def chosen(app: CallerView, flags: Namespace) -> list[str]:
             await whereabouts(app),
         )
     return [conversation_id]
-
-
-async def whereabouts(app: CallerView) -> str:
-    """A sentence for an empty answer: which places hold something."""
-    names: list[str] = list(await app.conversations.ids())
-    overview = await app.knowledge.overview(layers=True)
-    for scope_name, figures in overview.items():
-        if figures.count:
-            names.append(f"{scope_name} ({figures.count})")
-    if names:
-        return _("{place} holds {names}.", app.home.shown, shown_names(names))
-    tenants = app.home.tenant_names()
-    if tenants:
-        tenants_text = shown_names(tenants)
-        return _(
-            "{place} holds only tenants ({names}); use --tenant NAME for one of them.",
-            app.home.shown,
-            tenants_text,
-        )
-    return _("nothing is stored in {place} yet.", app.home.place)
-
-
-def shown_names(names: Sequence[str]) -> str:
-    """The first names of a list, and how many more there are."""
-    first_names = ", ".join(names[:SHOWN_NAMES])
-    rest = len(names) - SHOWN_NAMES
-    if rest > 0:
-        return _("{names} and {count} more", first_names, rest)
-    return first_names
-
-
-async def not_copied(app: CallerView, *, layers: bool) -> list[str]:
-    """Sentences about what a copy of this memory does not hold: tenants and, unless the copy takes them, `layers`."""
-    sentences: list[str] = []
-    if not layers:
-        layer_folders = await _folders_of_filled_layers(app)
-        if layer_folders:
-            folders_text = ", ".join(layer_folders)
-            sentences.append(
-                _("Not included: the layers, which are separate files in {places}", folders_text)
-            )
-    tenants = app.home.tenant_names()
-    if tenants:
-        sentences.append(
-            _(
-                "Not included: the tenants {names}; use --tenant NAME for one of them",
-                shown_names(tenants),
-            )
-        )
-    return sentences
-
-
-async def _folders_of_filled_layers(app: CallerView) -> list[str]:
-    overview = await app.knowledge.overview(layers=True)
-    layers = [layer for layer in app.knowledge.layers.known if f"layers/{layer.name}" in overview]
-    return [str(layer.folder.place) for layer in layers]
 
 
 async def for_each_conversation(

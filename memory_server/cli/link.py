@@ -9,7 +9,6 @@ from typing import Any
 
 from languages import _, counted, n_
 from memory_server.app import App
-from memory_server.cli.inspection import not_copied
 from memory_server.cli.terminal import console, escape, hint
 from memory_server.config import Settings
 from memory_server.homes import Home, Outbox, shared_key, token_in
@@ -18,6 +17,7 @@ from memory_server.kernel.link import Link, url_of
 from memory_server.kernel.streams import complain, confirmed
 from memory_server.operations.exports import ExportRequest, exported
 from memory_server.operations.sending import Portion, SharedNames, portions_of
+from memory_server.operations.whereabouts import not_copied
 from memory_server.process import linked_server
 from memory_server.remote import Remote
 

@@ -11,23 +11,15 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from languages import N_, _, counted, n_
 from languages.columns import cells, padded
-from memory_server.app import NO_OPENCC, App, CallerView
-from memory_server.cli import tenant_backups
+from memory_server.app import NO_OPENCC, App, CallerView, tenants_of
 from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.daemon import describe, running_for
-from memory_server.cli.inspection import (
-    chosen,
-    for_each_conversation,
-    not_copied,
-    shown_names,
-    with_id,
-)
+from memory_server.cli.inspection import chosen, for_each_conversation, with_id
 from memory_server.cli.terminal import console, escape, hint, progress, time_text, watched
 from memory_server.cli.word_giving import words_finding
 from memory_server.command_table import COMMANDS
@@ -37,18 +29,19 @@ from memory_server.conversations.lifecycle import outdated_text
 from memory_server.conversations.short_term import Reindexed
 from memory_server.conversations.trigger_runner import examine_sandbox
 from memory_server.kernel.backups import Mode
-from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
+from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.lifecycle import Examine
 from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import Pause
 from memory_server.kernel.streams import complain, write
 from memory_server.kernel.text import Finding, Grade
+from memory_server.operations.backing_up import BackupRequest, back_up, back_up_all
+from memory_server.operations.ports import RepairPlan
+from memory_server.operations.repairing import RepairRequest, repair
+from memory_server.operations.whereabouts import not_copied, shown_names
 from memory_server.tools.backup import backup_result, restore_result
 from memory_server.version import __version__
 from nlp.normal_forms import can_simplify
-
-if TYPE_CHECKING:
-    from memory_server.homes import RepairPlan
 
 STYLES = {N_("ok"): "green", N_("note"): "cyan", N_("warning"): "yellow", N_("error"): "red"}
 SHOWN = 20
@@ -140,34 +133,48 @@ def _pause(duration: str | None, now_ms: int) -> Pause:
 
 
 async def backup(app: CallerView, flags: Namespace) -> int:
-    """Make a backup; 1 if a conversation had to be left out. Raises InvalidInput: nothing is stored, or not here."""
+    """Make a backup; 1 if a conversation or tenant had to be left out."""
     app.home.backups.must_be_possible()  # before any advice on what else to back up
     if flags.all_tenants:
-        return await tenant_backups.make(app, flags)
-    conversation_ids = await chosen(app, flags)
+        return await _backup_of_all(app, flags)
+    conversation_id = None
+    if hasattr(flags, "conversation"):
+        [conversation_id] = await chosen(app, flags)
     if f"backup {flags.name}" in COMMANDS:
         raise InvalidInput(
             "Write `memory-server backup {name}` without anything between the two words.",
             flags.name,
         )
-    only = None
-    if hasattr(flags, "conversation"):
-        [only] = conversation_ids
-    tenants = app.home.tenant_names()
-    if only is None and not conversation_ids and tenants and not await app.knowledge.overview():
-        raise InvalidInput(
-            "Only tenants have memories here ({names}); `memory-server backup --all-tenants` backs up all of them.",
-            shown_names(tenants),
-        )
-    with progress(_("backing up"), len(conversation_ids)) as advance:
-        new_backup = await app.memories.backups.make(flags.name, only=only, advance=advance)
+    new_backup = await back_up(app, BackupRequest(flags.name, conversation_id), progress)
     print_result(app, backup_result(new_backup))
-    if only is None:
+    if conversation_id is None:
         for sentence in await not_copied(app, layers=False):
             hint(sentence)
-        if tenants:
+        if app.home.tenant_names():
             hint(_("`memory-server backup --all-tenants` backs up the tenants too."))
     return int(bool(new_backup.left_out))
+
+
+async def _backup_of_all(app: CallerView, flags: Namespace) -> int:
+    if hasattr(flags, "conversation") or hasattr(flags, "tenant"):
+        raise InvalidInput("--all-tenants backs up all memories; leave out --tenant and -c.")
+    tenants = tenants_of(app)
+    out = console()
+    saved = 0
+    parts = await back_up_all(app, tenants, flags.name, progress)
+    for part in parts:
+        if part.reason:
+            complain(_("{tenant} was not backed up: {reason}", part.tenant, part.reason))
+        elif part.backup is None:
+            out.print(escape(_("{tenant}: nothing is stored.", part.tenant)))
+        else:
+            if part.tenant is not None:
+                saved += 1
+                out.print(f"[bold]{escape(part.tenant)}[/]")
+            print_result(app, backup_result(part.backup))
+    if tenants:
+        out.print(_("{saved} of {tenants} backed up.", saved, counted(len(tenants), "tenant")))
+    return int(not all(part.is_complete for part in parts))
 
 
 async def restore(app: CallerView, flags: Namespace) -> int:
@@ -267,28 +274,19 @@ def _words(edit: Edited) -> str:
 
 
 async def _repair(app: CallerView, flags: Namespace) -> int:
-    """Mend now what the next use of a conversation would mend, and report every step; 1 if one could not be mended."""
+    """Mend what is broken, and report every step; 1 if a conversation could not be mended."""
     conversation_id = None
     if hasattr(flags, "conversation"):
         [conversation_id] = await chosen(app, flags)
-    repairs = await asyncio.to_thread(app.home.repairs, conversation_id, dry_run=flags.dry_run)
-    failures = 0
-    mended = 0
-    for repair in watched(_("repairing"), repairs, len(repairs)):
-        try:
-            plan = await asyncio.to_thread(repair)
-        except StorageError as error:
-            complain(str(error))
-            failures += 1
-            continue
-        if plan is None:
-            continue
-        if plan.steps:
-            mended += 1
+    request = RepairRequest(conversation_id, dry_run=flags.dry_run)
+    report = await repair(app.home, request, progress)
+    for reason in report.failures:
+        complain(reason)
+    for plan in report.plans:
         _print_repair(plan, dry_run=flags.dry_run)
-    if not mended and not failures:
+    if not report.mended and not report.failures:
         console().print(_("Nothing is broken."))
-    return int(failures > 0)
+    return int(bool(report.failures))
 
 
 def _print_repair(plan: RepairPlan, *, dry_run: bool) -> None:

@@ -29,11 +29,12 @@ async def serve(settings: Settings, flags: Namespace) -> None:
                 "This machine uses the memory of {url}; run `memory-server unlink` to serve one of its own.",
                 link.url,
             )
-        from memory_server.cli.serve_http import serve_http
+        from memory_server.cli.parser import parsed
+        from memory_server.process.http_service import serve_http
 
         offered_tools(settings)
         use_one_arena()
-        await serve_http(settings, listen or settings.http.listen)
+        await serve_http(settings, listen or settings.http.listen, parsed)
         return
     if sys.stdin is None or sys.stdout is None:
         raise InvalidInput(

@@ -12,7 +12,7 @@ from languages import _
 from memory_server.app import CallerView
 from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.history import engines_of, past_changes
-from memory_server.cli.inspection import chosen, whereabouts
+from memory_server.cli.inspection import chosen
 from memory_server.cli.terminal import console, escape, time_text
 from memory_server.conversations.archive import Archived
 from memory_server.conversations.history import name_of
@@ -23,6 +23,7 @@ from memory_server.kernel.lifecycle import USUAL_STEPS, PastChange, Undone
 from memory_server.kernel.streams import complain, confirmed
 from memory_server.kernel.times import iso
 from memory_server.memories import forgetting
+from memory_server.operations.whereabouts import whereabouts
 from memory_server.tools.archive import StepRow, UndoResult
 from memory_server.tools.base.shapes import moment_ms
 

@@ -14,13 +14,10 @@ from typing import TYPE_CHECKING
 
 from languages import _, spoken
 from memory_server.app import App, CallerView
-from memory_server.cli import erasing
 from memory_server.cli.terminal import console, write_target
 from memory_server.config import Settings
-from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.streams import complain
-from memory_server.kernel.values import dataclass
 from memory_server.memories.memories import Call
 from memory_server.process.limits import use_more_files
 from memory_server.serving.http.http_server import listening, run_app
@@ -58,28 +55,9 @@ def site_of(app: CallerView) -> Site:
         sandbox=app.sandbox,
         pauses=app.home.pause if writable else None,
         user_home=str(Path.home()),
-        eraser=_Eraser(app),
-        repairs=app.home.repairs,
+        owner=app,
         tenants=app.home.tenant_names,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Eraser:
-    """What `memory-server forget --for-good` does."""
-
-    app: CallerView
-
-    async def backups_with(self, erasure: Erasure) -> list[str]:
-        return await erasing.backups_with(self.app, erasure)
-
-    async def erase(self, erasure: Erasure, backups: Sequence[str]) -> list[str]:
-        erased = await erasing.erase(self.app, erasure, backups)
-        texts = (path.name for path in erased.traces.texts)
-        unread = (
-            _("{file}, which could not be searched", path.name) for path in erased.traces.unread
-        )
-        return [*texts, *unread, *erased.damaged]
 
 
 async def web(settings: Settings, flags: Namespace) -> None:
