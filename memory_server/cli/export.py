@@ -6,7 +6,6 @@ import asyncio
 from argparse import Namespace
 
 from languages import _, counted
-from memory_server.app import CallerView
 from memory_server.cli.inspection import chosen
 from memory_server.cli.terminal import console, escape, hint, progress, size_text, write_target
 from memory_server.kernel.errors import InvalidInput
@@ -22,6 +21,7 @@ from memory_server.operations.exports import (
     folder_content,
 )
 from memory_server.operations.whereabouts import not_copied, whereabouts
+from memory_server.runtime.app import CallerView
 
 
 async def export(app: CallerView, flags: Namespace) -> int:

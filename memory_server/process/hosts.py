@@ -20,11 +20,11 @@ from memory_server.command_table import Command
 from memory_server.kernel.values import dataclass
 
 if TYPE_CHECKING:
-    from memory_server.app import App, CallerView
     from memory_server.config import Settings
     from memory_server.kernel.link import Link
     from memory_server.kernel.messages import Session
-    from memory_server.runtime import Lifetime
+    from memory_server.runtime.app import App, CallerView
+    from memory_server.runtime.runtime import Lifetime
 
 ASKER = N_("command")
 """The name under which the record of recalls has what a command recalls."""
@@ -79,8 +79,8 @@ class OwnProcess:
         asker: str = ASKER,
         lifetime: Lifetime | None = None,
     ) -> CallerView:
-        from memory_server.app import App
-        from memory_server.runtime import LASTING, Runtime
+        from memory_server.runtime.app import App
+        from memory_server.runtime.runtime import LASTING, Runtime
 
         runtime = Runtime(settings, lifetime or LASTING)
         return App(settings, runtime=runtime, session=session, asker=asker)

@@ -18,7 +18,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from languages import _, speaking
-from memory_server.app import App
 from memory_server.command_table import COMMANDS, SETTING_FLAGS
 from memory_server.config import Settings
 from memory_server.conversations.earlier_turns import Corrections, TakenBackTurn
@@ -36,6 +35,7 @@ from memory_server.memories.hooks import HookContext, HookEvent, Turn
 from memory_server.process.command_runner import refuse_where_read_only, run_command
 from memory_server.process.hooks import answer, remembered
 from memory_server.process.hosts import Parse, ServerForOthers
+from memory_server.runtime.app import App
 from memory_server.serving.http.principals import Principal
 from memory_server.tools.base.shapes import Messages, Text
 
