@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from memory_server.kernel.messages import Session
     from memory_server.runtime.app import App, CallerView
     from memory_server.runtime.runtime import Lifetime
+    from memory_server.serving.http.principals import Principal
 
 ASKER = N_("command")
 """The name under which the record of recalls has what a command recalls."""
@@ -152,6 +153,16 @@ class ServerForOthers:
 
     async def function_of(self, command: Command) -> CommandFunction:
         return await _imported_in_a_thread(command)
+
+
+def settings_of(app: App, caller: Principal) -> Settings:
+    """The settings of `app`, with the conversation and the time zone of the caller."""
+    settings = app.settings
+    if caller.usual is not None:
+        settings = settings.model_copy(update={"conversation": caller.usual})
+    if caller.timezone is not None:
+        settings = settings.in_zone(caller.timezone)
+    return settings
 
 
 def function_of(command: Command) -> CommandFunction:
