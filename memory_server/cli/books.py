@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from languages import _, counted
-from memory_server.app import CallerView
 from memory_server.cli.call_tool import called
 from memory_server.cli.inspection import for_each_conversation
 from memory_server.cli.terminal import console, escape, print_columns, time_text
@@ -18,6 +17,7 @@ from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.streams import write
 from memory_server.lore import USUAL_ORDER, HeldBook, LongTermMemory, rules_text
 from memory_server.operations.whereabouts import shown_names
+from memory_server.runtime.app import CallerView
 from memory_server.tools.books import BookRow, entry_row, state_text
 
 

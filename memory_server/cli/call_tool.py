@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from languages import _
-from memory_server.app import CallerView
 from memory_server.cli.terminal import console, escape
 from memory_server.config import Settings
 from memory_server.kernel.streams import complain, write
@@ -20,7 +19,8 @@ from memory_server.process.typed_calls import (
     tell_of_recall,
     typed_for_recall,
 )
-from memory_server.runtime import ONE_QUESTION
+from memory_server.runtime.app import CallerView
+from memory_server.runtime.runtime import ONE_QUESTION
 from memory_server.tools import TOOLS, tool_named
 from memory_server.tools.base.result import SHOWN_ZONE, Result
 from memory_server.tools.base.tool import Answer, ToolFailed

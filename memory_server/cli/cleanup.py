@@ -6,12 +6,12 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from languages import _, counted
-from memory_server.app import CallerView
 from memory_server.cli.inspection import chosen
 from memory_server.cli.terminal import console, escape
 from memory_server.cli.word_giving import words_after_cleanup
 from memory_server.kernel.lifecycle import Leaving, Lifecycle
 from memory_server.kernel.streams import complain
+from memory_server.runtime.app import CallerView
 from memory_server.tools.archive import archived_text, forgotten_text, kept_text
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from languages import _, spoken
-from memory_server.app import App, CallerView
 from memory_server.cli.inspection import ask
 from memory_server.cli.terminal import console, hint, watched
 from memory_server.config import Settings
 from memory_server.kernel import json_text
 from memory_server.operations.imports import sample_of, store
+from memory_server.runtime.app import App, CallerView
 
 ZONES = {"zh": "Asia/Shanghai", "en": "Europe/London"}
 """The time zone of the people in the sample of each language: their evenings must be evenings."""

@@ -6,7 +6,6 @@ import asyncio
 from argparse import Namespace
 
 from languages import N_, _, counted
-from memory_server.app import CallerView
 from memory_server.cli.terminal import console, escape
 from memory_server.kernel.items import Sought
 from memory_server.kernel.streams import complain, confirmed
@@ -18,6 +17,7 @@ from memory_server.operations.erasing import (
     finish_erasing,
     plan_erasing,
 )
+from memory_server.runtime.app import CallerView
 
 _PLACES = N_(
     "The text is erased from everything that is stored here: memories, archive, history, journal, "

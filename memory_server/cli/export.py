@@ -6,7 +6,6 @@ import asyncio
 from argparse import Namespace
 
 from languages import _, counted
-from memory_server.app import CallerView
 from memory_server.cli.inspection import chosen
 from memory_server.cli.terminal import console, escape, hint, progress, size_text, write_target
 from memory_server.kernel.errors import InvalidInput
@@ -20,8 +19,10 @@ from memory_server.operations.exports import (
     exported,
     file_content,
     folder_content,
+    nothing_to_export,
 )
-from memory_server.operations.whereabouts import not_copied, whereabouts
+from memory_server.operations.whereabouts import not_copied
+from memory_server.runtime.app import CallerView
 
 
 async def export(app: CallerView, flags: Namespace) -> int:
@@ -35,9 +36,7 @@ async def export(app: CallerView, flags: Namespace) -> int:
     for reason in result.unread:
         complain(reason)
     if result.is_empty_in(flags.to):
-        raise InvalidInput(
-            "There is nothing to export in this format: {whereabouts}", await whereabouts(app)
-        )
+        raise await nothing_to_export(app)
     await write_memories(app, result, flags)
     if request.is_everything:
         for sentence in await not_copied(app, layers=True):

@@ -14,7 +14,6 @@ from typing import Any
 from rich.text import Text
 
 from languages import _, counted
-from memory_server.app import CallerView
 from memory_server.cli.call_tool import called
 from memory_server.cli.inspection import chosen, for_each_conversation
 from memory_server.cli.search_arguments import OF_TOOL
@@ -40,6 +39,7 @@ from memory_server.kernel.times import iso
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Figures
 from memory_server.operations.whereabouts import SHOWN_NAMES, whereabouts
+from memory_server.runtime.app import CallerView
 from memory_server.tools.base.shapes import moment_ms
 
 USUAL_LIMIT = 50

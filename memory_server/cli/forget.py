@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from languages import _, counted
-from memory_server.app import CallerView
 from memory_server.cli import erasing
 from memory_server.cli.inspection import chosen
 from memory_server.cli.terminal import (
@@ -24,6 +23,7 @@ from memory_server.kernel.items import Item, Sought
 from memory_server.kernel.streams import confirmed
 from memory_server.memories import forgetting
 from memory_server.operations.erasing import EraseRequest, NothingToErase, nothing_chosen, refusal
+from memory_server.runtime.app import CallerView
 from memory_server.tools.base.shapes import moment_ms
 
 _BEFORE = 25

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import Any
 
 from languages import _
-from memory_server.app import CallerView
 from memory_server.cli.families import limit_of
 from memory_server.cli.inspection import chosen
 from memory_server.cli.terminal import console, escape, hint
@@ -25,6 +24,7 @@ from memory_server.kernel.lifecycle import (
 from memory_server.kernel.streams import write
 from memory_server.kernel.times import iso
 from memory_server.operations.whereabouts import whereabouts
+from memory_server.runtime.app import CallerView
 from memory_server.tools.archive import HistoryEntry
 from memory_server.tools.base.result import SHOWN_ZONE
 

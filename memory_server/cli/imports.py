@@ -17,7 +17,6 @@ from rich.console import Console
 from rich.text import Text
 
 from languages import _, counted, foreign
-from memory_server.app import CallerView
 from memory_server.cli.export import write_memories
 from memory_server.cli.inspection import ask, taken_text
 from memory_server.cli.terminal import (
@@ -54,6 +53,7 @@ from memory_server.operations.lore_import import (
     book_text,
 )
 from memory_server.operations.ports import ReadOptions, Source
+from memory_server.runtime.app import CallerView
 from memory_server.tools.backup import tally_text
 from memory_server.tools.base.tool import MOST_SAID_CHARS
 

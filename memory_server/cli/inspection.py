@@ -13,7 +13,6 @@ from rich.console import Console
 
 from languages import N_, _, foreign
 from languages.columns import padded
-from memory_server.app import CallerView
 from memory_server.cli.call_tool import called
 from memory_server.cli.recalls import receipt
 from memory_server.cli.terminal import console, escape, spoken, time_text, watched
@@ -24,6 +23,7 @@ from memory_server.kernel.items import LEAST_ID_CHARS
 from memory_server.kernel.streams import complain, write
 from memory_server.kernel.values import dataclass
 from memory_server.operations.whereabouts import whereabouts
+from memory_server.runtime.app import CallerView
 
 Act = Callable[[Conversation], Awaitable[None]]
 """What a command does with a conversation."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from languages import _, counted
-from memory_server.app import CallerView
 from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.cleanup import cleanup_of_knowledge
 from memory_server.cli.families import item_json, nothing_text, print_items
@@ -17,7 +16,6 @@ from memory_server.cli.project_notes import assign, projects
 from memory_server.cli.show import entry_text
 from memory_server.cli.terminal import console, escape
 from memory_server.cli.word_giving import words_of_memories
-from memory_server.homes import write_pages
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Sought
 from memory_server.kernel.scopes import Scope
@@ -28,6 +26,8 @@ from memory_server.knowledge.layers import LayerName, tool_name
 from memory_server.knowledge.notes.duplicates import Pair
 from memory_server.knowledge.notes.pages import FOLDER
 from memory_server.knowledge.sessions.ids import SessionIds
+from memory_server.runtime.app import CallerView
+from memory_server.runtime.homes import write_pages
 from memory_server.tools.sessions import deleted_result
 
 

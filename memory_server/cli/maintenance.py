@@ -16,7 +16,6 @@ from rich.text import Text
 
 from languages import N_, _, counted, n_
 from languages.columns import cells, padded
-from memory_server.app import NO_OPENCC, App, CallerView, tenants_of
 from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.daemon import describe, running_for
 from memory_server.cli.inspection import chosen, for_each_conversation, with_id
@@ -39,6 +38,7 @@ from memory_server.operations.backing_up import BackupRequest, back_up, back_up_
 from memory_server.operations.ports import RepairPlan
 from memory_server.operations.repairing import RepairRequest, repair
 from memory_server.operations.whereabouts import not_copied, shown_names
+from memory_server.runtime.app import NO_OPENCC, App, CallerView, tenants_of
 from memory_server.tools.backup import backup_result, restore_result
 from memory_server.version import __version__
 from nlp.normal_forms import can_simplify

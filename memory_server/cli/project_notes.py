@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from languages import _, counted
-from memory_server.app import CallerView
 from memory_server.cli.terminal import console, escape, print_columns
-from memory_server.homes import project_at
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.streams import write
 from memory_server.knowledge.entry import Entry
 from memory_server.knowledge.notes.settling import NOTES, OF_PROJECTS
 from memory_server.knowledge.ports import ScopeView
 from memory_server.knowledge.projects import UNSETTLED, projects_meant, projects_taken, shown_names
+from memory_server.runtime.app import CallerView
+from memory_server.runtime.homes import project_at
 
 
 async def projects(app: CallerView, flags: Namespace) -> None:

@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.text import Text
 
 from languages import N_, _, counted, joined
-from memory_server.app import CallerView
 from memory_server.cli.terminal import (
     TEXT_CELLS,
     clipped,
@@ -24,6 +23,7 @@ from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
 from memory_server.kernel.streams import write
 from memory_server.lore import left_out_text, trigger_text
 from memory_server.memories.reasons import held_back, what_it_lacked, words_that_brought
+from memory_server.runtime.app import CallerView
 
 _SESSION_START = N_("(session start)")
 

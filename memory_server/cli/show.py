@@ -11,7 +11,6 @@ from rich.text import Text
 
 from languages import N_, _, joined
 from languages.columns import padded
-from memory_server.app import CallerView
 from memory_server.cli.inspection import for_each_conversation, with_id
 from memory_server.cli.terminal import console, escape, spoken, time_text
 from memory_server.conversations import codec
@@ -27,6 +26,7 @@ from memory_server.knowledge.entry import Entry, json_of
 from memory_server.lore import LongTermMemory
 from memory_server.memories.reasons import age_at, keywords_of, weighted_words
 from memory_server.operations.whereabouts import SHOWN_NAMES, whereabouts
+from memory_server.runtime.app import CallerView
 from nlp import is_kept
 
 MOST = 100

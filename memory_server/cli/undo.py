@@ -9,7 +9,6 @@ from typing import Any
 from rich.text import Text
 
 from languages import _
-from memory_server.app import CallerView
 from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.history import engines_of, past_changes
 from memory_server.cli.inspection import chosen
@@ -24,6 +23,7 @@ from memory_server.kernel.streams import complain, confirmed
 from memory_server.kernel.times import iso
 from memory_server.memories import forgetting
 from memory_server.operations.whereabouts import whereabouts
+from memory_server.runtime.app import CallerView
 from memory_server.tools.archive import StepRow, UndoResult
 from memory_server.tools.base.shapes import moment_ms
 

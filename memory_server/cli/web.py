@@ -13,13 +13,13 @@ from socket import socket
 from typing import TYPE_CHECKING
 
 from languages import _, spoken
-from memory_server.app import App, CallerView
 from memory_server.cli.terminal import console, write_target
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.streams import complain
 from memory_server.memories.memories import Call
 from memory_server.process.limits import use_more_files
+from memory_server.runtime.app import App, CallerView
 from memory_server.serving.http.http_server import listening, run_app
 from memory_server.serving.http.principals import ALL, Principal
 from memory_server.web.access import LOOPBACK, OneTimeLink

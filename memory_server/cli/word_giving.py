@@ -7,7 +7,6 @@ from collections import Counter
 from dataclasses import field
 
 from languages import N_, _, counted
-from memory_server.app import CallerView
 from memory_server.cli.terminal import console, escape
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.streams import complain
@@ -15,6 +14,7 @@ from memory_server.kernel.text import Finding
 from memory_server.kernel.times import DAY_MS
 from memory_server.kernel.values import dataclass
 from memory_server.memories.word_giver import NO_MODEL, Asked
+from memory_server.runtime.app import CallerView
 
 NO_WORDS_WAIT = N_("Every memory that may be sent has other words, or was sent before.")
 

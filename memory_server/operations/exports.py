@@ -14,6 +14,7 @@ from memory_server.kernel.items import OF_CONVERSATIONS, Family
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry, Filter
 from memory_server.operations.ports import OpenMemory, Progress, no_progress
+from memory_server.operations.whereabouts import whereabouts
 
 WITH_ENTRIES = ("native", "csv")
 """Forms that hold the entries of all families."""
@@ -95,6 +96,13 @@ async def exported(
             "No entry has this type and these tags; `memory-server list` lists all entries."
         )
     return Exported(conversations, entries, unread)
+
+
+async def nothing_to_export(view: OpenMemory) -> InvalidInput:
+    """Say that what is exported is empty, and what is stored."""
+    return InvalidInput(
+        "There is nothing to export in this format: {whereabouts}", await whereabouts(view)
+    )
 
 
 def _of_family(contents: Contents, family: str | None) -> Contents:

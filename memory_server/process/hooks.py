@@ -9,9 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from languages import _
-from memory_server.app import CallerView
 from memory_server.config import Settings
-from memory_server.homes import project_at
 from memory_server.kernel.errors import MemoryPaused
 from memory_server.kernel.messages import Message
 from memory_server.kernel.streams import complain
@@ -21,7 +19,9 @@ from memory_server.memories import hooks
 from memory_server.memories.hooks import HookContext, HookMemory
 from memory_server.operations.hook_events import messages_before
 from memory_server.process.hosts import Host
-from memory_server.runtime import ONE_QUESTION, ONE_TURN
+from memory_server.runtime.app import CallerView
+from memory_server.runtime.homes import project_at
+from memory_server.runtime.runtime import ONE_QUESTION, ONE_TURN
 from sandbox import HOOK_CHARS
 
 
