@@ -110,12 +110,12 @@ def _that_day(settings: Settings, question: Mapping[str, Any]) -> App:
 
 
 async def _ask(
-    app: CallerView, conversation_id: str, question: Mapping[str, Any], *, why: bool
+    view: CallerView, conversation_id: str, question: Mapping[str, Any], *, why: bool
 ) -> bool:
     """Ask the question, print what comes, and say whether it is what the sample expects."""
-    moment = datetime.fromisoformat(question["now"]).astimezone(app.settings.zone)
+    moment = datetime.fromisoformat(question["now"]).astimezone(view.settings.zone)
     title = f"{moment:%Y-%m-%d %H:%M}  {question['about']}"
-    short, long = await ask(app, console(), conversation_id, question["messages"], title, why=why)
+    short, long = await ask(view, console(), conversation_id, question["messages"], title, why=why)
     relevant = [*short["topRelevant"], *short["nextRelevant"]]
     recalled_texts = [item["text"] for item in relevant if not item.get("weak")]
     fired_names = {trigger["name"] for trigger in long["activated"]}
