@@ -6,7 +6,6 @@ import asyncio
 from argparse import Namespace
 
 from languages import N_, _, counted
-from memory_server.app import CallerView
 from memory_server.cli.terminal import console, escape
 from memory_server.kernel.items import Sought
 from memory_server.kernel.streams import complain, confirmed
@@ -18,6 +17,7 @@ from memory_server.operations.erasing import (
     finish_erasing,
     plan_erasing,
 )
+from memory_server.runtime.app import CallerView
 
 _PLACES = N_(
     "The text is erased from everything that is stored here: memories, archive, history, journal, "
@@ -30,25 +30,25 @@ _NOT_OURS = N_(
 )
 
 
-async def finish_what_was_begun(app: CallerView, flags: Namespace) -> bool | None:
+async def finish_what_was_begun(view: CallerView, flags: Namespace) -> bool | None:
     """Finish an erasing that was interrupted, and tell whether it is complete; None: there was none."""
-    erasure = await asyncio.to_thread(app.home.erased.begun)
+    erasure = await asyncio.to_thread(view.home.erased.begun)
     if erasure is None:
         return None
     complain(_("An earlier erasure was interrupted; it is completed first."))
-    report = await finish_erasing(app, erasure, in_backups=flags.in_backups)
+    report = await finish_erasing(view, erasure, in_backups=flags.in_backups)
     _print_report(report)
     return report.is_complete
 
 
-async def plan_for_good(app: CallerView, flags: Namespace, where: Sought) -> ErasurePlan:
-    return await plan_erasing(app, EraseRequest(flags.words, where, in_backups=flags.in_backups))
+async def plan_for_good(view: CallerView, flags: Namespace, where: Sought) -> ErasurePlan:
+    return await plan_erasing(view, EraseRequest(flags.words, where, in_backups=flags.in_backups))
 
 
-async def carry_out(app: CallerView, flags: Namespace, plan: ErasurePlan) -> int:
+async def carry_out(view: CallerView, flags: Namespace, plan: ErasurePlan) -> int:
     """Say what a plan takes, ask, and erase it. Return 1 if it is found outside of the backups, or in them though they
     were to be written again."""
-    _say_what_goes(app, plan)
+    _say_what_goes(view, plan)
     out = console()
     count = counted(len(plan.items), "memory")
     if flags.dry_run:
@@ -59,12 +59,12 @@ async def carry_out(app: CallerView, flags: Namespace, plan: ErasurePlan) -> int
     if not flags.yes and not confirmed(question, otherwise=without):
         out.print(_("Nothing was erased."))
         return 0
-    report = await erase(app, plan)
+    report = await erase(view, plan)
     _print_report(report)
     return int(not report.is_complete)
 
 
-def _say_what_goes(app: CallerView, plan: ErasurePlan) -> None:
+def _say_what_goes(view: CallerView, plan: ErasurePlan) -> None:
     out = console()
     names = ", ".join(plan.backups)
     if not plan.items:
@@ -87,8 +87,8 @@ def _say_what_goes(app: CallerView, plan: ErasurePlan) -> None:
             )
         )
     out.print(_(_NOT_OURS))
-    if app.home.not_ours:
-        out.print(app.home.not_ours)
+    if view.home.not_ours:
+        out.print(view.home.not_ours)
 
 
 def _where_it_is(plan: ErasurePlan, backups: str) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from languages import _, counted
-from memory_server.app import CallerView
 from memory_server.cli import erasing
 from memory_server.cli.inspection import chosen
 from memory_server.cli.terminal import (
@@ -24,13 +23,14 @@ from memory_server.kernel.items import Item, Sought
 from memory_server.kernel.streams import confirmed
 from memory_server.memories import forgetting
 from memory_server.operations.erasing import EraseRequest, NothingToErase, nothing_chosen, refusal
+from memory_server.runtime.app import CallerView
 from memory_server.tools.base.shapes import moment_ms
 
 _BEFORE = 25
 """Characters of a text that are shown before the first word that was looked for."""
 
 
-async def forget(app: CallerView, flags: Namespace) -> int:
+async def forget(view: CallerView, flags: Namespace) -> int:
     """Returns the exit status. Raises InvalidInput: nothing is named, or nothing that is named is there."""
     if flags.in_backups and not flags.for_good:
         raise InvalidInput(
@@ -38,49 +38,49 @@ async def forget(app: CallerView, flags: Namespace) -> int:
         )
     finished: bool | None = None
     if flags.for_good and not flags.dry_run:
-        finished = await erasing.finish_what_was_begun(app, flags)
+        finished = await erasing.finish_what_was_begun(view, flags)
     if not "".join(flags.words).strip() and not flags.user:
         raise InvalidInput(
             "Give words of the text to forget, or its id: `memory-server forget dentist`."
         )
-    where = await _where(app, flags)
+    where = await _where(view, flags)
     if flags.for_good:
-        return await _for_good(app, flags, where, finished=finished)
-    items, words = await forgetting.find(app.memories.engines, flags.words, where)
+        return await _for_good(view, flags, where, finished=finished)
+    items, words = await forgetting.find(view.memories.engines, flags.words, where)
     looked_for = words or forgetting.words_in(flags.words)
-    beside = await forgetting.beside(app.memories.engines, looked_for, where)
+    beside = await forgetting.beside(view.memories.engines, looked_for, where)
     if beside and not items:
         raise InvalidInput(forgetting.beside_text(beside))
     if not items:
         request = EraseRequest(flags.words, where)
-        raise nothing_chosen() if request.is_narrowed else await refusal(app, flags.words)
+        raise nothing_chosen() if request.is_narrowed else await refusal(view, flags.words)
     if beside:
         console().print(escape(forgetting.beside_text(beside)))
-    _show(app, items, flags.words)
-    return await _into_the_archive(app, flags, items)
+    _show(view, items, flags.words)
+    return await _into_the_archive(view, flags, items)
 
 
 async def _for_good(
-    app: CallerView, flags: Namespace, where: Sought, *, finished: bool | None
+    view: CallerView, flags: Namespace, where: Sought, *, finished: bool | None
 ) -> int:
     """Erase what is meant. `finished`: whether an interrupted erasing, which was just finished, is complete."""
     try:
-        plan = await erasing.plan_for_good(app, flags, where)
+        plan = await erasing.plan_for_good(view, flags, where)
     except NothingToErase:
         if finished is None:
             raise
         return int(not finished)
     if plan.items:
-        _show(app, plan.items, flags.words)
-    return await erasing.carry_out(app, flags, plan)
+        _show(view, plan.items, flags.words)
+    return await erasing.carry_out(view, flags, plan)
 
 
-async def _where(app: CallerView, flags: Namespace) -> Sought:
+async def _where(view: CallerView, flags: Namespace) -> Sought:
     """What the flags say about the items, besides their words. To erase, archived items are looked at too."""
-    zone = app.settings.zone
+    zone = view.settings.zone
     conversation_id = None
     if hasattr(flags, "conversation"):
-        [conversation_id] = await chosen(app, flags)
+        [conversation_id] = await chosen(view, flags)
     archived: bool | None = False
     if flags.for_good:
         archived = None
@@ -94,7 +94,7 @@ async def _where(app: CallerView, flags: Namespace) -> Sought:
     )
 
 
-async def _into_the_archive(app: CallerView, flags: Namespace, items: Sequence[Item]) -> int:
+async def _into_the_archive(view: CallerView, flags: Namespace, items: Sequence[Item]) -> int:
     count = counted(len(items), "memory")
     out = console()
     if flags.dry_run:
@@ -104,8 +104,8 @@ async def _into_the_archive(app: CallerView, flags: Namespace, items: Sequence[I
     if not flags.yes and not confirmed(_("Forget {count}?", count), otherwise=without):
         out.print(_("Nothing was forgotten."))
         return 0
-    change = await forgetting.forget(app.memories.engines, items)
-    until_text = time_text(app.clock() + app.settings.storage.keep_ms, app.settings.zone)
+    change = await forgetting.forget(view.memories.engines, items)
+    until_text = time_text(view.clock() + view.settings.storage.keep_ms, view.settings.zone)
     out.print(
         _(
             "Forgot {count}. Until {until} it is in the archive, and `memory-server undo {change}` brings it back.",
@@ -117,7 +117,7 @@ async def _into_the_archive(app: CallerView, flags: Namespace, items: Sequence[I
     return 0
 
 
-def _show(app: CallerView, items: Sequence[Item], words: Sequence[str]) -> None:
+def _show(view: CallerView, items: Sequence[Item], words: Sequence[str]) -> None:
     rows = [(_("id"), _("where"), _("when"), _("text"))]
     for item in items:
         where = item.place
@@ -126,7 +126,7 @@ def _show(app: CallerView, items: Sequence[Item], words: Sequence[str]) -> None:
         text = spoken(item.text)
         if item.title not in ("", item.text):
             text = f"{item.title}: {item.text}"
-        when = time_text(item.at_ms, app.settings.zone)
+        when = time_text(item.at_ms, view.settings.zone)
         rows.append((item.id, where, when, clipped(_around(text, words), TEXT_CELLS)))
     print_columns(rows, words)
 

@@ -7,10 +7,10 @@ from argparse import Namespace
 
 from languages import _, counted, n_
 from memory_server.cli.terminal import console, escape, progress
-from memory_server.config import Settings, home_of
-from memory_server.homes import HomesAt, TokenFile
+from memory_server.config import Settings
 from memory_server.kernel.streams import complain
 from memory_server.operations.copying import CopyReport, CopyRequest, copy_store
+from memory_server.runtime.homes import HomesAt, TokenFile, home_of
 
 
 async def copy(settings: Settings, flags: Namespace) -> int:

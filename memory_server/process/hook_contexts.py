@@ -8,11 +8,11 @@ from collections.abc import Collection
 from pathlib import Path
 
 from languages import _
-from memory_server.homes import folder_of_work
 from memory_server.kernel import files as folders
 from memory_server.kernel.streams import complain
 from memory_server.memories.hooks import CURSOR, HookContext, HookEvent, Turn
 from memory_server.operations.hook_events import messages_now, session_of, turn_ended
+from memory_server.runtime.homes import folder_of_work
 
 CONTEXT_BYTES = 1_000_000
 """Bytes at the end of a transcript that are read for the last few messages: this takes 1 ms."""

@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from languages import ENGLISH, speaking
-from memory_server.app import App, offered_tools, usual_offer
 from memory_server.config import Settings
-from memory_server.homes import TokenFile, tokens_at
 from memory_server.kernel.collecting import collect_from_now_on
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.streams import complain
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import NO_PROJECT
 from memory_server.memories.memories import Call
-from memory_server.process.hosts import Parse
+from memory_server.process.hosts import Parse, ServerForOthers, settings_of
 from memory_server.process.limits import use_more_files
-from memory_server.runtime import Runtime
+from memory_server.runtime.app import App, CallerView, offered_tools, usual_offer
+from memory_server.runtime.homes import TokenFile, tokens_at
+from memory_server.runtime.runtime import Runtime
 from memory_server.serving.fair_threads import FOR, use_fair_threads
 from memory_server.serving.http.http_server import HttpServer, Limits, address_of, serve
 from memory_server.serving.http.middleware import PAGE, Enter
@@ -158,7 +158,11 @@ def _memories(app: App, room: Callable[[], float], parse: Parse) -> TenantMemori
             answer[stream] = memories.for_callers(answer[stream])
         return answer
 
-    return TenantMemories(memories, app.server, room, run)
+    def view(caller: Principal) -> CallerView:
+        server = ServerForOthers(app, caller.folder)
+        return server.view(settings_of(app, caller), asker="REST")
+
+    return TenantMemories(memories, app.server, room, run, view)
 
 
 @dataclass(slots=True)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from languages import Sentence, _
 from memory_server.command_table import SETTING_FLAGS
 from memory_server.config import Settings
-from memory_server.homes import TURN_PATH, folder_of_work
 from memory_server.kernel.errors import InvalidInput, NotReached
 from memory_server.kernel.link import Link
 from memory_server.kernel.messages import Message, messages_of, storable
@@ -29,6 +28,7 @@ from memory_server.process.linked_server import (
     tell_of_refused,
     warn_of_clock,
 )
+from memory_server.runtime.homes import TURN_PATH, folder_of_work
 
 if TYPE_CHECKING:
     from memory_server.operations.delivery import TurnResult

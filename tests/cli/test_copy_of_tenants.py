@@ -11,8 +11,9 @@ import pytest
 from postgres import database_of_its_own
 
 from memory_server.cli.parser import main
-from memory_server.config import Settings, home_of
+from memory_server.config import Settings
 from memory_server.kernel.errors import StorageError
+from memory_server.runtime.homes import home_of
 from memory_server.storage.recall_files import RecallFiles
 
 TENANTS = ("alice", "阿遥", "Bob")

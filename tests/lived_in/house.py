@@ -29,7 +29,6 @@ import httpx2 as httpx
 from web_page import Parsed
 
 from languages import speaking
-from memory_server.app import App
 from memory_server.cli.parser import main, parsed
 from memory_server.cli.web import serve_page
 from memory_server.config import Settings
@@ -38,7 +37,8 @@ from memory_server.kernel.errors import MemoryServerError
 from memory_server.process.command_runner import refuse, run_command, understood
 from memory_server.process.hosts import SharedProcess
 from memory_server.process.http_service import serve_http
-from memory_server.runtime import Runtime
+from memory_server.runtime.app import App
+from memory_server.runtime.runtime import Runtime
 from memory_server.serving.http import http_server
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Answer, ToolFailed, call

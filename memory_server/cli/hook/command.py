@@ -20,7 +20,6 @@ from typing import Any
 from languages import _, in_this_language
 from memory_server.config import Settings
 from memory_server.config.project_file import in_folder
-from memory_server.homes import is_foreign
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import MemoryPaused, MemoryServerError
 from memory_server.kernel.failures import failure_text
@@ -32,6 +31,7 @@ from memory_server.process import entrance, linked_server
 from memory_server.process.hook_contexts import context_of
 from memory_server.process.hooks import answer
 from memory_server.process.hosts import Host
+from memory_server.runtime.homes import is_foreign
 
 
 async def hook(settings: Settings, flags: Namespace, host: Host) -> None:

@@ -15,7 +15,6 @@ from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from languages import _, counted
-from memory_server.app import offered_tools
 from memory_server.cli.daemon import running_for
 from memory_server.cli.install import sillytavern
 from memory_server.cli.install.places import (
@@ -48,6 +47,7 @@ from memory_server.operations.install.clients import (
     server_entry,
     servers_file,
 )
+from memory_server.runtime.app import offered_tools
 
 FLAGS = ("data-dir", "config", "conversation", "timezone")
 """The flags of settings with which `install` lets the server and its hooks be started."""

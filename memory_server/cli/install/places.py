@@ -10,9 +10,9 @@ from pathlib import Path, PurePath
 from languages import Sentence, _
 from memory_server.config.project_file import NAME, read, text_of
 from memory_server.conversations.model import conversation_id_of
-from memory_server.homes import is_ours, refuse_foreign
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
+from memory_server.kernel.foreign_files import is_ours, refuse_foreign
 from memory_server.operations.install.client_files import CLIENT_SECONDS, InstallPlan, bytes_of
 
 

@@ -21,11 +21,11 @@ from memory_server.config import (
     default_config_file,
     named_config_file,
 )
-from memory_server.homes import TokenFile, tokens_at
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.operations.install import edits
 from memory_server.operations.install.client_files import ClientFile, InstallPlan, bytes_of
+from memory_server.runtime.homes import TokenFile, tokens_at
 
 NAME = "sillytavern"
 """The name of the token, and of its tenant."""

@@ -1,13 +1,13 @@
 """What the rooms above the stores may know of them: homes, their small files, and the folders of this machine.
 
-Commands and the process of the link reach `storage` through this module alone. A hook imports it, so what it does not
+Rooms above reach `storage` through this module alone. A hook imports it, so what it does not
 need is imported where it is used.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ from memory_server.storage.conflict_copies import copies_text
 from memory_server.storage.data_dir import Home, tokens_at
 from memory_server.storage.homes import open_home
 from memory_server.storage.link_files import HOOK_PATH, TURN_PATH, Outbox, RefusedTurn, token_in
-from memory_server.storage.projects import is_ours, refuse_foreign
 from memory_server.storage.repositories import (
     checkout_at,
     folder_of_work,
@@ -29,7 +28,9 @@ from memory_server.storage.token_file import StoredToken, TokenFile
 
 if TYPE_CHECKING:
     from memory_server.config import Settings
+    from memory_server.kernel.meter import Meter
     from memory_server.storage.entries.foreign_tables import Table
+    from memory_server.storage.options import StoreParameters
 
 __all__ = [
     "HOOK_PATH",
@@ -44,11 +45,10 @@ __all__ = [
     "checkout_at",
     "copies_text",
     "folder_of_work",
+    "home_of",
     "is_foreign",
-    "is_ours",
     "open_home",
     "project_at",
-    "refuse_foreign",
     "shared_key",
     "token_in",
     "tokens_at",
@@ -99,6 +99,28 @@ class ThisMachine:
         return rows_of(path, tables)
 
 
+def home_of(
+    settings: Settings,
+    clock: Callable[[], int],
+    *,
+    parameters: StoreParameters | None = None,
+    meter: Meter | None = None,
+    beside: Home | None = None,
+) -> Home:
+    """The home that the settings name. `clock` gives milliseconds since 1970; the other arguments are those of
+    `open_home`."""
+    folder = settings.folder
+    return open_home(
+        settings.store or folder,
+        clock,
+        parameters=parameters,
+        meter=meter,
+        folder=folder,
+        postgres=settings.postgres,
+        beside=beside,
+    )
+
+
 class HomesAt:
     """The homes of the store that a URL names, or of that of the settings (None)."""
 
@@ -125,8 +147,6 @@ class HomesAt:
 
 @asynccontextmanager
 async def _opened(settings: Settings, beside: Home | None = None) -> AsyncIterator[Home]:
-    from memory_server.config import home_of
-
     home = home_of(settings, lambda: time.time_ns() // 1_000_000, beside=beside)
     async with aclosing(home), aclosing(home.conversations):
         yield home
