@@ -273,7 +273,43 @@ class Receipt:
 
     def line(self, spelt: Callable[[str], str] = str) -> str:
         """One short line for people: the heaviest shared words, `spelt`, with both weights, decay with age, score."""
-        return points_text(self, spelt)
+        heaviest = sorted(self.words_shared, key=lambda word: -word.points)
+        words = ", ".join(_first_texts(heaviest, spelt))
+        if len(heaviest) > _MOST_NAMED:
+            words += _(" and {names} more", len(heaviest) - _MOST_NAMED)
+        others = sorted((*self.words_given, *self.words_kept), key=lambda word: -word.points)
+        if others:
+            words = joined(", ", filter(None, (words, *_first_texts(others, spelt))))
+        if self.words_beside:
+            beside = joined(", ", _first_texts(self.words_beside, spelt))
+            words = joined("; ", filter(None, (words, _("looked for too: {words}", beside))))
+        if not words:
+            words = _("part of an overview") if self.overview else _("no shared word")
+        around = span = cue = ""
+        if self.around:
+            around = _("; +{around:.1f} from what was said around it", self.around)
+        if self.span:
+            span = _("; +{span:.1f} for its time", self.span)
+        if self.cue:
+            cue = _("; +{cue:.1f} for what is asked", self.cue)
+        points = _(
+            "{around}{span}{cue}; -{decay:.1f} for {age}; +{score:g} score",
+            around,
+            span,
+            cue,
+            self.decay,
+            age_text(self.age_ms),
+            self.score,
+        )
+        if self.lent:
+            points += _(
+                "; +{lent:.1f} as {older}, which is older and shares the same words",
+                self.lent,
+                self.older,
+            )
+        if self.nearness is not None:
+            points = joined("; ", (points, meaning_text(self.nearness)))
+        return words + points
 
 
 def matched_word(
@@ -293,47 +329,6 @@ def matched_word(
         given=query_term.given,
         kept=is_kept(term),
     )
-
-
-def points_text(receipt: Receipt, spelt: Callable[[str], str] = str) -> str:
-    """One short line: the heaviest shared words, `spelt`, with both weights, decay with age, score."""
-    heaviest = sorted(receipt.words_shared, key=lambda word: -word.points)
-    words = ", ".join(_first_texts(heaviest, spelt))
-    if len(heaviest) > _MOST_NAMED:
-        words += _(" and {names} more", len(heaviest) - _MOST_NAMED)
-    others = sorted((*receipt.words_given, *receipt.words_kept), key=lambda word: -word.points)
-    if others:
-        words = joined(", ", filter(None, (words, *_first_texts(others, spelt))))
-    if receipt.words_beside:
-        beside = joined(", ", _first_texts(receipt.words_beside, spelt))
-        words = joined("; ", filter(None, (words, _("looked for too: {words}", beside))))
-    if not words:
-        words = _("part of an overview") if receipt.overview else _("no shared word")
-    around = span = cue = ""
-    if receipt.around:
-        around = _("; +{around:.1f} from what was said around it", receipt.around)
-    if receipt.span:
-        span = _("; +{span:.1f} for its time", receipt.span)
-    if receipt.cue:
-        cue = _("; +{cue:.1f} for what is asked", receipt.cue)
-    points = _(
-        "{around}{span}{cue}; -{decay:.1f} for {age}; +{score:g} score",
-        around,
-        span,
-        cue,
-        receipt.decay,
-        age_text(receipt.age_ms),
-        receipt.score,
-    )
-    if receipt.lent:
-        points += _(
-            "; +{lent:.1f} as {older}, which is older and shares the same words",
-            receipt.lent,
-            receipt.older,
-        )
-    if receipt.nearness is not None:
-        points = joined("; ", (points, meaning_text(receipt.nearness)))
-    return words + points
 
 
 def _first_texts(words: Sequence[MatchedWord], spelt: Callable[[str], str]) -> list[str]:
