@@ -47,10 +47,9 @@ from nlp.keywords import (
     role_weight_of,
     segment,
 )
-from nlp.lexicon import without_day_words
 from nlp.lexicon.idf import UNKNOWN_WORD_IDF
 from nlp.questions import asking_part, is_question, words_of_change
-from nlp.stems import grams_of, is_incidental, only_asks, says_little, says_when
+from nlp.stems import grams_of, is_incidental, only_asks, says_little, says_when, without_day_words
 
 _UNITS_OF_TIME: Final = frozenset("年月日号號天周週点點时時分")
 """Characters that stand alone in dates, and say nothing without their number."""
