@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-
 _STOP: Final = """
 an and are as at be by can for from has have if in is it not all of on one or that the then this to we which with you
 """
