@@ -421,6 +421,8 @@ class Chat:
         self._names = names
         self._keys = keys
         self._texts: dict[tuple[str, int], Sequence[SpokenText]] = {}
+        self._counts: dict[tuple[tuple[SoughtKey, ...], str, int], int] = {}
+        """How many texts of a scope and depth have a key: many conditions share keys."""
 
     def holds(self, condition: Condition) -> bool:
         """Tell whether a condition is true."""
@@ -451,13 +453,16 @@ class Chat:
             return False
         return all(self._texts_with(spellings, search) for spellings in _distinct(search.keys))
 
-    def _texts_with(self, spellings: Sequence[SoughtKey], search: KeySearch) -> int:
+    def _texts_with(self, spellings: tuple[SoughtKey, ...], search: KeySearch) -> int:
         """Return how many texts of the search have one of the spellings of a key."""
-        if self._keys is not None:
-            spellings = [key for key in spellings if key in self._keys]
-        if not spellings:
-            return 0
-        return sum(text.has_any(spellings) for text in self.texts(search.scope, search.depth))
+        question = spellings, search.scope, search.depth
+        count = self._counts.get(question)
+        if count is None:
+            in_chat = [key for key in spellings if self._keys is None or key in self._keys]
+            texts = self.texts(search.scope, search.depth) if in_chat else ()
+            count = sum(text.has_any(in_chat) for text in texts)
+            self._counts[question] = count
+        return count
 
     def texts(self, scope: str, depth: int) -> Sequence[SpokenText]:
         """Return the texts of the last `depth` messages that are of the scope. The one text of a scanned chat comes in
