@@ -189,11 +189,9 @@ class _UpperCase(dict[int, str]):
 _UPPER_CASE = _UpperCase()
 
 
-def _in_upper_case(text: str) -> str:
-    return text.upper() if text.isascii() else text.translate(_UPPER_CASE)
-
-
-_upper_key = lru_cache(_MOST_KEPT_KEYS)(_in_upper_case)
+@lru_cache(_MOST_KEPT_KEYS)
+def _upper_key(key: str) -> str:
+    return key.translate(_UPPER_CASE)
 
 
 def stands_in(text: str, sought: str, *, begins_at_edge: bool, ends_at_edge: bool) -> bool:
@@ -309,10 +307,6 @@ class SpokenText:
             for text in texts
         )
 
-    def has_any(self, spellings: Sequence[SoughtKey]) -> bool:
-        """Tell whether any of the keys stands in the text."""
-        return any(self.has(key) for key in spellings)
-
 
 def _new_text(text: str) -> SpokenText:
     forms = [_in_one_case(text)]
@@ -325,8 +319,10 @@ def _new_text(text: str) -> SpokenText:
         for size in range(1, _PIECE + 1):
             pieces.update(form[start : start + size] for start in range(len(form)))
     exact = frozenset((text, seen(text)))
-    upper = frozenset(map(_in_upper_case, exact))
-    return SpokenText(forms[0], forms[-1], exact, upper, frozenset(pieces))
+    upper: set[str] = set()
+    for form in exact:
+        upper.add(form.translate(_UPPER_CASE))
+    return SpokenText(forms[0], forms[-1], exact, frozenset(upper), frozenset(pieces))
 
 
 _kept_text = lru_cache(_MOST_KEPT_TEXTS)(_new_text)
@@ -463,7 +459,7 @@ class Chat:
         if count is None:
             in_chat = [key for key in spellings if self._keys is None or key in self._keys]
             texts = self.texts(search.scope, search.depth) if in_chat else ()
-            count = sum(text.has_any(in_chat) for text in texts)
+            count = sum(any(map(text.has, in_chat)) for text in texts)
             self._counts[question] = count
         return count
 
