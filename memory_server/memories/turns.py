@@ -17,6 +17,7 @@ from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.passages import CHARS, clipped, first_sentences
 from memory_server.conversations.recall.prompt_lines import Reader
 from memory_server.conversations.recall.request import RecallRequest
+from memory_server.conversations.recall_log import Line
 from memory_server.conversations.search import Found, muting_places
 from memory_server.conversations.trigger_search import NOTHING_ACTIVATED, Activation
 from memory_server.kernel.errors import StorageError, TriggersUnavailable
@@ -29,7 +30,6 @@ from memory_server.kernel.recalled_block import (
     marked,
     one_line,
 )
-from memory_server.kernel.recalls import Line
 from memory_server.kernel.text import Language, ideograph_count, unreadable
 from memory_server.kernel.times import LAST_MS
 from memory_server.kernel.values import dataclass
