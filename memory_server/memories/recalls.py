@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING
 
 from languages import N_, Sentence, _, counted
 from memory_server.conversations.recall.words import spelling_of
+from memory_server.conversations.recall_log import Line, RecallLog
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
-from memory_server.kernel.recalls import Line, RecallLog
 from memory_server.kernel.text import Finding, estimated_tokens, shown
 from memory_server.kernel.times import DAY_MS, iso, merged
 from memory_server.kernel.values import dataclass
 from memory_server.lore import USUAL_ORDER
 
 if TYPE_CHECKING:
-    from memory_server.conversations.recall.activation import Activation
     from memory_server.conversations.recall.order import Recalled
     from memory_server.conversations.recall.receipts import MatchedWord
     from memory_server.conversations.recall.selection import Recall
+    from memory_server.conversations.trigger_search import Activation
     from memory_server.kernel.recorded_recall import RecordedRecall
     from memory_server.lore import Fitting, Shelved
 

@@ -14,10 +14,10 @@ from typing import Protocol
 from languages import _, counted, n_
 from memory_server.conversations.contents import holds_erased
 from memory_server.conversations.model import ConversationState, conversation_id_of, short_term_mark
+from memory_server.conversations.recall_log import Line
 from memory_server.kernel import json_text
 from memory_server.kernel.erasure import Tombstones
 from memory_server.kernel.errors import InvalidInput, StorageError
-from memory_server.kernel.recalls import Line
 from memory_server.kernel.recorded_recall import recorded_recall
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.values import dataclass

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 from languages import _
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.ports import ConversationStore
+from memory_server.conversations.recall_log import RecallLog
 from memory_server.interchange.forms import Format
 from memory_server.kernel.erasure import Erasure, Tombstones, Traces
-from memory_server.kernel.recalls import RecallLog
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.ports import EntryStore
 from memory_server.knowledge.service import Knowledge

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import json
-import zipfile
+import gzip
 from collections.abc import Iterator
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -53,12 +51,13 @@ def test_what_is_imported_comes_to_mind_and_is_exported_again(url: str) -> None:
 
 
 def test_a_file_that_is_not_text_is_given_in_base64(url: str) -> None:
-    packed = BytesIO()
-    with zipfile.ZipFile(packed, "w") as file:
-        rows = [{"id": 1, "memory": "Likes oolong.", "created_at": "2026-01-01T00:00:00Z"}]
-        file.writestr("memories.json", json.dumps(rows))
-    data = base64.b64encode(packed.getvalue()).decode()
-    assert "error" not in Asker(url).call("import", {"base64": data, "dry_run": True}).json()
+    asker = Asker(url)
+    asker.done("import", content=CHAT, format="chat", conversation_id="packed")
+    exported = asker.call("export", {"conversation_id": "packed"})
+    packed = base64.b64encode(gzip.compress(exported.content)).decode()
+    done = asker.done("import", base64=packed, dry_run=True)
+    assert done["formats"] == ["native"]
+    assert done["places"][0]["unchanged"] == 1
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,13 @@ shell. A request bounds what comes, and nothing of the server's own files can be
 from __future__ import annotations
 
 import asyncio
+from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import Base64Bytes, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from memory_server.kernel.backups import MergeCounts
@@ -54,7 +55,7 @@ class ImportBody(_Body):
     shows. `conversation_id`: for records that do not name one."""
 
     content: str | None = None
-    base64: Base64Bytes | None = None
+    base64: str | None = None
     format: _Name | None = None
     dry_run: bool = False
 
@@ -75,16 +76,23 @@ async def import_content(
         if not may_write:
             raise ReadOnly("This token or server only reads; with dry_run nothing is stored.")
         view.memories.services.refuse_where_full()
-    if (body.content is None) == (body.base64 is None):
-        raise InvalidInput("Give the file as `content`, or as `base64` if it is not text.")
-    data = body.base64
-    if body.content is not None:
-        data = body.content.encode()
     options = ReadOptions(form_named(body.format), conversation=body.conversation_id)
-    request = ImportRequest([Source("-", data)], options, dry_run=body.dry_run)
+    request = ImportRequest([Source("-", _data_of(body))], options, dry_run=body.dry_run)
     report = await import_sources(view, request)
     answer = await asyncio.to_thread(_json_of, report)
     return Response(orjson.dumps(answer), media_type="application/json")
+
+
+def _data_of(body: ImportBody) -> bytes:
+    """Raises InvalidInput: there is no content, or it is given twice or wrongly."""
+    if (body.content is None) == (body.base64 is None):
+        raise InvalidInput("Give the file as `content`, or as `base64` if it is not text.")
+    if body.base64 is None:
+        return (body.content or "").encode(errors="replace")
+    try:
+        return b64decode(body.base64, validate=True)
+    except ValueError as error:
+        raise InvalidInput("`base64` is not base64: {reason}.", error) from error
 
 
 def _json_of(report: ImportReport) -> dict[str, Any]:
