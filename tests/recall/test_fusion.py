@@ -107,7 +107,7 @@ def test_where_words_and_meaning_count_the_outranked_are_not_told_of_more_releva
     assert chosen_ids(decision) == ["m01", "m02", "m03"]
     row = decision.columns.row_of("m00")
     assert row is not None
-    assert decision.counted.relevances[row] == max(decision.counted.relevances)
+    assert decision.counted.relevance[row] == max(decision.counted.relevance)
     verdict = explain(decision, row).verdict
     assert (verdict.kind, len(verdict.others)) == ("outranked", 3)
     assert "others, which come first by words and meaning, took the 3 places" in verdict.sentence

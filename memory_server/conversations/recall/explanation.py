@@ -138,7 +138,7 @@ def _shortfall(decision: Decision, row: int, recalled: Recalled) -> str | None:
     nearness = receipt.nearness
     if nearness is not None and (parameters.weak_too or nearness.stands_out):
         return None  # it comes by its meaning
-    missing = parameters.threshold - float(decision.counted.relevances[row])
+    missing = parameters.threshold - float(decision.counted.relevance[row])
     if parameters.least_match:
         missing = max(missing, decision.needed - float(decision.counted.match.evidence[row]))
     if missing > 0.0:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from random import Random
 from typing import Any
@@ -143,33 +144,17 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
     last_points = points if of_last is shared else of_last.sums()
     around = _gained_around(columns, of_last, last_points, parameters)
     span = _span_points(columns, query, parameters)
+    match = partial(Match, shared, points=points, around=around, span=span)
     if query.overview is not None:
         every_row = np.ones(shared.row_count, np.bool_)
         evidence = np.full(shared.row_count, OVERVIEW_POINTS)
-        return Match(
-            shared,
-            points=points,
-            around=around,
-            span=span,
-            evidence=evidence,
-            shares=every_row,
-            shares_any=every_row,
-        )
+        return match(evidence=evidence, shares=every_row, shares_any=every_row)
     named_span = span if query.names_time else np.zeros(shared.row_count)
     in_named_time = named_span > 0.0
     shares_any = in_named_time | shared.rows_with(shared.of_terms(_says_more_than_when))
     if not parameters.must_share:
         nothing = np.zeros(shared.row_count, np.bool_)
-        evidence = points + around + span
-        return Match(
-            shared,
-            points=points,
-            around=around,
-            span=span,
-            evidence=evidence,
-            shares=nothing,
-            shares_any=shares_any,
-        )
+        return match(evidence=points + around + span, shares=nothing, shares_any=shares_any)
     rule = ThresholdRule.of(query, parameters)
     shares = shared.rows_with(shared.of_terms(rule.is_needed), at_least=rule.words_needed)
     counting = shared.only(shared.of_terms(rule.is_evidence))
@@ -181,15 +166,7 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
         others = _other_words(shared, rule)
         shares |= others.count >= rule.others_needed
         evidence = evidence + others.evidence
-    return Match(
-        shared,
-        points=points,
-        around=around,
-        span=span,
-        evidence=evidence,
-        shares=shares,
-        shares_any=shares_any,
-    )
+    return match(evidence=evidence, shares=shares, shares_any=shares_any)
 
 
 def _is_of_last(term: MatchedWord) -> bool:
@@ -350,7 +327,7 @@ class Indexed:
     """The rows that are alive and not excluded."""
     scores: Floats
     """The points of each row for having been recalled."""
-    relevances: Floats
+    relevance: Floats
 
     @property
     def size(self) -> int:
@@ -362,7 +339,7 @@ class Indexed:
         return np.flatnonzero(self.eligible & self.strong)
 
     def relevant_beside(self, enough: float) -> Integers:
-        beside = self.match.shares_any & (self.relevances >= enough)
+        beside = self.match.shares_any & (self.relevance >= enough)
         return np.flatnonzero(self.eligible & (self.strong | beside))
 
     def best_first(self, rows: Any, worth: Any) -> Iterator[int]:
@@ -394,11 +371,8 @@ class Indexed:
 
         return sorted(rows, key=rank_key)
 
-    def relevance(self) -> Floats:
-        return self.relevances
-
     def near_best(self, rows: Integers, least: float) -> Integers:
-        is_near = self.relevances >= least
+        is_near = self.relevance >= least
         shared = self.match.shared
         tells_of_change = shared.of_terms(lambda term: term.tells_of_change)
         return rows[(is_near | shared.rows_with(tells_of_change))[rows]]
@@ -432,7 +406,7 @@ class Indexed:
             time_ms=self.time_ms(row),
             match=float(self.match.points[row]),
             score=float(self.scores[row]),
-            relevance=float(self.relevances[row]),
+            relevance=float(self.relevance[row]),
         )
 
     def receipt(self, row: int) -> Receipt:
@@ -579,9 +553,9 @@ def _counted(
     if parameters.must_share:
         scores = np.minimum(scores, parameters.score_ceiling)
     decays: Floats = parameters.decay_ceiling * (np.exp(ages * -parameters.decay_per_ms) - 1.0)
-    relevances = decays + match.total + scores
+    relevance = decays + match.total + scores
     needed = match_needed(len(columns), query, parameters)
-    strong = (relevances >= parameters.threshold) & (match.evidence >= needed)
+    strong = (relevance >= parameters.threshold) & (match.evidence >= needed)
     if parameters.must_share:
         strong &= match.shares
     return Indexed(
@@ -593,7 +567,7 @@ def _counted(
         strong=strong,
         eligible=eligible,
         scores=scores,
-        relevances=relevances,
+        relevance=relevance,
     )
 
 

@@ -236,6 +236,7 @@ if TYPE_CHECKING:  # a protocol of so many methods takes 2 ms to make
             """Rows by their worth, greatest first; of equal ones the newest first, then by id. Lazy. `worth`: a mapping
             of rows, or a column."""
 
+        @property
         def relevance(self) -> Any:
             """The relevance of each row, to which the order adds."""
 
@@ -317,7 +318,7 @@ def order_of(counted: Counted) -> Order:
     """Decide what comes; adds to the relevance of `counted` what rows gain here."""
     query = counted.query
     parameters = counted.parameters
-    relevance = counted.relevance()
+    relevance = counted.relevance
     rows = counted.candidates()
     if len(rows) and parameters.brings(question=query.question):
         rows = counted.relevant_beside(parameters.with_best * _best(counted, rows))
@@ -357,7 +358,7 @@ def order_of(counted: Counted) -> Order:
 
 def _best(counted: Counted, rows: Rows) -> float:
     """The relevance of the best of these rows; at least one is needed."""
-    relevance = counted.relevance()
+    relevance = counted.relevance
     return float(relevance[next(counted.best_first(rows, relevance))])
 
 
@@ -371,7 +372,7 @@ def _least_beside(counted: Counted, rows: Rows, share: float) -> float:
 def _overview(counted: Counted, rows: Rows) -> Order:
     """What comes into the overview that the query asks for."""
     parameters = counted.parameters
-    relevance = counted.relevance()
+    relevance = counted.relevance
     cues: dict[int, float] = {}
     for row in counted.eligible_rows():
         points = pinned_points(counted.memory(row), parameters)
@@ -388,7 +389,7 @@ def _cues(counted: Counted, rows: Rows) -> dict[int, float]:
     if not counted.query.cue:
         return {}
     cues: dict[int, float] = {}
-    for row in islice(counted.best_first(rows, counted.relevance()), counted.parameters.reordered):
+    for row in islice(counted.best_first(rows, counted.relevance), counted.parameters.reordered):
         points = cue_points(counted.memory(row), counted.query, counted.parameters)
         if points:
             cues[row] = points
@@ -397,7 +398,7 @@ def _cues(counted: Counted, rows: Rows) -> dict[int, float]:
 
 def _lent(counted: Counted, rows: Rows) -> dict[int, Lent]:
     """The points that leading candidates get from older ones with the same words."""
-    leading = list(islice(counted.best_first(rows, counted.relevance()), LOOKED_AT))
+    leading = list(islice(counted.best_first(rows, counted.relevance), LOOKED_AT))
     standings = list(map(counted.standing, leading))
     if not any(standing.score for standing in standings):
         return {}
@@ -416,7 +417,7 @@ def _nearness(counted: Counted, cosines: Cosines) -> Nearnesses:
     """The two rankings of eligible rows, by meaning and by words."""
     needed = needed_cosine(cosines.values, counted.parameters.meaning_margin)
     near = islice(counted.best_first(cosines.rows, cosines.by_row), FUSED)
-    worded = islice(counted.best_first(counted.sharing(), counted.relevance()), FUSED)
+    worded = islice(counted.best_first(counted.sharing(), counted.relevance), FUSED)
     return Nearnesses(cosines, needed, list(near), list(worded))
 
 
@@ -444,7 +445,7 @@ def _spaced(
     if places == 0:
         return chosen, passed_over
     usual_places = parameters.places(question=False)
-    relevance = counted.relevance()
+    relevance = counted.relevance
     for row in ranked:
         is_further = len(chosen) >= usual_places
         if is_further and least_further > 0.0 and relevance[row] < least_further:
@@ -503,7 +504,7 @@ def answers_by_question_id(
 
 def near_misses(counted: Counted, order: Order, came_rows: frozenset[int]) -> tuple[NearMiss, ...]:
     """The most relevant rows that share something, could come and did not."""
-    sharing = counted.best_first(counted.sharing(), counted.relevance())
+    sharing = counted.best_first(counted.sharing(), counted.relevance)
     rows = islice((row for row in sharing if row not in came_rows), NEAR_MISSES)
     return tuple(_near_miss(counted, order, row) for row in rows)
 

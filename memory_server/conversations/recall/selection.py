@@ -144,7 +144,7 @@ class Scanned:
     cosines_by_id: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._relevance = [receipt.relevance for receipt in self.receipts]
+        self.relevance = [receipt.relevance for receipt in self.receipts]
 
     @property
     def size(self) -> int:
@@ -162,7 +162,7 @@ class Scanned:
 
     def relevant_beside(self, enough: float) -> list[int]:
         def is_beside(row: int) -> bool:
-            return self._relevance[row] >= enough and self.receipts[row].shares_any(self.query)
+            return self.relevance[row] >= enough and self.receipts[row].shares_any(self.query)
 
         return [row for row in self.eligible_rows() if self._may_come(row) or is_beside(row)]
 
@@ -173,14 +173,11 @@ class Scanned:
 
         return iter(sorted(rows, key=rank_key))
 
-    def relevance(self) -> list[float]:
-        return self._relevance
-
     def near_best(self, rows: Iterable[int], least: float) -> list[int]:
         return [row for row in rows if self._is_near(row, least)]
 
     def _is_near(self, row: int, least: float) -> bool:
-        if self._relevance[row] >= least:
+        if self.relevance[row] >= least:
             return True
         return any(word.tells_of_change for word in self.receipts[row].matched)
 
@@ -215,7 +212,7 @@ class Scanned:
             time_ms=self.time_ms(row),
             match=receipt.match,
             score=receipt.score,
-            relevance=self._relevance[row],
+            relevance=self.relevance[row],
         )
 
     def receipt(self, row: int) -> Receipt:

@@ -90,7 +90,7 @@ BLIND = ("last", "random")
 def points_of(decision: Decision) -> Floats:
     """The points that are compared with the threshold, row by row; -inf where no threshold lets a memory come."""
     if not decision.parameters.must_share:
-        return decision.counted.relevances
+        return decision.counted.relevance
     return np.where(decision.counted.match.shares, decision.counted.match.evidence, -np.inf)
 
 
@@ -107,7 +107,7 @@ def search(parameters: Parameters, remember: Remember, units: Sequence[Unit]) ->
         decision = decided(question)
         columns = decision.columns
         points = points_of(decision)
-        rows = np.lexsort((-columns.times, -decision.counted.relevances))
+        rows = np.lexsort((-columns.times, -decision.counted.relevance))
         rows = rows[decision.counted.eligible[rows] & (points[rows] > -np.inf)]
         return [(float(points[row]), of_id[columns.memory(row).id]) for row in rows.tolist()]
 
