@@ -68,6 +68,7 @@ async def import_(app: CallerView, flags: Namespace) -> int:
         read_options(app, flags),
         shift_to_now=flags.shift_to_now,
         dry_run=flags.dry_run,
+        keep_secrets=flags.keep_secrets,
     )
     tell = partial(_print_source, app, dry_run=flags.dry_run)
     report = await import_sources(app, request, progress=progress, tell=tell)

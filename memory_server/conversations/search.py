@@ -201,14 +201,14 @@ class ShortTermSearch:
         now_ms = self._services.clock()
 
         def find_query() -> RecallQuery:
-            messages = as_said(recent)
+            messages = self._services.secrets.of(as_said(recent))
             if recent and not messages:
                 raise InvalidInput(
                     "There are no recent messages to search by; give the last few of the conversation."
                 )
             if not messages:
                 messages = (Message("user", ""),)  # a chat opens, and nobody has said a word
-            others = other_words_of(other_words, messages)
+            others = other_words_of(self._services.secrets.of(other_words), messages)
             query = self._wording.of_query(
                 messages, now_ms, role_weights, names=names, other_words=others.texts
             )

@@ -27,6 +27,7 @@ from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import MemoryPaused, MemoryServerError
 from memory_server.kernel.failures import failure_text
+from memory_server.kernel.secrets import counting_secrets, removed_text
 from memory_server.kernel.streams import complain, standard_input, write
 from memory_server.kernel.text import words_between_commas
 from memory_server.memories.hooks import CURSOR, HookContext, HookEvent, Turn
@@ -74,6 +75,7 @@ async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
     output = ""
     try:
         settings = in_folder(settings, event.cwd)
+        context = _without_secrets(settings, context)
         link = linked_server.link_of(settings) if context is not None else None
         if context is not None and link is not None:
             from memory_server.process import (
@@ -102,6 +104,15 @@ async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
         sys.stdout.flush()
     if server is not None:
         await server.end(linked_server.AFTER_HOOK_SECONDS)
+
+
+def _without_secrets(settings: Settings, context: HookContext | None) -> HookContext | None:
+    """Return what is known at the event without its secrets, and say how many a turn that will be stored had."""
+    with counting_secrets() as kinds:
+        context = settings.secret_filter.of(context, with_pairs=True)
+    if context is not None and context.turn is not None and kinds:
+        complain(_("hook: {reason}", removed_text(len(kinds))))
+    return context
 
 
 def _reason(error: Exception) -> str:
