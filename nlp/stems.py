@@ -163,8 +163,11 @@ def _character_set(ranges: Iterable[tuple[str, str]]) -> str:
     return "[" + "".join(f"{first}-{last}" for first, last in ranges) + "]"
 
 
-_HAN: Final = re.compile(_character_set(HAN))
 _RUN: Final = re.compile(_character_set((*HAN, *SYLLABLES)) + "+")
+
+
+def _is_han(char: str) -> bool:
+    return any(first <= char <= last for first, last in HAN)
 
 
 def grams_of(text: str) -> tuple[Counter[str], int]:
@@ -176,7 +179,7 @@ def grams_of(text: str) -> tuple[Counter[str], int]:
     for match in _RUN.finditer(text):
         run = match[0]
         pair_count += len(run) - 1
-        grams.update(char for char in run if char not in FUNCTION_CHARACTERS and _HAN.match(char))
+        grams.update(char for char in run if char not in FUNCTION_CHARACTERS and _is_han(char))
         grams.update(
             first + second
             for first, second in pairwise(run)

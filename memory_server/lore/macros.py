@@ -14,7 +14,7 @@ from dataclasses import field
 from datetime import datetime, timedelta, timezone
 
 from memory_server.kernel.messages import NOTHING
-from memory_server.kernel.text import IDEOGRAPH
+from memory_server.kernel.text import has_ideograph
 from memory_server.kernel.values import dataclass
 
 MACRO = re.compile(r"\{\{[^{}]*\}\}")
@@ -140,7 +140,7 @@ def filled(text: str, context: MacroContext) -> str:
     if not has_macros(text):
         return text
     text = with_names(_COMMENT.sub("", text), context.names)
-    is_chinese = IDEOGRAPH.search(MACRO.sub("", text)) is not None
+    is_chinese = has_ideograph(MACRO.sub("", text))
     chars_left = MOST_FILLED_CHARS
 
     def value_or_macro(macro: re.Match[str]) -> str:

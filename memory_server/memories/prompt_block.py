@@ -11,7 +11,7 @@ from memory_server.conversations.recall.passages import CHARS, clipped, first_se
 from memory_server.conversations.recall.prompt_lines import Language
 from memory_server.kernel.messages import MAX_NAME_CHARS
 from memory_server.kernel.recalled_block import FRAME_CHARS, marked, one_line
-from memory_server.kernel.text import IDEOGRAPH
+from memory_server.kernel.text import ideograph_count
 from memory_server.kernel.values import dataclass
 from memory_server.lore import Fitting, LoreText, Room, Shelved, fitting, head_of
 from memory_server.memories.memories import Memories
@@ -147,4 +147,4 @@ def _language(memories: Memories, short_term: Found, activation: Activation) -> 
 
 def _is_chinese(text: str) -> bool:
     """Whether the text of a book is Chinese: one in another language may spell a name in ideographs."""
-    return len(IDEOGRAPH.findall(text)) * _CHINESE_SHARE >= len(text) > 0
+    return ideograph_count(text) * _CHINESE_SHARE >= len(text) > 0

@@ -8,14 +8,20 @@ from collections.abc import Sequence
 
 LINE = 100
 """Characters after which a list of keys is broken into several lines."""
-_IDEOGRAPH = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_IDEOGRAPHS = (
+    ("\u3400", "\u4dbf"),
+    ("\u4e00", "\u9fff"),
+    ("\uf900", "\ufaff"),
+    ("\U00020000", "\U0003ffff"),
+)
+"""First and last characters. A pattern of so many characters takes 2 ms to compile, at each start."""
 _WORD = re.compile(r"[A-Za-z0-9_]")
 _SYNTAX = re.compile(r"[\\^$.*+?()\[\]{}|/]")
 
 
 def has_ideograph(text: str) -> bool:
     """Whether match_keys takes the key as a substring (the same rule as in sandbox/worker/realm/keys.js)."""
-    return _IDEOGRAPH.search(text) is not None
+    return any(first <= character <= last for character in text for first, last in _IDEOGRAPHS)
 
 
 def string(text: str) -> str:

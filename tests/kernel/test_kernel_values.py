@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import pickle
 import re
 from collections.abc import Callable
@@ -76,9 +77,22 @@ def classes(decorator: Callable[..., Any]) -> dict[str, type]:
         x: Any
         y: Any = field(default=0, compare=False)
 
+    @decorator(frozen=True, slots=True)
+    class Made:
+        """A value with a part that it makes, and one that nobody gives."""
+
+        x: Any
+        y: Any = 0
+        parts: list[Any] = field(default_factory=list)
+        told: list[Any] = field(default_factory=list, init=False)
+        kind: str = field(default="made", init=False)
+
+        def __post_init__(self) -> None:
+            self.told.append(self.x)
+
     return {
         kind.__name__: kind
-        for kind in (Point, Empty, Named, Changing, Base, Heir, Identity, Single)
+        for kind in (Point, Empty, Named, Changing, Base, Heir, Identity, Single, Made)
     }
 
 
@@ -98,7 +112,7 @@ def test_equality_hash_and_text_are_those_of_the_standard_library(
     assert (ours[0] != ours[1]) == (standard[0] != standard[1])
     if name != "Identity":
         assert repr(ours[0]) == repr(standard[0])
-    if name not in ("Changing", "Identity"):
+    if name not in ("Changing", "Identity", "Made"):  # Made has lists
         assert hash(ours[0]) == hash(standard[0])
         assert len(set(ours)) == len(set(standard))
     assert ours[0] != standard[0], "values of two classes differ"
@@ -106,7 +120,7 @@ def test_equality_hash_and_text_are_those_of_the_standard_library(
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_the_rest_is_made_by_the_standard_library(name: str) -> None:
+def test_the_rest_is_as_the_standard_library_makes_it(name: str) -> None:
     value = OURS[name](x=1, y=2)
     twin = STANDARD[name](x=1, y=2)
     assert dataclasses.asdict(value) == dataclasses.asdict(twin)
@@ -114,15 +128,41 @@ def test_the_rest_is_made_by_the_standard_library(name: str) -> None:
     assert copy.copy(value).y == 2
     assert OURS[name].__match_args__ == STANDARD[name].__match_args__
     assert getattr(OURS[name], "__slots__", None) == getattr(STANDARD[name], "__slots__", None)
-    if name in ("Point", "Named", "Base", "Heir"):
-        with pytest.raises(FrozenInstanceError):
-            value.x = 4
+    assert str(inspect.signature(OURS[name])) == str(inspect.signature(STANDARD[name]))
+    if name in ("Point", "Named", "Base", "Heir", "Made"):
+        for value_of_both in (value, twin):
+            with pytest.raises(FrozenInstanceError, match="cannot assign to field 'x'"):
+                value_of_both.x = 4
+            with pytest.raises(FrozenInstanceError, match="cannot delete field 'x'"):
+                del value_of_both.x
 
 
 def test_a_value_that_changes_cannot_be_hashed_and_ignores_what_is_not_compared() -> None:
     with pytest.raises(TypeError, match="unhashable"):
         hash(OURS["Changing"](1))
     assert OURS["Changing"](1, seen=[1]) == OURS["Changing"](1, seen=[2])
+
+
+@pytest.mark.parametrize("kinds", [OURS, STANDARD])
+def test_each_value_makes_its_own_parts_and_is_told_at_its_end(kinds: dict[str, type]) -> None:
+    first, second = kinds["Made"](1), kinds["Made"](2, parts=[3])
+    assert (first.parts, second.parts) == ([], [3])
+    assert (first.told, second.told) == ([1], [2])
+    assert first.kind == "made"
+    with pytest.raises(TypeError):
+        kinds["Made"](1, told=[])
+
+
+@pytest.mark.parametrize("kinds", [OURS, STANDARD])
+def test_an_heir_that_is_not_a_dataclass_has_attributes_of_its_own(kinds: dict[str, type]) -> None:
+    class WithCount(kinds["Base"]):  # type: ignore[misc]
+        pass
+
+    value = WithCount(1)
+    value.count = 5
+    assert value.count == 5
+    with pytest.raises(FrozenInstanceError):
+        value.x = 2
 
 
 def test_values_without_fields_are_equal() -> None:
@@ -150,7 +190,11 @@ def test_what_a_class_defines_itself_stays() -> None:
     assert repr(Own(1)) == "own"
     assert Own(1) == Own(2)
     assert hash(Own(1)) == 7
-    assert pickle.loads(pickle.dumps(Own(3))) == Own(3)
+
+
+def test_a_value_can_be_stored_and_copied() -> None:
+    assert pickle.loads(pickle.dumps(Own(3))).x == 3
+    assert copy.deepcopy(Own(3)).x == 3
 
 
 def test_no_module_of_the_server_uses_the_slower_one() -> None:

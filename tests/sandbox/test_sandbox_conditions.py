@@ -224,7 +224,7 @@ def edges(change: pytest.MonkeyPatch) -> None:
 
 def ideographs(change: pytest.MonkeyPatch) -> None:
     """A word with an ideograph has edges too."""
-    change.setattr(conditions, "_IDEOGRAPH", re.compile("(?!)"))
+    change.setattr(conditions, "_IDEOGRAPHS", ())
 
 
 def once(change: pytest.MonkeyPatch) -> None:

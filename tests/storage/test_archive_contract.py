@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,6 +42,7 @@ from memory_server.lore.memory import TriggerSet
 from memory_server.storage.json_store import history_files
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.options import StoreParameters
+from memory_server.storage.partition import journal
 from memory_server.storage.postgres.conversations import PostgresStore
 from nlp import QueryWeights
 
@@ -240,6 +241,32 @@ async def test_what_was_stored_before_every_removal_is_not_read_for_the_archive(
     assert versions_read == [3, 2]
     await house.chat.long_term.delete("t2")
     assert await house.archived() == [("t2", "deleted")]
+    await store.aclose()
+
+
+async def test_a_history_without_removals_is_read_once_and_again_when_it_grows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = JsonFileStore(tmp_path, lambda: NOW, StoreParameters(idle_seconds=3600))
+    house = house_of(store, [NOW])
+    await house.commit(*(TriggerSet(trigger(f"t{number}"), None) for number in range(3)))
+    await store.compact("chat")
+    files_read: list[str] = []
+    lines_of = journal.lines_of
+
+    def read_lines(paths: Iterable[Path], *more: Any) -> Iterator[bytes]:
+        files_read.extend(path.name for path in paths)
+        return lines_of(paths, *more)
+
+    monkeypatch.setattr(journal, "lines_of", read_lines)
+    assert await house.archived() == []
+    assert await house.archived() == []
+    assert files_read == ["journal.jsonl", "history.jsonl", "journal.jsonl"]
+
+    await house.chat.long_term.delete("t1")
+    await store.compact("chat")
+    assert await house.archived() == [("t1", "deleted")]
+    assert await house.archived() == [("t1", "deleted")]
     await store.aclose()
 
 

@@ -23,7 +23,7 @@ from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import Message, Role
 from memory_server.kernel.recalled_block import one_line
-from memory_server.kernel.text import IDEOGRAPH
+from memory_server.kernel.text import has_ideograph
 from memory_server.kernel.times import local
 from memory_server.kernel.values import dataclass
 from nlp.normal_forms import plain
@@ -168,7 +168,7 @@ def _blocks_of(recall: Recall, readers: _Readers, wording: KeywordOptions) -> It
 
 def language_of(texts: Iterable[str]) -> Language:
     """Chinese where any of the texts holds an ideograph, else English."""
-    return "zh" if any(map(IDEOGRAPH.search, texts)) else "en"
+    return "zh" if any(map(has_ideograph, texts)) else "en"
 
 
 def when_text(time_ms: int, now_ms: int, zone: tzinfo | None, language: Language) -> str:

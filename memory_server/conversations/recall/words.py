@@ -16,7 +16,7 @@ from itertools import chain, islice
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.told_days import AskedDays, days_asked
 from memory_server.kernel.messages import MAX_NAME_CHARS, Message, said_in
-from memory_server.kernel.text import IDEOGRAPH
+from memory_server.kernel.text import has_ideograph
 from memory_server.kernel.times import MINUTE_MS, local, milliseconds
 from memory_server.kernel.values import dataclass
 from nlp import (
@@ -440,7 +440,7 @@ def spelling(text: str) -> Callable[[str], str]:
     spelt: dict[str, str] = {}
     for word in _WORD.findall(text):
         spelt.setdefault(stem(word.casefold()), word)
-    is_chinese = IDEOGRAPH.search(text) is not None
+    is_chinese = has_ideograph(text)
 
     def shown(word: str) -> str:
         day = _DAY.fullmatch(word)

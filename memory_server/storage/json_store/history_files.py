@@ -45,6 +45,8 @@ class Past:
         self._private = private
         self._journal = private / "journal.jsonl"
         self._history = private / "history.jsonl"
+        self._state_without_removal: tuple[int, ...] | None = None
+        """The state of the history in which it was found to tell of no removal."""
 
     # --- reading ---------------------------------------------------------------------------------------
 
@@ -68,11 +70,26 @@ class Past:
         be the import of a whole lorebook, and an answer reads the archive each time. One pass finds them, because the
         history may be as long as all memories together."""
         lines_since_removal: list[bytes] = []
-        for line in journal.lines_of([self._journal, self._history], _TELLS_OF_ARCHIVE):
+        for line in self._lines_to_look_through():
             lines_since_removal.append(line)
             if _TELLS_OF_REMOVAL(line):
                 yield from lines_since_removal
                 lines_since_removal.clear()
+
+    def _lines_to_look_through(self) -> Iterator[bytes]:
+        """Yield the lines of the journal and of the history that may tell of the archive. A history without a removal
+        is read once, because each search that finds nothing looks in the archive. The journal is read first: its lines
+        go to the history."""
+        yield from journal.lines_of([self._journal], _TELLS_OF_ARCHIVE)
+        state = _state_of(self._history)
+        if state is None or state == self._state_without_removal:
+            return
+        has_removal = False
+        for line in journal.lines_of([self._history], _TELLS_OF_ARCHIVE):
+            has_removal = has_removal or _TELLS_OF_REMOVAL(line) is not None
+            yield line
+        if not has_removal:
+            self._state_without_removal = state
 
     def folded(self, version: int) -> ConversationState:
         """The state of `version` by the history, as far back as it goes."""
@@ -126,6 +143,15 @@ class Past:
                 folders.replace_file(path, remaining)
             else:
                 folders.remove_file(path)
+
+
+def _state_of(path: Path) -> tuple[int, ...] | None:
+    """What changes when a file is written or replaced; None: there is no file."""
+    try:
+        facts = path.stat()
+    except FileNotFoundError:
+        return None
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 def _holds_erased(data: bytes, erased: Callable[[Any], bool]) -> bool:
