@@ -92,7 +92,7 @@ async def past_for_good(app: CallerView, flags: Namespace) -> int:
             out.print(escape(str(path)))
     else:
         out.print(escape(_("Only backups contain these words: {names}", ", ".join(backups))))
-    return await _without_items(app, flags, erasure, backups)
+    return await after_asking(app, flags, erasure, backups)
 
 
 async def user_for_good(app: CallerView, flags: Namespace) -> int:
@@ -103,13 +103,13 @@ async def user_for_good(app: CallerView, flags: Namespace) -> int:
         )
     console().print(escape(_("The user {user} has no facts any more, only a history.", flags.user)))
     erasure = await forgetting.erasure_of(app.memories.engines, (), (), flags.user)
-    return await _without_items(app, flags, erasure, [])
+    return await after_asking(app, flags, erasure, [])
 
 
-async def _without_items(
+async def after_asking(
     app: CallerView, flags: Namespace, erasure: Erasure, backups: Sequence[str]
 ) -> int:
-    """Erase what no item holds, after a question; returns the status of the command."""
+    """Say what goes, ask, and erase it; returns the status of the command."""
     _say_what_goes(app, flags, erasure, backups)
     if flags.dry_run:
         console().print(_("Would erase it."))

@@ -43,6 +43,7 @@ from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import Pause
 from memory_server.kernel.streams import complain, write
 from memory_server.kernel.text import Finding, Grade
+from memory_server.memories.held_secrets import held_secrets
 from memory_server.tools.backup import backup_result, restore_result
 from memory_server.version import __version__
 from nlp.normal_forms import can_simplify
@@ -367,6 +368,7 @@ async def _examined(app: CallerView) -> AsyncIterator[Finding]:
     for finding_on_words in (await _word_index_finding(app), await words_finding(app)):
         if finding_on_words is not None:
             yield finding_on_words
+    yield (await held_secrets(app.memories)).finding
     for finding in await examine_sandbox(app.sandbox):
         yield finding
     tenants = app.home.tenant_names()

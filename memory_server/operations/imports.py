@@ -252,7 +252,9 @@ def _cleaned_memory(
     memory: ShortTermMemory, clean: Callable[[ShortTermMemory], ShortTermMemory]
 ) -> ShortTermMemory:
     """Return a memory without secrets. One that had some gets its words again."""
-    cleaned = clean(memory)
+    cleaned = clean(replace(memory, messages=()))
+    with counting_secrets():  # the text says the same, so they are counted there
+        cleaned = replace(cleaned, messages=clean(memory).messages)
     if cleaned == memory:
         return memory
     return replace(cleaned, words=(), weights=())

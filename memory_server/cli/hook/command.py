@@ -108,11 +108,13 @@ async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
 
 def _without_secrets(settings: Settings, context: HookContext | None) -> HookContext | None:
     """Return what is known at the event without its secrets, and say how many a turn that will be stored had."""
-    with counting_secrets() as kinds:
-        context = settings.secret_filter.of(context, with_pairs=True)
-    if context is not None and context.turn is not None and kinds:
-        complain(_("hook: {reason}", removed_text(len(kinds))))
-    return context
+    secrets = settings.secret_filter
+    if context is not None and context.turn is not None:
+        with counting_secrets() as kinds:
+            secrets.of(context.turn.messages, with_pairs=True)
+        if kinds:
+            complain(_("hook: {reason}", removed_text(len(kinds))))
+    return secrets.of(context, with_pairs=True)
 
 
 def _reason(error: Exception) -> str:
