@@ -16,7 +16,6 @@ from pathlib import Path
 
 from playwright.async_api import Browser, async_playwright
 
-from memory_server.app import App
 from memory_server.cli.demo import ZONES, samples
 from memory_server.cli.web import serve_page
 from memory_server.config import Settings
@@ -24,6 +23,7 @@ from memory_server.interchange import chats, own
 from memory_server.kernel.items import Sought
 from memory_server.kernel.messages import Session
 from memory_server.operations.imports import store
+from memory_server.runtime.app import App
 from memory_server.tools.base.tool import call
 from memory_server.tools.turn import recall_turn
 

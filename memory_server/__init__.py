@@ -12,8 +12,8 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # `typing` would take a tenth of the time of a hook
 if TYPE_CHECKING:
-    from memory_server.app import App, open_memory
     from memory_server.config import Settings
+    from memory_server.config.reader_language import language
     from memory_server.conversations.model import ShortTermMemory
     from memory_server.kernel.errors import (
         InvalidInput,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from memory_server.kernel.messages import Message, Session
     from memory_server.lore import GivenRules, LongTermMemory
-    from memory_server.reader_language import language
+    from memory_server.runtime.app import App, open_memory
 
 __all__ = [
     "App",
@@ -43,7 +43,8 @@ __all__ = [
     "open_memory",
 ]
 
-_MODULES = {"App": "app", "open_memory": "app", "Settings": "config", "language": "reader_language"}
+_MODULES = dict.fromkeys(("App", "open_memory"), "runtime.app")
+_MODULES |= {"Settings": "config", "language": "config.reader_language"}
 _MODULES["GivenRules"] = "lore"
 _MODULES |= dict.fromkeys(("LongTermMemory", "ShortTermMemory"), "conversations.model")
 _MODULES |= dict.fromkeys(("Message", "Session"), "kernel.messages")

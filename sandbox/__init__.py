@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from sandbox.chats.messages import is_sillytavern, whole
     from sandbox.chats.plain import begins_with_role, may_be_chat
     from sandbox.conditions import (
-        PIECE,
+        PlainPattern,
+        SoughtKey,
         SpokenText,
         TooMuchText,
-        compiled,
         named_text,
+        pieces_of,
         speaker_names,
         spoken,
-        stands_in,
     )
     from sandbox.errors import (
         PatternError,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sandbox.host.supervisor import TriggerSandbox
     from sandbox.javascript import literals
     from sandbox.javascript.depths import HOOK_CHARS, given_by_a_hook
-    from sandbox.javascript.spelling import seen, spelled_in_two_ways
+    from sandbox.javascript.spelling import spelled_in_two_ways
     from sandbox.limits import SandboxLimits
     from sandbox.verdicts import (
         CheckReport,
@@ -90,11 +90,10 @@ _MODULES |= {"instant": "chats.dates", "joined_values": "chats.joined_lines"}
 _MODULES |= {"WRONG_VALUES": "chats.fields"}
 __all__ += ["HOOK_CHARS", "given_by_a_hook"]
 _MODULES |= dict.fromkeys(("HOOK_CHARS", "given_by_a_hook"), "javascript.depths")
-__all__ += ["literals", "seen", "spelled_in_two_ways"]
-_MODULES |= {"literals": "javascript.literals"}
-_MODULES |= dict.fromkeys(("seen", "spelled_in_two_ways"), "javascript.spelling")
-__all__ += ["PIECE", "SpokenText", "compiled", "named_text", "speaker_names", "spoken"]
-__all__ += ["TooMuchText", "stands_in"]
+__all__ += ["literals", "spelled_in_two_ways"]
+_MODULES |= {"literals": "javascript.literals", "spelled_in_two_ways": "javascript.spelling"}
+__all__ += ["PlainPattern", "SoughtKey", "SpokenText", "TooMuchText", "named_text", "pieces_of"]
+__all__ += ["speaker_names", "spoken"]
 _MODULES |= dict.fromkeys(__all__[-8:], "conditions")
 
 

@@ -1,8 +1,9 @@
-"""Reads a trigger that is a condition on keys, or a conjunction that begins with one. Pure.
+"""Reads a trigger that is a condition on keys, or begins with one. Pure.
 
 A trigger is a condition if it consists of nothing but calls of match_keys and match_keys_all with literals, comparisons
 of these with numbers, `&&`, `||`, `!`, true and false. Such a trigger cannot fail, write or loop. Where `A && B` begins
-with a condition A, the trigger is false where A is, whatever B does. Everything else is left to V8.
+with a condition A, the trigger is false where A is, whatever B does; `A || B` is true where A is. Everything else is
+left to V8.
 
 The reader knows few tokens, on purpose: where V8 might see other ones, the trigger has no reading.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 
 from sandbox.conditions import (
     COMPARISONS,
@@ -21,6 +23,8 @@ from sandbox.conditions import (
     Joined,
     KeySearch,
     Negation,
+    PlainPattern,
+    SoughtKey,
     is_certain,
 )
 from sandbox.javascript.depths import USUAL_DEPTH
@@ -41,21 +45,34 @@ _TOKEN = re.compile(
         |\[(?:[^\\\]\x00-\x1f\u2028\u2029]|\\[^\x00-\x1f\u2028\u2029])+\])+/[a-z]*)""",
     re.VERBOSE,
 )
+_PLAIN_EXPRESSION = re.compile(
+    r"""/(?:\\b|\(\?<!\\w\))?(?P<body>(?:[^\\^$.*+?()\[\]{}|/]|\\[\\^$.*+?()\[\]{}|/])+)
+    (?:\\b|\(\?!\\w\))?/(?P<flags>i?)""",
+    re.VERBOSE,
+)
+"""An expression that looks for a plain text: the sign before a letter stands for the letter."""
 _HTML_COMMENTS = ("<!--", "-->")
 """V8 takes these for the beginning of a comment."""
 _ENDS_OF_VALUES = (")", "]", "}")
 """Signs after which a slash divides, or may do so."""
-_ENDS_OF_OPERANDS = ("||", "??", ",", ";", "?", "=>")
-"""Signs that end the last operand of a conjunction, or mean that it is none."""
+_ENDS_OF_OPERANDS = ("??", ",", ";", "?", "=>")
+"""Signs that end the last operand of a disjunction, or mean that it is none; `||` ends one of a conjunction too."""
+
+
+class Role(Enum):
+    """What a condition is for the trigger in which it was read."""
+
+    WHOLE = "the trigger is this condition"
+    NEEDED = "the trigger is false where the condition is"
+    ENOUGH = "the trigger is true where the condition is"
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read of a trigger: the trigger is this condition, or, unless `is_whole`, it is false where the condition
-    is."""
+    """A condition that was read in a trigger, and what it is for the trigger."""
 
     condition: Condition
-    is_whole: bool
+    role: Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +103,11 @@ def read(source: str) -> Reading | None:
             start = 1
             if tokens[1].begins_line:
                 return None
-        return _whole(tokens, start) or _beginning(tokens, start)
+        return (
+            _whole(tokens, start)
+            or _beginning(tokens, start, "&&", Role.NEEDED)
+            or _beginning(tokens, start, "||", Role.ENOUGH)
+        )
     except _NoCondition:
         return None
 
@@ -122,29 +143,30 @@ def _whole(tokens: list[_Token], start: int) -> Reading | None:
         return None
     if not reader.is_at_end():
         return None
-    return Reading(condition, is_whole=True)
+    return Reading(condition, Role.WHOLE)
 
 
-def _beginning(tokens: list[_Token], start: int) -> Reading | None:
-    """Read the first operands of a conjunction that are conditions."""
+def _beginning(tokens: list[_Token], start: int, sign: str, role: Role) -> Reading | None:
+    """Read the first operands of `sign` that are conditions."""
     reader = _Reader(tokens, start)
     operands: list[Condition] = []
     end_of_last = start
     try:
         while True:
-            operand = reader.comparison()
-            reader.expect("&&")
+            operand = reader.comparison() if sign == "&&" else reader.conjunction()
+            reader.expect(sign)
             operands.append(operand)
             end_of_last = reader.position
     except _NoCondition:
         pass
-    if not operands or not _is_rest_of_conjunction(tokens, end_of_last):
+    if not operands or not _are_operands(tokens, end_of_last, sign):
         return None
-    return Reading(Joined(tuple(operands), is_every=True), is_whole=False)
+    return Reading(Joined(tuple(operands), is_every=sign == "&&"), role)
 
 
-def _is_rest_of_conjunction(tokens: list[_Token], start: int) -> bool:
-    """Tell whether the tokens from `start` to the end are operands of one conjunction."""
+def _are_operands(tokens: list[_Token], start: int, sign: str) -> bool:
+    """Tell whether the tokens from `start` to the end are operands of `sign`."""
+    ends = _ENDS_OF_OPERANDS if sign == "||" else ("||", *_ENDS_OF_OPERANDS)
     depth = 0
     for position in range(start, len(tokens)):
         token = tokens[position]
@@ -156,11 +178,11 @@ def _is_rest_of_conjunction(tokens: list[_Token], start: int) -> bool:
         if depth > 0:
             continue
 
-        if is_sign and token.text in _ENDS_OF_OPERANDS:
+        if is_sign and token.text in ends:
             return _Reader(tokens, position).is_at_end()
-        # A statement may end at a line end, but not beside `&&`.
-        is_beside_and = "&&" in (token.text, tokens[position - 1].text)
-        if token.begins_line and token.kind != "end" and not is_beside_and:
+        # A statement may end at a line end, but not beside the sign.
+        is_beside_sign = sign in (token.text, tokens[position - 1].text)
+        if token.begins_line and token.kind != "end" and not is_beside_sign:
             return False
     return True
 
@@ -207,14 +229,15 @@ class _Reader:
 
     def condition(self) -> Condition:
         """Read operands of `||`."""
-        operands = [self._conjunction()]
+        operands = [self.conjunction()]
         while self._take("||"):
-            operands.append(self._conjunction())
+            operands.append(self.conjunction())
         if len(operands) == 1:
             return operands[0]
         return Joined(tuple(operands), is_every=False)
 
-    def _conjunction(self) -> Condition:
+    def conjunction(self) -> Condition:
+        """Read operands of `&&`."""
         operands = [self.comparison()]
         while self._take("&&"):
             operands.append(self.comparison())
@@ -285,18 +308,40 @@ class _Reader:
             raise _NoCondition
         return int(number)
 
-    def _keys(self, *, is_every: bool) -> tuple[str, ...]:
-        """Read a list of texts. A blank in a key of match_keys_all may be that between two messages."""
-        keys: list[str] = []
+    def _keys(self, *, is_every: bool) -> tuple[SoughtKey, ...]:
+        """Read a list of keys. A blank in a key of match_keys_all may be that between two messages."""
+        keys: list[SoughtKey] = []
         self.expect("[")
         while not self._take("]"):
-            key = self._text()
-            if not _is_sure(key) or (is_every and re.search(r"\s", key + folded(key))):
+            key = self._key()
+            text = key.text if isinstance(key, PlainPattern) else key
+            if not _is_sure(text) or (is_every and re.search(r"\s", text + folded(text))):
                 raise _NoCondition
             keys.append(key)
             if self._next.text != "]":
                 self.expect(",")
+
+        # match_keys takes a text that looks like an expression of the list for the same key.
+        expressions = {key.literal for key in keys if isinstance(key, PlainPattern)}
+        if any(folded(key) in expressions for key in keys if isinstance(key, str)):
+            raise _NoCondition
         return tuple(keys)
+
+    def _key(self) -> SoughtKey:
+        """Read a text between quotation marks, or an expression that looks for a plain text."""
+        if self._next.kind != "expression":
+            return self._text()
+        literal = self._literal("expression")
+        match = _PLAIN_EXPRESSION.fullmatch(literal)
+        if match is None:
+            raise _NoCondition
+        body = match["body"]
+        text = re.sub(r"\\(.)", r"\1", body)
+        has_edges = not literal.startswith(f"/{body}/")
+        pattern = PlainPattern(text, is_exact=not match["flags"], is_whole=has_edges)
+        if pattern.literal != literal:
+            raise _NoCondition
+        return pattern
 
     def _text(self) -> str:
         """Read a text between quotation marks and return what it means."""

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
+from sandbox.javascript import literals
 from sandbox.javascript.depths import USUAL_DEPTH
-from sandbox.javascript.spelling import folded
+from sandbox.javascript.spelling import folded, seen
 from sandbox.limits import MOST_NAME_CHARS
 
 ROLES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -43,7 +44,7 @@ COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
 }
 MARK: Final = "\n\x01"
 """What stands before the texts of a book that are searched with the last message."""
-PIECE: Final = 3
+_PIECE: Final = 3
 """Characters of the beginning of a word, by which an index finds it."""
 MOST_CHARACTERS: Final = 5_000_000
 """Characters that an index of keys looks through: some 5 ms, and 0.2 s where a key is within words everywhere. The
@@ -68,6 +69,29 @@ _WORD_CHARACTERS: Final = frozenset(
 )
 _MOST_ATTEMPTS: Final = 16
 """Places of a word in a text that are looked at one by one: a usual key is free at one of the first."""
+_EVERYWHERE: Final = "/(?:)/"
+"""An expression that is found in every text."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainPattern:
+    """A text that is sought as an expression of JavaScript finds it: without other spellings, with or without regard to
+    case. `is_whole`: not within a word of ASCII letters, digits and `_`. An empty text is found everywhere."""
+
+    text: str
+    is_exact: bool
+    is_whole: bool
+
+    @property
+    def literal(self) -> str:
+        """The expression as it is written in JavaScript."""
+        if not self.text:
+            return _EVERYWHERE
+        return literals.expression(self.text, "" if self.is_exact else "i", whole=self.is_whole)
+
+
+SoughtKey: TypeAlias = str | PlainPattern
+"""A key: a text that is found in all spellings, or one that is found as an expression finds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +99,7 @@ class KeySearch:
     """A search for keys in the last `depth` messages of a scope; a depth of 0 stands for all messages. It is true if a
     text has any of the keys, or, if `is_every`, if each of the keys is in one of the texts."""
 
-    keys: tuple[str, ...]
+    keys: tuple[SoughtKey, ...]
     scope: str = "any"
     depth: int = USUAL_DEPTH
     is_every: bool = False
@@ -149,6 +173,27 @@ def _in_one_case(text: str) -> str:
     return text.lower() if text.isascii() else text.translate(_ONE_CASE)
 
 
+class _UpperCase(dict[int, str]):
+    """The letters that an expression with the flag i takes for the same, for `str.translate`: one letter for one, and
+    none that is not ASCII for one that is."""
+
+    def __missing__(self, code: int) -> str:
+        letter = chr(code)
+        upper = letter.upper()
+        if len(upper) != 1 or code > 0xFFFF or (code > 0x7F and upper.isascii()):
+            upper = letter
+        self[code] = upper
+        return upper
+
+
+_UPPER_CASE = _UpperCase()
+
+
+@lru_cache(_MOST_KEPT_KEYS)
+def _upper_key(key: str) -> str:
+    return key.translate(_UPPER_CASE)
+
+
 def stands_in(text: str, sought: str, *, begins_at_edge: bool, ends_at_edge: bool) -> bool:
     """Tell whether a text, which is not empty, is in another one, on these sides not beside an ASCII letter, digit
     or `_`."""
@@ -220,25 +265,47 @@ def compiled(key: str) -> Key:
     return Key(written, Word.of(spelling) if spelling else None)
 
 
+def pieces_of(key: SoughtKey) -> set[str]:
+    """Return beginnings of the key, which is not empty: a text that has the key has one of them."""
+    forms = compiled(key.text if isinstance(key, PlainPattern) else key)
+    return {form.text[:_PIECE] for form in (forms.written, forms.spelled) if form is not None}
+
+
 @dataclass(frozen=True, slots=True)
 class SpokenText:
-    """A text in one case: as it is written, and in the one spelling of `folded`. `pieces`: all beginnings of up to
-    PIECE characters of what stands anywhere in the two."""
+    """A text in the forms in which keys are sought. `written`, `spelled`: in one case, as it is written and in the one
+    spelling of `folded`. `exact`: as it is written and as people see it; `upper`: the same as expressions compare it
+    without regard to case. `pieces`: all beginnings of up to _PIECE characters of what stands anywhere in the first
+    two."""
 
     written: str
     spelled: str
+    exact: frozenset[str]
+    upper: frozenset[str]
     pieces: frozenset[str]
 
-    def has(self, key: str) -> bool:
-        """Tell whether the key stands in the text, as it is written or in one spelling."""
+    def has(self, key: SoughtKey) -> bool:
+        """Tell whether the key, which is not an empty text, stands in the text."""
+        if isinstance(key, PlainPattern):
+            return self._has_pattern(key)
         forms = compiled(key)
         if forms.written.is_in(self.written):
             return True
         return forms.spelled is not None and forms.spelled.is_in(self.spelled)
 
-    def has_any(self, spellings: Sequence[str]) -> bool:
-        """Tell whether any of the keys stands in the text."""
-        return any(self.has(key) for key in spellings)
+    def _has_pattern(self, pattern: PlainPattern) -> bool:
+        if not pattern.text:
+            return True
+        texts = self.exact
+        sought = pattern.text
+        if not pattern.is_exact:
+            texts = self.upper
+            sought = _upper_key(sought)
+        is_whole = pattern.is_whole
+        return any(
+            stands_in(text, sought, begins_at_edge=is_whole, ends_at_edge=is_whole)
+            for text in texts
+        )
 
 
 def _new_text(text: str) -> SpokenText:
@@ -249,9 +316,13 @@ def _new_text(text: str) -> SpokenText:
 
     pieces: set[str] = set()
     for form in forms:
-        for size in range(1, PIECE + 1):
+        for size in range(1, _PIECE + 1):
             pieces.update(form[start : start + size] for start in range(len(form)))
-    return SpokenText(forms[0], forms[-1], frozenset(pieces))
+    exact = frozenset((text, seen(text)))
+    upper: set[str] = set()
+    for form in exact:
+        upper.add(form.translate(_UPPER_CASE))
+    return SpokenText(forms[0], forms[-1], exact, frozenset(upper), frozenset(pieces))
 
 
 _kept_text = lru_cache(_MOST_KEPT_TEXTS)(_new_text)
@@ -263,11 +334,14 @@ def spoken(text: str) -> SpokenText:
 
 
 @lru_cache(_MOST_KEPT_KEYS)
-def _distinct(keys: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+def _distinct(keys: tuple[SoughtKey, ...]) -> tuple[tuple[SoughtKey, ...], ...]:
     """Return the keys that are no empty text, those together that are one key in several spellings."""
-    groups: dict[str, dict[str, None]] = {}
-    for key in filter(None, keys):
-        groups.setdefault(folded(key) or key, {})[key] = None
+    groups: dict[SoughtKey, dict[SoughtKey, None]] = {}
+    for key in keys:
+        if not key:
+            continue
+        one_spelling = key if isinstance(key, PlainPattern) else folded(key) or key
+        groups.setdefault(one_spelling, {})[key] = None
     return tuple(map(tuple, groups.values()))
 
 
@@ -305,22 +379,21 @@ class KeyIndex:
     """Many keys, which are found together: one look at a text tells by which pieces of words they can begin in it."""
 
     def __init__(self) -> None:
-        self._keys_by_piece: dict[str, dict[str, None]] = {}
+        self._keys_by_piece: dict[str, dict[SoughtKey, None]] = {}
 
-    def add(self, key: str) -> None:
+    def add(self, key: SoughtKey) -> None:
         """Take in a key, which is not empty."""
-        forms = compiled(key)
-        for word in filter(None, (forms.written, forms.spelled)):
-            self._keys_by_piece.setdefault(word.text[:PIECE], {})[key] = None
+        for piece in pieces_of(key):
+            self._keys_by_piece.setdefault(piece, {})[key] = None
 
     def clear(self) -> None:
         """Forget all keys."""
         self._keys_by_piece.clear()
 
-    def found_in(self, texts: Sequence[str]) -> set[str]:
+    def found_in(self, texts: Sequence[str]) -> set[SoughtKey]:
         """Return the keys that stand in any of the texts. Raises TooMuchText. A key that a condition finds in a chat
         stands in one of its messages with the name of its speaker (`named_text`)."""
-        found: set[str] = set()
+        found: set[SoughtKey] = set()
         characters_left = MOST_CHARACTERS
         for text in map(spoken, texts):
             for piece in self._keys_by_piece.keys() & text.pieces:
@@ -341,12 +414,14 @@ class Chat:
         self,
         messages: Sequence[Mapping[str, Any]],
         names: Mapping[str, str],
-        keys: Collection[str] | None = None,
+        keys: Collection[SoughtKey] | None = None,
     ) -> None:
         self._messages = messages
         self._names = names
         self._keys = keys
         self._texts: dict[tuple[str, int], Sequence[SpokenText]] = {}
+        self._counts: dict[tuple[tuple[SoughtKey, ...], str, int], int] = {}
+        """How many texts of a scope and depth have a key: many conditions share keys."""
 
     def holds(self, condition: Condition) -> bool:
         """Tell whether a condition is true."""
@@ -377,13 +452,16 @@ class Chat:
             return False
         return all(self._texts_with(spellings, search) for spellings in _distinct(search.keys))
 
-    def _texts_with(self, spellings: Sequence[str], search: KeySearch) -> int:
+    def _texts_with(self, spellings: tuple[SoughtKey, ...], search: KeySearch) -> int:
         """Return how many texts of the search have one of the spellings of a key."""
-        if self._keys is not None:
-            spellings = [key for key in spellings if key in self._keys]
-        if not spellings:
-            return 0
-        return sum(text.has_any(spellings) for text in self.texts(search.scope, search.depth))
+        question = spellings, search.scope, search.depth
+        count = self._counts.get(question)
+        if count is None:
+            in_chat = [key for key in spellings if self._keys is None or key in self._keys]
+            texts = self.texts(search.scope, search.depth) if in_chat else ()
+            count = sum(any(map(text.has, in_chat)) for text in texts)
+            self._counts[question] = count
+        return count
 
     def texts(self, scope: str, depth: int) -> Sequence[SpokenText]:
         """Return the texts of the last `depth` messages that are of the scope. The one text of a scanned chat comes in

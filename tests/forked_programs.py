@@ -163,8 +163,8 @@ def serve() -> None:
 
     import memory_server.__main__
     import memory_server.cli.serve
-    import memory_server.cli.serve_http
     import memory_server.cli.windows
+    import memory_server.process.http_service
     import memory_server.tools
     import nlp
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from memory_server.kernel.recalls import LINES_AFTER_A_CUT, MOST_LINES, Change, Line
+from memory_server.conversations.recall_log import LINES_AFTER_A_CUT, MOST_LINES, Change, Line
 
 
 class PassingRecalls:

@@ -17,11 +17,11 @@ import pytest
 from postgres_entries import everywhere, everywhere_one_of, tables_of_ours_with, url_of_its_own
 
 from languages import Sentence
-from memory_server.app import App, open_memory
 from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.kernel.messages import Message
 from memory_server.knowledge.sessions.ids import SessionIds
+from memory_server.runtime.app import App, open_memory
 from memory_server.storage.json_store import history_files
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call

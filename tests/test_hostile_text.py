@@ -46,7 +46,7 @@ anywhere: Way = re.Pattern.findall
 EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "memory_server.kernel.backups._NAME": (whole, "a", ("a", ".", "a.")),
     "memory_server.kernel.backups._RESERVED": (whole, "con", (".", ".a")),
-    "memory_server.cli.install.edits._INDENT": (anywhere, "\n", (" ", " \n", "\t")),
+    "memory_server.operations.install.edits._INDENT": (anywhere, "\n", (" ", " \n", "\t")),
     "memory_server.interchange.transcripts._OF_A_MESSAGE": (
         anywhere,
         "",

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 from postgres_entries import url_of_its_own
 
-from memory_server.app import App, open_memory
 from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.kernel import backups as kernel_backups
@@ -31,6 +30,7 @@ from memory_server.knowledge.lifecycle import KnowledgeLifecycle
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.memories import forgetting
 from memory_server.memories.backups import Backups
+from memory_server.runtime.app import App, open_memory
 
 pytestmark = pytest.mark.anyio
 DAY_MS = 86_400_000

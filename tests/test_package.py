@@ -112,7 +112,7 @@ print(json.dumps([threading.active_count(), dict(os.environ) == before, os.listd
             ["mcp", "pydantic", "jieba", "rjieba", "numpy", "apscheduler", "rich", "py_mini_racer"],
         ),
         (
-            "memory_server.app",
+            "memory_server.runtime.app",
             ["mcp", "jieba", "rjieba", "apscheduler", "rich", "py_mini_racer", "tree_sitter"],
         ),
         (

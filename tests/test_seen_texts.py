@@ -9,12 +9,12 @@ from random import Random
 
 import pytest
 
-from memory_server.app import App, open_memory
 from memory_server.config import Settings
 from memory_server.conversations.recall.filters import MemoryFilter
 from memory_server.kernel.items import Sought
 from memory_server.kernel.messages import Message
 from memory_server.memories import forgetting
+from memory_server.runtime.app import App, open_memory
 from nlp.index_terms import seen_form
 
 pytestmark = pytest.mark.anyio

@@ -14,10 +14,10 @@ from urllib.parse import urlencode
 
 import httpx2 as httpx
 
-from memory_server.app import App
 from memory_server.cli.web import site_of
 from memory_server.config import Settings
 from memory_server.kernel.messages import Message, Session
+from memory_server.runtime.app import App
 from memory_server.serving.http.principals import ALL, Principal
 from memory_server.web.access import LOOPBACK, OneTimeLink
 from memory_server.web.app import page_app

@@ -8,50 +8,51 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from languages import _, counted
-from memory_server.app import CallerView
 from memory_server.cli.call_tool import called
-from memory_server.cli.inspection import for_each_conversation, shown_names
+from memory_server.cli.inspection import for_each_conversation
 from memory_server.cli.terminal import console, escape, print_columns, time_text
 from memory_server.conversations.book_manager import named_so
 from memory_server.conversations.conversation import Conversation
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.streams import write
 from memory_server.lore import USUAL_ORDER, HeldBook, LongTermMemory, rules_text
+from memory_server.operations.whereabouts import shown_names
+from memory_server.runtime.app import CallerView
 from memory_server.tools.books import BookRow, entry_row, state_text
 
 
-async def books(app: CallerView, flags: Namespace) -> None:
+async def books(view: CallerView, flags: Namespace) -> None:
     """Run one action."""
     if flags.action == "list":
         if flags.name is not None:
             raise InvalidInput(
                 "`books list` takes no name; `books show NAME` shows the entries of one."
             )
-        _print_books(app, await _all_books(app, flags), flags)
+        _print_books(view, await _all_books(view, flags), flags)
         return
     if flags.name is None:
         raise InvalidInput(
             "`books {action}` needs the name of a book; `books list` shows them.", flags.action
         )
     if flags.action == "show":
-        await _show(app, flags)
+        await _show(view, flags)
         return
-    app.settings.refuse_change(f"books {flags.action}")
-    await _change(app, flags)
+    view.settings.refuse_change(f"books {flags.action}")
+    await _change(view, flags)
 
 
-async def _all_books(app: CallerView, flags: Namespace) -> list[HeldBook]:
+async def _all_books(view: CallerView, flags: Namespace) -> list[HeldBook]:
     """The books of the conversations that are meant."""
     listed: list[HeldBook] = []
 
     async def look(conversation: Conversation) -> None:
         listed.extend(await conversation.books.own())
 
-    await for_each_conversation(app, flags, _("looking"), look)
+    await for_each_conversation(view, flags, _("looking"), look)
     return listed
 
 
-def _print_books(app: CallerView, listed: Sequence[HeldBook], flags: Namespace) -> None:
+def _print_books(view: CallerView, listed: Sequence[HeldBook], flags: Namespace) -> None:
     if flags.json:
         for book in listed:
             write(BookRow.of(book).fields())
@@ -69,10 +70,10 @@ def _print_books(app: CallerView, listed: Sequence[HeldBook], flags: Namespace) 
         _("changed"),
         _("from"),
     )
-    print_columns([headings, *(_book_cells(app, book) for book in listed)])
+    print_columns([headings, *(_book_cells(view, book) for book in listed)])
 
 
-def _book_cells(app: CallerView, book: HeldBook) -> tuple[str, ...]:
+def _book_cells(view: CallerView, book: HeldBook) -> tuple[str, ...]:
     return (
         book.name,
         book.conversation_id,
@@ -80,14 +81,14 @@ def _book_cells(app: CallerView, book: HeldBook) -> tuple[str, ...]:
         f"{book.constants:,} ({book.constant_chars:,})",
         f"{book.chars:,}",
         state_text(book.entries, book.off),
-        time_text(book.changed_ms, app.settings.zone),
+        time_text(book.changed_ms, view.settings.zone),
         book.source or "-",
     )
 
 
-async def _show(app: CallerView, flags: Namespace) -> None:
-    book = await _meant(app, flags)
-    entries = await app.conversation(book.conversation_id).books.entries(book.book_id)
+async def _show(view: CallerView, flags: Namespace) -> None:
+    book = await _meant(view, flags)
+    entries = await view.conversation(book.conversation_id).books.entries(book.book_id)
     shown = entries[: max(1, flags.limit)]
     if flags.json:
         for memory in shown:
@@ -112,19 +113,19 @@ def _entry_cells(memory: LongTermMemory) -> tuple[str, ...]:
     return order, length, constant, rules_text(other_rules) or "-", memory.name
 
 
-async def _change(app: CallerView, flags: Namespace) -> None:
-    book = await _meant(app, flags)
+async def _change(view: CallerView, flags: Namespace) -> None:
+    book = await _meant(view, flags)
     arguments: dict[str, object] = {"name": book.book_id, "conversation_id": book.conversation_id}
     if flags.action == "remove":
-        answer = await called(app, "remove_book", arguments)
+        answer = await called(view, "remove_book", arguments)
     else:
-        answer = await called(app, "switch_book", {**arguments, "on": flags.action == "on"})
+        answer = await called(view, "switch_book", {**arguments, "on": flags.action == "on"})
     console().print(escape(answer.text))
 
 
-async def _meant(app: CallerView, flags: Namespace) -> HeldBook:
+async def _meant(view: CallerView, flags: Namespace) -> HeldBook:
     """The book with the typed name or id. Raises MemoryNotFound: there is none, or several have it."""
-    listed = await _all_books(app, flags)
+    listed = await _all_books(view, flags)
     named = named_so(listed, flags.name)
     if len(named) == 1:
         return named[0]

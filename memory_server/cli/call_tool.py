@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from languages import _
-from memory_server.app import CallerView
 from memory_server.cli.terminal import console, escape
 from memory_server.config import Settings
 from memory_server.kernel.streams import complain, write
@@ -20,7 +19,8 @@ from memory_server.process.typed_calls import (
     tell_of_recall,
     typed_for_recall,
 )
-from memory_server.runtime import ONE_QUESTION
+from memory_server.runtime.app import CallerView
+from memory_server.runtime.runtime import ONE_QUESTION
 from memory_server.tools import TOOLS, tool_named
 from memory_server.tools.base.result import SHOWN_ZONE, Result
 from memory_server.tools.base.tool import Answer, ToolFailed
@@ -28,12 +28,12 @@ from memory_server.tools.base.tool import call as call_tool
 from memory_server.tools.turn import recall_turn, remember_turn
 
 
-async def call(app: CallerView, flags: Namespace) -> None:
+async def call(view: CallerView, flags: Namespace) -> None:
     """Print the result of one tool call: its JSON, or with --text the block for people."""
     tool = tool_named(flags.tool)
     if not tool.only_reads:
-        app.settings.refuse_change(tool.name)
-    answer = await called(app, tool.name, arguments_of(flags.arguments))
+        view.settings.refuse_change(tool.name)
+    answer = await called(view, tool.name, arguments_of(flags.arguments))
     if flags.text:
         write(answer.text)
     else:
@@ -41,7 +41,7 @@ async def call(app: CallerView, flags: Namespace) -> None:
 
 
 async def called(
-    app: CallerView,
+    view: CallerView,
     tool: str,
     arguments: Mapping[str, Any],
     flags: Mapping[str, str] | None = None,
@@ -50,13 +50,13 @@ async def called(
 ) -> Answer:
     """The answer of the tool with this name, asked in `session`; its text has local times. Raises ToolFailed if it
     failed; nothing was changed. The message names `flags` in place of arguments."""
-    SHOWN_ZONE.set(app.settings.zone)
+    SHOWN_ZONE.set(view.settings.zone)
     try:
         return await call_tool(
             TOOLS[tool],
-            app.call.in_session(session),
+            view.call.in_session(session),
             arguments,
-            max_bytes=app.settings.results.max_bytes,
+            max_bytes=view.settings.results.max_bytes,
         )
     except ToolFailed as error:
         if not flags:
@@ -67,16 +67,18 @@ async def called(
         raise ToolFailed(message) from error
 
 
-def print_result(app: CallerView, result: Result) -> None:
+def print_result(view: CallerView, result: Result) -> None:
     """Print the text of a tool's result, with local times."""
-    SHOWN_ZONE.set(app.settings.zone)
+    SHOWN_ZONE.set(view.settings.zone)
     console().print(escape(str(result)))
 
 
 async def recall(settings: Settings, flags: Namespace, host: Host) -> None:
     arguments = messages_of(flags.words) | typed_for_recall(flags)
-    async with host.view(settings, session=session_of(flags.session), lifetime=ONE_QUESTION) as app:
-        answer = await called(app, recall_turn.name, arguments)
+    async with host.view(
+        settings, session=session_of(flags.session), lifetime=ONE_QUESTION
+    ) as view:
+        answer = await called(view, recall_turn.name, arguments)
         result = answer.structured
         if not flags.json:
             result = answer.structured["prompt"]
@@ -84,20 +86,20 @@ async def recall(settings: Settings, flags: Namespace, host: Host) -> None:
             write(result)
         tell_of_recall(answer.structured, flags)
         if not answer.structured["prompt"]:
-            await _tell_of_others(app, answer.structured)
+            await _tell_of_others(view, answer.structured)
 
 
 _MOST_NAMED = 5
 """Conversations that a sentence names."""
 
 
-async def _tell_of_others(app: CallerView, answer: Mapping[str, Any]) -> None:
+async def _tell_of_others(view: CallerView, answer: Mapping[str, Any]) -> None:
     """Say in which conversations the memories are, if the one that was searched has none, and others do."""
-    here = app.conversation()
+    here = view.conversation()
     searched = (answer.get("shortTerm") or {}).get("totalSearched")
     if searched or await here.long_term.memories():
         return
-    others = [name for name in await app.conversations.ids() if name != here.id]
+    others = [name for name in await view.conversations.ids() if name != here.id]
     if others:
         named = ", ".join(others[:_MOST_NAMED])
         complain(
@@ -115,8 +117,8 @@ async def remember(settings: Settings, flags: Namespace, host: Host) -> None:
         arguments["turn_id"] = flags.turn
     if flags.other_words is not None:
         arguments["otherWords"] = flags.other_words
-    async with host.view(settings, session=session_of(flags.session)) as app:
-        answer = await called(app, remember_turn.name, arguments)
+    async with host.view(settings, session=session_of(flags.session)) as view:
+        answer = await called(view, remember_turn.name, arguments)
     if flags.json:
         write(answer.structured)
     else:

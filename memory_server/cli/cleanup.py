@@ -6,23 +6,23 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from languages import _, counted
-from memory_server.app import CallerView
 from memory_server.cli.inspection import chosen
 from memory_server.cli.terminal import console, escape
 from memory_server.cli.word_giving import words_after_cleanup
 from memory_server.kernel.lifecycle import Leaving, Lifecycle
 from memory_server.kernel.streams import complain
+from memory_server.runtime.app import CallerView
 from memory_server.tools.archive import archived_text, forgotten_text, kept_text
 
 
-async def cleanup(app: CallerView, flags: Namespace) -> None:
+async def cleanup(view: CallerView, flags: Namespace) -> None:
     """Clean up all conversations and knowledge, or the conversation that `-c` names."""
-    engines: Sequence[Lifecycle] = app.memories.engines
+    engines: Sequence[Lifecycle] = view.memories.engines
     only = None
     if hasattr(flags, "conversation"):
-        [only] = await chosen(app, flags)
+        [only] = await chosen(view, flags)
         engines = [engine for engine in engines if engine.keeps == "conversations"]
-    always_kept = app.memories.services.parameters.retention.always_kept
+    always_kept = view.memories.services.parameters.retention.always_kept
     keeps_everything = False
     for engine in engines:
         async for cleaned in engine.clean_up(only, dry_run=flags.dry_run):
@@ -42,22 +42,22 @@ async def cleanup(app: CallerView, flags: Namespace) -> None:
             console().print(_("[bold]{place}[/]: {text}", escape(cleaned.place), escape(text)))
     if keeps_everything:
         console().print(kept_text(always_kept))
-    await words_after_cleanup(app, only, dry_run=flags.dry_run)
+    await words_after_cleanup(view, only, dry_run=flags.dry_run)
 
 
-async def cleanup_of_knowledge(app: CallerView, flags: Namespace) -> None:
+async def cleanup_of_knowledge(view: CallerView, flags: Namespace) -> None:
     """Archive the entries that are over, and make the vectors that are missing."""
-    engine = app.knowledge.lifecycle
+    engine = view.knowledge.lifecycle
     archived: list[Leaving] = []
     async for cleaned in engine.clean_up(dry_run=flags.dry_run):
         archived += cleaned.left
     console().print(escape(archived_text(archived, dry_run=flags.dry_run)))
-    meaning = app.knowledge.sessions.meaning
+    meaning = view.knowledge.sessions.meaning
     if flags.dry_run or meaning.embeddings is None:
         return
     for count, missing, reason in (
         await meaning.make_missing(),
-        await app.conversations.tidy_vectors(meaning),
+        await view.conversations.tidy_vectors(meaning),
     ):
         if count:
             console().print(_("Made the vectors of {texts}.", counted(count, "text")))

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from languages import _, spoken
-from memory_server.app import App, CallerView
 from memory_server.cli.inspection import ask
 from memory_server.cli.terminal import console, hint, watched
 from memory_server.config import Settings
 from memory_server.kernel import json_text
 from memory_server.operations.imports import sample_of, store
+from memory_server.runtime.app import App, CallerView
 
 ZONES = {"zh": "Asia/Shanghai", "en": "Europe/London"}
 """The time zone of the people in the sample of each language: their evenings must be evenings."""
@@ -110,12 +110,12 @@ def _that_day(settings: Settings, question: Mapping[str, Any]) -> App:
 
 
 async def _ask(
-    app: CallerView, conversation_id: str, question: Mapping[str, Any], *, why: bool
+    view: CallerView, conversation_id: str, question: Mapping[str, Any], *, why: bool
 ) -> bool:
     """Ask the question, print what comes, and say whether it is what the sample expects."""
-    moment = datetime.fromisoformat(question["now"]).astimezone(app.settings.zone)
+    moment = datetime.fromisoformat(question["now"]).astimezone(view.settings.zone)
     title = f"{moment:%Y-%m-%d %H:%M}  {question['about']}"
-    short, long = await ask(app, console(), conversation_id, question["messages"], title, why=why)
+    short, long = await ask(view, console(), conversation_id, question["messages"], title, why=why)
     relevant = [*short["topRelevant"], *short["nextRelevant"]]
     recalled_texts = [item["text"] for item in relevant if not item.get("weak")]
     fired_names = {trigger["name"] for trigger in long["activated"]}

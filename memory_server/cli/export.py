@@ -6,8 +6,7 @@ import asyncio
 from argparse import Namespace
 
 from languages import _, counted
-from memory_server.app import CallerView
-from memory_server.cli.inspection import chosen, not_copied, whereabouts
+from memory_server.cli.inspection import chosen
 from memory_server.cli.terminal import console, escape, hint, progress, size_text, write_target
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import OF_CONVERSATIONS
@@ -20,26 +19,27 @@ from memory_server.operations.exports import (
     exported,
     file_content,
     folder_content,
+    nothing_to_export,
 )
+from memory_server.operations.whereabouts import not_copied
+from memory_server.runtime.app import CallerView
 
 
-async def export(app: CallerView, flags: Namespace) -> int:
+async def export(view: CallerView, flags: Namespace) -> int:
     """Write what is stored, or what a conversation or family of it holds; 1 if a conversation could not be read."""
     _refuse_contradiction(flags)
     conversation_id = None
     if hasattr(flags, "conversation"):
-        [conversation_id] = await chosen(app, flags)
+        [conversation_id] = await chosen(view, flags)
     request = ExportRequest(conversation_id, flags.family, flags.type or "", _tags(flags))
-    result = await exported(app, request, progress)
+    result = await exported(view, request, progress)
     for reason in result.unread:
         complain(reason)
     if result.is_empty_in(flags.to):
-        raise InvalidInput(
-            "There is nothing to export in this format: {whereabouts}", await whereabouts(app)
-        )
-    await write_memories(app, result, flags)
+        raise await nothing_to_export(view)
+    await write_memories(view, result, flags)
     if request.is_everything:
-        for sentence in await not_copied(app, layers=True):
+        for sentence in await not_copied(view, layers=True):
             hint(sentence)
     return int(bool(result.unread))
 
@@ -72,7 +72,7 @@ def _refuse_contradiction(flags: Namespace) -> None:
         )
 
 
-async def write_memories(app: CallerView, exported: Exported, flags: Namespace) -> None:
+async def write_memories(view: CallerView, exported: Exported, flags: Namespace) -> None:
     """Write memories to `flags.target` in the form `flags.to`; print the number written, and what is not in it.
     Raises InvalidInput if the target cannot be written, or the form is a folder and the target standard output."""
     form = flags.to
@@ -84,7 +84,7 @@ async def write_memories(app: CallerView, exported: Exported, flags: Namespace) 
             )
         size = await asyncio.to_thread(write_folder, target, folder_content(exported))
     else:
-        parts = file_content(app, exported, form)
+        parts = file_content(view, exported, form)
         size = await asyncio.to_thread(write_target, target, parts, force=flags.force)
     if target == "-":
         return

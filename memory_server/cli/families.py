@@ -14,9 +14,8 @@ from typing import Any
 from rich.text import Text
 
 from languages import _, counted
-from memory_server.app import CallerView
 from memory_server.cli.call_tool import called
-from memory_server.cli.inspection import SHOWN_NAMES, chosen, for_each_conversation, whereabouts
+from memory_server.cli.inspection import chosen, for_each_conversation
 from memory_server.cli.search_arguments import OF_TOOL
 from memory_server.cli.terminal import (
     TEXT_CELLS,
@@ -39,6 +38,8 @@ from memory_server.kernel.text import beginning
 from memory_server.kernel.times import iso
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Figures
+from memory_server.operations.whereabouts import SHOWN_NAMES, whereabouts
+from memory_server.runtime.app import CallerView
 from memory_server.tools.base.shapes import moment_ms
 
 USUAL_LIMIT = 50
@@ -61,10 +62,10 @@ _OF_ENTRIES = frozenset(
 """Arguments of `search_memories` that entries can meet, too."""
 
 
-async def sought_items(app: CallerView, flags: Namespace, sought: Sought) -> list[Item]:
+async def sought_items(view: CallerView, flags: Namespace, sought: Sought) -> list[Item]:
     """The items that are meant, newest first; a conversation that cannot be read is reported and passed over. Raises
     InvalidInput: the conversation of `-c` does not exist, or the family that is sought is in no conversation."""
-    conversations, knowledge = app.memories.engines
+    conversations, knowledge = view.memories.engines
     has_conversation_flag = hasattr(flags, "conversation")
     items: list[Item] = []
 
@@ -73,7 +74,7 @@ async def sought_items(app: CallerView, flags: Namespace, sought: Sought) -> lis
 
     may_be_in_conversations = sought.family is None or sought.family in OF_CONVERSATIONS
     if may_be_in_conversations and sought.user is None:
-        await for_each_conversation(app, flags, _("looking"), look)
+        await for_each_conversation(view, flags, _("looking"), look)
     elif has_conversation_flag:
         raise InvalidInput(
             "{family} do not belong to a conversation; leave -c out.", sought.family or "sessions"
@@ -84,7 +85,7 @@ async def sought_items(app: CallerView, flags: Namespace, sought: Sought) -> lis
 
 
 def print_items(
-    app: CallerView,
+    view: CallerView,
     items: Sequence[Item],
     flags: Namespace,
     nothing: str,
@@ -98,7 +99,7 @@ def print_items(
             write((json_of or item_json)(item))
     elif shown:
         heading = (_("id"), _("where"), _("time"), _("title"), _("text"))
-        rows = [_item_row(item, app.settings.zone) for item in shown]
+        rows = [_item_row(item, view.settings.zone) for item in shown]
         print_columns([heading, *rows])
     else:
         console().print(nothing)
@@ -170,31 +171,31 @@ def hint_more(count: int) -> None:
 # --- list ----------------------------------------------------------------------------------------------------
 
 
-async def list_(app: CallerView, flags: Namespace) -> None:
+async def list_(view: CallerView, flags: Namespace) -> None:
     """The places, and the memories of the only conversation or of the one that was named; or the items of a family."""
     limit = limit_of(flags)
     has_conversation_flag = hasattr(flags, "conversation")
     if flags.family or flags.archived or (has_conversation_flag and flags.json):
         sought = Sought(family=flags.family, archived=flags.archived)
-        items = await sought_items(app, flags, sought)
-        print_items(app, items, flags, nothing_text(flags.family, archived=flags.archived))
+        items = await sought_items(view, flags, sought)
+        print_items(view, items, flags, nothing_text(flags.family, archived=flags.archived))
         return
-    pause = app.paused()
+    pause = view.paused()
     if pause is not None and not flags.json:
-        console().print(escape(pause.text(app.settings.zone)))
-    conversations = await _conversation_rows(app, flags)
+        console().print(escape(pause.text(view.settings.zone)))
+    conversations = await _conversation_rows(view, flags)
     if has_conversation_flag:
-        await _list_memories(app, app.conversation(conversations[0].conversation_id), limit)
+        await _list_memories(view, view.conversation(conversations[0].conversation_id), limit)
         return
-    overview = await app.knowledge.overview(layers=True)
+    overview = await view.knowledge.overview(layers=True)
     figures_of_scopes = sorted(overview.items(), key=lambda item: -(item[1].newest_ms or 0))
     if flags.json:
         _write_places(conversations, figures_of_scopes, limit)
         return
-    _print_places(conversations, figures_of_scopes, limit, zone=app.settings.zone)
+    _print_places(conversations, figures_of_scopes, limit, zone=view.settings.zone)
     if len(conversations) == 1:
-        await _list_memories(app, app.conversation(conversations[0].conversation_id), limit)
-    tenants = app.home.tenant_names()
+        await _list_memories(view, view.conversation(conversations[0].conversation_id), limit)
+    tenants = view.home.tenant_names()
     if conversations or figures_of_scopes:
         if tenants:
             hint(
@@ -204,12 +205,12 @@ async def list_(app: CallerView, flags: Namespace) -> None:
                 )
             )
     elif tenants:
-        console().print(escape(await whereabouts(app)))
+        console().print(escape(await whereabouts(view)))
     else:
-        console().print(escape(_("No conversations in {place} yet.", escape(app.home.shown))))
+        console().print(escape(_("No conversations in {place} yet.", escape(view.home.shown))))
 
 
-async def _conversation_rows(app: CallerView, flags: Namespace) -> list[_ConversationRow]:
+async def _conversation_rows(view: CallerView, flags: Namespace) -> list[_ConversationRow]:
     """The figures of all conversations, or of the one that `-c` names, newest first."""
     rows: list[_ConversationRow] = []
 
@@ -222,7 +223,7 @@ async def _conversation_rows(app: CallerView, flags: Namespace) -> list[_Convers
         newest_ms = max(filter(None, times_ms), default=None)
         rows.append(_ConversationRow(conversation.id, figures.total, len(triggers), newest_ms))
 
-    await for_each_conversation(app, flags, _("reading"), add)
+    await for_each_conversation(view, flags, _("reading"), add)
     return sorted(rows, key=lambda row: -(row.newest_ms or 0))
 
 
@@ -272,9 +273,9 @@ def _print_places(
         hint(_("--family shows the entries of one kind: {families}", ", ".join(FAMILIES)))
 
 
-async def _list_memories(app: CallerView, conversation: Conversation, limit: int) -> None:
+async def _list_memories(view: CallerView, conversation: Conversation, limit: int) -> None:
     """Print the newest memories and triggers of a conversation, its figures, and what is damaged in it."""
-    zone = app.settings.zone
+    zone = view.settings.zone
     memories = sorted(await conversation.short_term.memories(), key=lambda memory: -memory.time_ms)
     triggers = sorted(
         await conversation.long_term.memories(), key=lambda trigger: -trigger.created_ms
@@ -334,15 +335,15 @@ def _figures_text(figures: Statistics, zone: tzinfo | None) -> str:
 # --- search --------------------------------------------------------------------------------------------------
 
 
-async def search(app: CallerView, flags: Namespace) -> None:
+async def search(view: CallerView, flags: Namespace) -> None:
     """Memories and triggers as `search_memories` finds them, and the entries of other families that hold all words."""
     arguments = _tool_arguments(flags)
-    conversation_ids = await chosen(app, flags)
+    conversation_ids = await chosen(view, flags)
     out = console()
     memories_total = 0
     if flags.family is None or flags.family in OF_CONVERSATIONS:
-        memories_total = await _search_memories(app, flags, arguments)
-    entries = await _entries(app, flags, arguments)
+        memories_total = await _search_memories(view, flags, arguments)
+    entries = await _entries(view, flags, arguments)
     offset = arguments.get("offset", 0)
     shown = entries[offset:][: arguments.get("limit", 20)]
     if flags.json:
@@ -350,7 +351,7 @@ async def search(app: CallerView, flags: Namespace) -> None:
             write(item_json(item))
         return
     for item in shown:
-        when = time_text(item.at_ms, app.settings.zone)
+        when = time_text(item.at_ms, view.settings.zone)
         out.print(Text(f"{when} {item.id} {_('in {place}', item.place)}"))
         text = ": ".join(filter(None, (item.title, item.text)))
         out.print(Text(f"  {one_line(beginning(text))}"))
@@ -358,7 +359,7 @@ async def search(app: CallerView, flags: Namespace) -> None:
         out.print(_("{entries} found, {shown} shown.", counted(len(entries), "entry"), len(shown)))
     elif not memories_total:
         out.print(_("{memories} found, {results} shown.{more}", counted(0, "memory"), 0, ""))
-        where_text = await whereabouts(app)
+        where_text = await whereabouts(view)
         if conversation_ids:
             where_text = _(
                 "Looked in {names}; {holds}", ", ".join(conversation_ids[:SHOWN_NAMES]), where_text
@@ -375,7 +376,7 @@ def _tool_arguments(flags: Namespace) -> dict[str, Any]:
     return arguments
 
 
-async def _search_memories(app: CallerView, flags: Namespace, arguments: dict[str, Any]) -> int:
+async def _search_memories(view: CallerView, flags: Namespace, arguments: dict[str, Any]) -> int:
     """Print the memories and triggers that `search_memories` finds; returns how many there are. The type and the scope
     that the flags imply are added to `arguments`."""
     if flags.family == "triggers":
@@ -384,7 +385,7 @@ async def _search_memories(app: CallerView, flags: Namespace, arguments: dict[st
         arguments["memory_type"] = "short_term"
     if not hasattr(flags, "conversation"):
         arguments.setdefault("scope", "all")
-    answer = await called(app, "search_memories", arguments, flags.names)
+    answer = await called(view, "search_memories", arguments, flags.names)
     total: int = answer.structured["total_found"]
     if flags.json:
         for hit in answer.structured["results"]:
@@ -394,14 +395,14 @@ async def _search_memories(app: CallerView, flags: Namespace, arguments: dict[st
     return total
 
 
-async def _entries(app: CallerView, flags: Namespace, arguments: Mapping[str, Any]) -> list[Item]:
+async def _entries(view: CallerView, flags: Namespace, arguments: Mapping[str, Any]) -> list[Item]:
     """Notes, facts, entries of layers and refs. None comes where a condition is asked that only memories can meet.
     Other words count only where there are no words that all must be held: then one of these texts is enough."""
     if flags.family in OF_CONVERSATIONS or not _OF_ENTRIES.issuperset(arguments):
         return []
     if flags.family is None and hasattr(flags, "conversation"):
         return []
-    zone = app.settings.zone
+    zone = view.settings.zone
     words = tuple(arguments.get("query", "").split())
     sought = Sought(
         words=words or tuple(arguments.get("keywords", ())),
@@ -411,9 +412,9 @@ async def _entries(app: CallerView, flags: Namespace, arguments: Mapping[str, An
         archived=bool(arguments.get("archived")),
     )
     if flags.family:
-        items = await sought_items(app, flags, sought)
+        items = await sought_items(view, flags, sought)
     else:
-        _conversations, knowledge = app.memories.engines
+        _conversations, knowledge = view.memories.engines
         items = await knowledge.find(sought)
     other_texts = arguments.get("otherWords", ())
     if other_texts and not sought.words:

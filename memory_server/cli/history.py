@@ -8,9 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from languages import _
-from memory_server.app import CallerView
 from memory_server.cli.families import limit_of
-from memory_server.cli.inspection import chosen, whereabouts
+from memory_server.cli.inspection import chosen
 from memory_server.cli.terminal import console, escape, hint
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import OF_CONVERSATIONS
@@ -24,14 +23,18 @@ from memory_server.kernel.lifecycle import (
 )
 from memory_server.kernel.streams import write
 from memory_server.kernel.times import iso
+from memory_server.operations.whereabouts import whereabouts
+from memory_server.runtime.app import CallerView
 from memory_server.tools.archive import HistoryEntry
 from memory_server.tools.base.result import SHOWN_ZONE
 
 
-def engines_of(app: CallerView, flags: Namespace, keeps: Kept | None = None) -> Sequence[Lifecycle]:
+def engines_of(
+    view: CallerView, flags: Namespace, keeps: Kept | None = None
+) -> Sequence[Lifecycle]:
     """The engines whose changes are meant. `-c` means conversations, `--family` those of that family, or else `keeps`
     says it; `--before` leaves the engine of that change. Raises InvalidInput: the family has no history."""
-    engines: Sequence[Lifecycle] = app.memories.engines
+    engines: Sequence[Lifecycle] = view.memories.engines
     if getattr(flags, "before", None) is not None:
         engines = [engine_of(engines, flags.before)]
     if flags.family == "layers":
@@ -82,7 +85,7 @@ def _by_place(changes: Sequence[PastChange]) -> Iterable[Sequence[PastChange]]:
     return by_place.values()
 
 
-async def history(app: CallerView, flags: Namespace, keeps: Kept | None = None) -> None:
+async def history(view: CallerView, flags: Namespace, keeps: Kept | None = None) -> None:
     """The changes of all engines, or of the one that `keeps` this."""
     limit = limit_of(flags, 20)
     most_steps = USUAL_STEPS
@@ -90,17 +93,17 @@ async def history(app: CallerView, flags: Namespace, keeps: Kept | None = None) 
         most_steps = max(1, flags.steps)
     only = None
     if hasattr(flags, "conversation"):
-        [only] = await chosen(app, flags)
-    engines = engines_of(app, flags, keeps)
+        [only] = await chosen(view, flags)
+    engines = engines_of(view, flags, keeps)
     changes = await past_changes(
-        engines, flags, only, now_ms=app.clock(), limit=limit + 1, most_steps=most_steps
+        engines, flags, only, now_ms=view.clock(), limit=limit + 1, most_steps=most_steps
     )
     shown = changes[:limit]
     if flags.json:
         for change in shown:
             write(_change_json(change))
         return
-    SHOWN_ZONE.set(app.settings.zone)
+    SHOWN_ZONE.set(view.settings.zone)
     # Each conversation has a sequence of changes of its own, and all knowledge has one.
     places_total = 1
     sequences = 1
@@ -117,7 +120,7 @@ async def history(app: CallerView, flags: Namespace, keeps: Kept | None = None) 
     if any(change.more_steps for change in shown):
         hint(_("A larger --steps shows more steps of a change."))
     if not changes:
-        out.print(_("The history has no changes; {whereabouts}", escape(await whereabouts(app))))
+        out.print(_("The history has no changes; {whereabouts}", escape(await whereabouts(view))))
     elif len(changes) > limit:
         if sequences == 1:
             hint(_("More: --before {last}", changes[limit - 1].id))

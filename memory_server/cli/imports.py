@@ -17,7 +17,6 @@ from rich.console import Console
 from rich.text import Text
 
 from languages import _, counted, foreign
-from memory_server.app import CallerView
 from memory_server.cli.export import write_memories
 from memory_server.cli.inspection import ask, taken_text
 from memory_server.cli.terminal import (
@@ -54,24 +53,25 @@ from memory_server.operations.lore_import import (
     book_text,
 )
 from memory_server.operations.ports import ReadOptions, Source
+from memory_server.runtime.app import CallerView
 from memory_server.tools.backup import tally_text
 from memory_server.tools.base.tool import MOST_SAID_CHARS
 
 _READ_OPTIONS = frozenset(field.name for field in fields(ReadOptions))
 
 
-async def import_(app: CallerView, flags: Namespace) -> int:
+async def import_(view: CallerView, flags: Namespace) -> int:
     """Read, report and, without --dry-run, store, and then ask the questions; 1 if nothing could be used."""
     out = console()
     request = ImportRequest(
         [source_of(name) for name in flags.source],
-        read_options(app, flags),
+        read_options(view, flags),
         shift_to_now=flags.shift_to_now,
         dry_run=flags.dry_run,
         keep_secrets=flags.keep_secrets,
     )
-    tell = partial(_print_source, app, dry_run=flags.dry_run)
-    report = await import_sources(app, request, progress=progress, tell=tell)
+    tell = partial(_print_source, view, dry_run=flags.dry_run)
+    report = await import_sources(view, request, progress=progress, tell=tell)
     _report(out, report.lines(all_of_them=flags.all))
     for warning in report.warnings:
         complain(warning)
@@ -88,7 +88,7 @@ async def import_(app: CallerView, flags: Namespace) -> int:
         conversation_id = report.conversation_id
         for question in flags.ask:
             messages = [{"role": "user", "content": question}]
-            await ask(app, out, conversation_id, messages, conversation_id)
+            await ask(view, out, conversation_id, messages, conversation_id)
     return 0 if report.count or not report.left_out else 1
 
 
@@ -100,13 +100,13 @@ def source_of(name: str) -> Source:
     return Source(name, all_of(name, BytesIO(standard_input())))
 
 
-def read_options(app: CallerView, flags: Namespace) -> ReadOptions:
+def read_options(view: CallerView, flags: Namespace) -> ReadOptions:
     """Return how the sources of `import` and `convert` are read, as it was typed."""
     typed = {name: value for name, value in vars(flags).items() if name in _READ_OPTIONS}
-    return ReadOptions(programs=app.settings.programs or "", **typed)
+    return ReadOptions(programs=view.settings.programs or "", **typed)
 
 
-def _print_source(app: CallerView, report: SourceReport, *, dry_run: bool) -> None:
+def _print_source(view: CallerView, report: SourceReport, *, dry_run: bool) -> None:
     """Print what became of a source, by conversation, lorebook and place of knowledge."""
     out = console()
     for sentence in report.incoming.found:
@@ -128,7 +128,7 @@ def _print_source(app: CallerView, report: SourceReport, *, dry_run: bool) -> No
                 )
             )
         if dry_run:
-            _print_memories(app, contents)
+            _print_memories(view, contents)
     for taken_book in report.books:
         line = book_text(taken_book.book, taken_book.stored.update)
         if report.form == LOREBOOK:
@@ -142,11 +142,11 @@ def _print_source(app: CallerView, report: SourceReport, *, dry_run: bool) -> No
         out.print(taken_text(of_place.place, tally_text(of_place.counts), dry_run=dry_run))
         if dry_run:
             for entry in of_place.entries:
-                when = time_text(entry.updated_ms or None, app.zone)
+                when = time_text(entry.updated_ms or None, view.zone)
                 out.print(Text(f"  {when}  {clipped(entry.title or entry.body, TEXT_CELLS)}"))
 
 
-async def add_trigger(app: CallerView, flags: Namespace) -> None:
+async def add_trigger(view: CallerView, flags: Namespace) -> None:
     """Store triggers from files, each checked as `add_long_term_memory` does it."""
     files = [
         (source, await asyncio.to_thread(content_of, source_of(source), flags.encoding))
@@ -158,7 +158,7 @@ async def add_trigger(app: CallerView, flags: Namespace) -> None:
             "Write with --prompt what the model reads when {plain} fires; give one .js file at a time.",
             triggers[0],
         )
-    conversation = app.conversation()
+    conversation = view.conversation()
     for source, data in files:
         if source in triggers:
             name = flags.name or Path(source).stem
@@ -202,25 +202,25 @@ async def _add_trigger(
         out.print(f"[yellow]{_('warning')}[/]  {escape(foreign(problem.message))}")
 
 
-async def convert(app: CallerView, flags: Namespace) -> int:
+async def convert(view: CallerView, flags: Namespace) -> int:
     """Read, write and report; 1 if nothing could be used: then nothing is written."""
     source = source_of(flags.source)
-    incoming = await converted(app, source, read_options(app, flags), flags.to, progress)
+    incoming = await converted(view, source, read_options(view, flags), flags.to, progress)
     for sentence in incoming.found:
         hint(sentence)
     if incoming.count:
         entries: list[tuple[str, Entry]] = []
         for place, of_place in incoming.entries.items():
             entries += [(place, entry) for entry in of_place]
-        await write_memories(app, Exported(incoming.conversations, entries), flags)
+        await write_memories(view, Exported(incoming.conversations, entries), flags)
     _report(console(stderr=flags.target == "-"), lines_of(incoming, all_of_them=flags.all))
     return 0 if incoming.count else 1
 
 
-def _print_memories(app: CallerView, contents: Contents) -> None:
+def _print_memories(view: CallerView, contents: Contents) -> None:
     out = console()
     for memory in contents.short_term:
-        when = time_text(memory.time_ms, app.zone)
+        when = time_text(memory.time_ms, view.zone)
         out.print(Text(f"  {when}  {clipped(spoken(memory.text), TEXT_CELLS)}"))
     for trigger in contents.long_term:
         out.print(Text(f"  {trigger.name}: {clipped(trigger.prompt, TEXT_CELLS)}"))

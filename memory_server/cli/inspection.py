@@ -13,7 +13,6 @@ from rich.console import Console
 
 from languages import N_, _, foreign
 from languages.columns import padded
-from memory_server.app import CallerView
 from memory_server.cli.call_tool import called
 from memory_server.cli.recalls import receipt
 from memory_server.cli.terminal import console, escape, spoken, time_text, watched
@@ -23,95 +22,40 @@ from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.items import LEAST_ID_CHARS
 from memory_server.kernel.streams import complain, write
 from memory_server.kernel.values import dataclass
+from memory_server.operations.whereabouts import whereabouts
+from memory_server.runtime.app import CallerView
 
 Act = Callable[[Conversation], Awaitable[None]]
 """What a command does with a conversation."""
-SHOWN_NAMES = 10
 
 
-async def chosen(app: CallerView, flags: Namespace) -> list[str]:
+async def chosen(view: CallerView, flags: Namespace) -> list[str]:
     """The ids of the conversation that `-c` names, or of all. Raises InvalidInput: there is no such conversation."""
-    conversation_ids = await app.conversations.ids()
+    conversation_ids = await view.conversations.ids()
     only = getattr(flags, "conversation", None)
     if only is None:
         return conversation_ids
-    conversation_id = app.conversation(only).id
+    conversation_id = view.conversation(only).id
     if conversation_id not in conversation_ids:
         raise InvalidInput(
             "There is no conversation {name}; {whereabouts}",
             conversation_id,
-            await whereabouts(app),
+            await whereabouts(view),
         )
     return [conversation_id]
 
 
-async def whereabouts(app: CallerView) -> str:
-    """A sentence for an empty answer: which places hold something."""
-    names: list[str] = list(await app.conversations.ids())
-    overview = await app.knowledge.overview(layers=True)
-    for scope_name, figures in overview.items():
-        if figures.count:
-            names.append(f"{scope_name} ({figures.count})")
-    if names:
-        return _("{place} holds {names}.", app.home.shown, shown_names(names))
-    tenants = app.home.tenant_names()
-    if tenants:
-        tenants_text = shown_names(tenants)
-        return _(
-            "{place} holds only tenants ({names}); use --tenant NAME for one of them.",
-            app.home.shown,
-            tenants_text,
-        )
-    return _("nothing is stored in {place} yet.", app.home.place)
-
-
-def shown_names(names: Sequence[str]) -> str:
-    """The first names of a list, and how many more there are."""
-    first_names = ", ".join(names[:SHOWN_NAMES])
-    rest = len(names) - SHOWN_NAMES
-    if rest > 0:
-        return _("{names} and {count} more", first_names, rest)
-    return first_names
-
-
-async def not_copied(app: CallerView, *, layers: bool) -> list[str]:
-    """Sentences about what a copy of this memory does not hold: tenants and, unless the copy takes them, `layers`."""
-    sentences: list[str] = []
-    if not layers:
-        layer_folders = await _folders_of_filled_layers(app)
-        if layer_folders:
-            folders_text = ", ".join(layer_folders)
-            sentences.append(
-                _("Not included: the layers, which are separate files in {places}", folders_text)
-            )
-    tenants = app.home.tenant_names()
-    if tenants:
-        sentences.append(
-            _(
-                "Not included: the tenants {names}; use --tenant NAME for one of them",
-                shown_names(tenants),
-            )
-        )
-    return sentences
-
-
-async def _folders_of_filled_layers(app: CallerView) -> list[str]:
-    overview = await app.knowledge.overview(layers=True)
-    layers = [layer for layer in app.knowledge.layers.known if f"layers/{layer.name}" in overview]
-    return [str(layer.folder.place) for layer in layers]
-
-
 async def for_each_conversation(
-    app: CallerView, flags: Namespace, doing: str, act: Act
+    view: CallerView, flags: Namespace, doing: str, act: Act
 ) -> tuple[int, int]:
     """Act on all conversations, or on the one that `-c` names; one of many that cannot be read or written is reported
     and skipped. Returns how many there were and how many failed. Raises StorageError if the one that was named cannot
     be read or written, InvalidInput if it does not exist."""
-    conversation_ids = await chosen(app, flags)
+    conversation_ids = await chosen(view, flags)
     failures = 0
     for conversation_id in watched(doing, conversation_ids, len(conversation_ids)):
         try:
-            await act(app.conversation(conversation_id))
+            await act(view.conversation(conversation_id))
         except StorageError as error:
             if hasattr(flags, "conversation"):
                 raise
@@ -138,7 +82,7 @@ class LocatedMemory:
     memory: ShortTermMemory
 
 
-async def with_id(app: CallerView, flags: Namespace, begins: str) -> list[LocatedMemory]:
+async def with_id(view: CallerView, flags: Namespace, begins: str) -> list[LocatedMemory]:
     """The short-term memories whose id begins like this, each with its conversation."""
     matches: list[LocatedMemory] = []
 
@@ -150,21 +94,21 @@ async def with_id(app: CallerView, flags: Namespace, begins: str) -> list[Locate
             if memory.id.startswith(begins)
         )
 
-    await for_each_conversation(app, flags, _("looking"), look)
+    await for_each_conversation(view, flags, _("looking"), look)
     return matches
 
 
-async def explain(app: CallerView, flags: Namespace) -> None:
+async def explain(view: CallerView, flags: Namespace) -> None:
     """Explain the memory with an id that begins like this, as a search of its own conversation sees it, or the one that
     shares most with these words, as a search of all conversations does."""
     if flags.recall is not None:
-        await receipt(app, flags)
+        await receipt(view, flags)
         return
     if flags.memory is None or not flags.ask:
         raise InvalidInput(
             "Name a memory and give --ask; or give --recall ID, which `memory-server recalls` shows."
         )
-    arguments = await _memory_arguments(app, flags)
+    arguments = await _memory_arguments(view, flags)
     arguments["recentMessages"] = [{"role": "user", "content": text} for text in flags.ask]
     if flags.scope is not None:
         arguments["scope"] = flags.scope
@@ -172,7 +116,7 @@ async def explain(app: CallerView, flags: Namespace) -> None:
         arguments["otherWords"] = flags.other_words
     # In a session of its own, as `recall` asks: otherwise it would hold back what `recall` brings.
     answer = await called(
-        app, "explain_recall", arguments, flags.names, session=secrets.token_hex(8)
+        view, "explain_recall", arguments, flags.names, session=secrets.token_hex(8)
     )
     if flags.json:
         write(answer.structured)
@@ -180,23 +124,23 @@ async def explain(app: CallerView, flags: Namespace) -> None:
         console().print(escape(answer.text))
 
 
-async def _memory_arguments(app: CallerView, flags: Namespace) -> dict[str, Any]:
+async def _memory_arguments(view: CallerView, flags: Namespace) -> dict[str, Any]:
     """The arguments of `explain_recall` that name the memory: by the beginning of its id, in the store or in the
     archive, or else by words and where to look for them."""
     sought: str = flags.memory
     if len(sought) >= LEAST_ID_CHARS:
-        matches = await with_id(app, flags, sought)
+        matches = await with_id(view, flags, sought)
         if matches:
             return {
                 "memory_id": matches[0].memory.id,
                 "conversation_id": matches[0].conversation.id,
             }
-        archived_arguments = await _archived_memory_arguments(app, flags, sought)
+        archived_arguments = await _archived_memory_arguments(view, flags, sought)
         if archived_arguments is not None:
             return archived_arguments
-    conversation_ids = await chosen(app, flags)
+    conversation_ids = await chosen(view, flags)
     for conversation_id in conversation_ids:
-        await _refuse_trigger(app, conversation_id, sought)
+        await _refuse_trigger(view, conversation_id, sought)
     if not conversation_ids:
         return {"text": sought}
     if len(conversation_ids) == 1:
@@ -204,9 +148,9 @@ async def _memory_arguments(app: CallerView, flags: Namespace) -> dict[str, Any]
     return {"text": sought, "scope": "all"}
 
 
-async def _refuse_trigger(app: CallerView, conversation_id: str, name: str) -> None:
+async def _refuse_trigger(view: CallerView, conversation_id: str, name: str) -> None:
     """Raises InvalidInput: it is the name of a memory with a trigger, which does not come by its words."""
-    for memory in await app.conversation(conversation_id).long_term.memories():
+    for memory in await view.conversation(conversation_id).long_term.memories():
         if memory.name == name:
             raise InvalidInput(
                 "`{name}` comes by its trigger, and not by words; `memory-server web` shows under Triggers when it "
@@ -216,11 +160,11 @@ async def _refuse_trigger(app: CallerView, conversation_id: str, name: str) -> N
 
 
 async def _archived_memory_arguments(
-    app: CallerView, flags: Namespace, begins: str
+    view: CallerView, flags: Namespace, begins: str
 ) -> dict[str, Any] | None:
     """The arguments that name the first removed memory whose id begins like this."""
-    for conversation_id in await chosen(app, flags):
-        for entry in await app.conversation(conversation_id).archive.entries():
+    for conversation_id in await chosen(view, flags):
+        for entry in await view.conversation(conversation_id).archive.entries():
             if isinstance(entry.memory, ShortTermMemory) and entry.memory.id.startswith(begins):
                 return {"memory_id": entry.memory.id, "conversation_id": conversation_id}
     return None
@@ -243,7 +187,7 @@ _TIERS = (
 
 
 async def ask(
-    app: CallerView,
+    view: CallerView,
     out: Console,
     conversation_id: str,
     messages: Sequence[Mapping[str, Any]],
@@ -254,15 +198,15 @@ async def ask(
     """Print what both searches give for these messages under a heading, and `why`; returns the results: of the
     short-term search, then of the long-term search."""
     short_arguments = {"conversation_id": conversation_id, "recentMessages": messages}
-    short = await called(app, "search_short_term_memories", short_arguments)
+    short = await called(view, "search_short_term_memories", short_arguments)
     long_arguments = {"conversation_id": conversation_id, "messages": messages}
-    long = await called(app, "search_long_term_memories", long_arguments)
+    long = await called(view, "search_long_term_memories", long_arguments)
     out.print(f"[bold]── {escape(title)} ──[/]")
     for message in messages:
         speaker = message.get("name") or _(message["role"])
         out.print(f"[bold]{escape(speaker)}:[/] {escape(message['content'])}")
     _print_recall(
-        out, short=short.structured, long=long.structured, zone=app.settings.zone, why=why
+        out, short=short.structured, long=long.structured, zone=view.settings.zone, why=why
     )
     return short.structured, long.structured
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from languages import _, counted
-from memory_server.app import CallerView
 from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.cleanup import cleanup_of_knowledge
 from memory_server.cli.families import item_json, nothing_text, print_items
@@ -17,7 +16,6 @@ from memory_server.cli.project_notes import assign, projects
 from memory_server.cli.show import entry_text
 from memory_server.cli.terminal import console, escape
 from memory_server.cli.word_giving import words_of_memories
-from memory_server.homes import write_pages
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Sought
 from memory_server.kernel.scopes import Scope
@@ -28,10 +26,12 @@ from memory_server.knowledge.layers import LayerName, tool_name
 from memory_server.knowledge.notes.duplicates import Pair
 from memory_server.knowledge.notes.pages import FOLDER
 from memory_server.knowledge.sessions.ids import SessionIds
+from memory_server.runtime.app import CallerView
+from memory_server.runtime.homes import write_pages
 from memory_server.tools.sessions import deleted_result
 
 
-async def knowledge(app: CallerView, flags: Namespace) -> None:
+async def knowledge(view: CallerView, flags: Namespace) -> None:
     """Run one action. Raises InvalidInput: it does not take a flag or a word that was given, or needs one."""
     action = ACTIONS[flags.action]
     superfluous = sorted(name for name in _all_flags() - set(action.takes) if getattr(flags, name))
@@ -52,8 +52,8 @@ async def knowledge(app: CallerView, flags: Namespace) -> None:
             needs,
         )
     if action.changes and not flags.dry_run:
-        app.settings.refuse_change(f"knowledge {flags.action}")
-    await action.run(app, flags)
+        view.settings.refuse_change(f"knowledge {flags.action}")
+    await action.run(view, flags)
 
 
 def _all_flags() -> set[str]:
@@ -64,16 +64,16 @@ def _all_flags() -> set[str]:
     return names - {"words", "id"}
 
 
-async def _list(app: CallerView, flags: Namespace) -> None:
+async def _list(view: CallerView, flags: Namespace) -> None:
     sought = Sought(
         words=tuple(flags.words), family=flags.space, user=flags.user, archived=flags.archived
     )
-    found = await app.knowledge.lifecycle.found_entries(sought)
+    found = await view.knowledge.lifecycle.found_entries(sought)
     entry_of = {id(row.item): row.entry for row in found}
     narrowed = bool(flags.words or flags.user)
     nothing = nothing_text(flags.space, archived=flags.archived, narrowed=narrowed)
     print_items(
-        app,
+        view,
         [row.item for row in found],
         flags,
         nothing,
@@ -110,13 +110,13 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
 
 
-async def _show(app: CallerView, flags: Namespace) -> None:
-    scope, entry = await app.knowledge.found(flags.words[0])
-    console().print(entry_text(app, scope, entry))
+async def _show(view: CallerView, flags: Namespace) -> None:
+    scope, entry = await view.knowledge.found(flags.words[0])
+    console().print(entry_text(view, scope, entry))
 
 
-async def _document(app: CallerView, flags: Namespace) -> None:
-    pages = await app.knowledge.notes.pages(stable=flags.stable)
+async def _document(view: CallerView, flags: Namespace) -> None:
+    pages = await view.knowledge.notes.pages(stable=flags.stable)
     chosen_pages: dict[str, str] = {
         kind: text for kind, text in pages.items() if flags.type in (None, kind)
     }
@@ -125,8 +125,8 @@ async def _document(app: CallerView, flags: Namespace) -> None:
         console().print(escape(str(path)))
 
 
-async def _reindex(app: CallerView, flags: Namespace) -> None:
-    reindexed = await app.knowledge.notes.reindex(dry_run=flags.dry_run, by="knowledge reindex")
+async def _reindex(view: CallerView, flags: Namespace) -> None:
+    reindexed = await view.knowledge.notes.reindex(dry_run=flags.dry_run, by="knowledge reindex")
     if flags.dry_run:
         merged = _("Would merge")
         removed = _("Would remove")
@@ -174,28 +174,28 @@ def _print_pair(pair: Pair) -> None:
         out.print(f"    {entry.id} {escape(entry.title)}: {escape(body)}")
 
 
-async def _delete(app: CallerView, flags: Namespace) -> None:
-    scope, entry = await app.knowledge.found(flags.words[0])
+async def _delete(view: CallerView, flags: Namespace) -> None:
+    scope, entry = await view.knowledge.found(flags.words[0])
     match scope.space:
         case "layers":
-            await _print_answer(app, tool_name("delete", _layer_of(scope)), key=entry.key)
+            await _print_answer(view, tool_name("delete", _layer_of(scope)), key=entry.key)
         case "refs":
-            await _print_answer(app, "memoryDelete", id=entry.ref)
+            await _print_answer(view, "memoryDelete", id=entry.ref)
         case "sessions":
             ids = SessionIds(scope.owner)
-            deleted = await app.knowledge.sessions.delete(ids, entry.id, by="knowledge delete")
-            print_result(app, deleted_result(deleted, ids))
+            deleted = await view.knowledge.sessions.delete(ids, entry.id, by="knowledge delete")
+            print_result(view, deleted_result(deleted, ids))
         case _:
-            await _print_answer(app, "delete_note", memory_id=entry.ref)
+            await _print_answer(view, "delete_note", memory_id=entry.ref)
 
 
-async def _restore(app: CallerView, flags: Namespace) -> None:
-    scope, entry = await app.knowledge.found(flags.words[0])
+async def _restore(view: CallerView, flags: Namespace) -> None:
+    scope, entry = await view.knowledge.found(flags.words[0])
     match scope.space:
         case "layers":
-            await _print_answer(app, tool_name("restore", _layer_of(scope)), key=entry.key)
+            await _print_answer(view, tool_name("restore", _layer_of(scope)), key=entry.key)
         case "notes":
-            change = await app.knowledge.notes.restore(entry.ref, by="knowledge restore")
+            change = await view.knowledge.notes.restore(entry.ref, by="knowledge restore")
             console().print(_("{name} was restored. Change {change}.", escape(entry.title), change))
         case _:
             raise InvalidInput(
@@ -209,21 +209,21 @@ def _layer_of(scope: Scope) -> LayerName:
     return "project"
 
 
-async def _print_answer(app: CallerView, tool: str, **arguments: str | None) -> None:
-    answer = await called(app, tool, arguments)
+async def _print_answer(view: CallerView, tool: str, **arguments: str | None) -> None:
+    answer = await called(view, tool, arguments)
     console().print(escape(answer.text))
 
 
-async def _promote(app: CallerView, flags: Namespace) -> None:
-    entry = await app.knowledge.layers.promote(flags.words[0], by="knowledge promote")
+async def _promote(view: CallerView, flags: Namespace) -> None:
+    entry = await view.knowledge.layers.promote(flags.words[0], by="knowledge promote")
     console().print(_("{title} is an entry of all projects now.", escape(entry.title)))
 
 
-async def _history(app: CallerView, flags: Namespace) -> None:
+async def _history(view: CallerView, flags: Namespace) -> None:
     history_flags = Namespace(
         limit=flags.limit, json=flags.json, family=None, before=None, steps=None
     )
-    await history(app, history_flags, "knowledge")
+    await history(view, history_flags, "knowledge")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from languages import _, counted, n_
-from memory_server.app import App
-from memory_server.cli.inspection import not_copied
 from memory_server.cli.terminal import console, escape, hint
 from memory_server.config import Settings
-from memory_server.homes import Home, Outbox, shared_key, token_in
 from memory_server.kernel.errors import InvalidInput, RemoteError, StorageError
 from memory_server.kernel.link import Link, url_of
 from memory_server.kernel.streams import complain, confirmed
 from memory_server.operations.exports import ExportRequest, exported
 from memory_server.operations.sending import Portion, SharedNames, portions_of
+from memory_server.operations.whereabouts import not_copied
 from memory_server.process import linked_server
-from memory_server.remote import Remote
+from memory_server.process.remote import Remote
+from memory_server.runtime.app import App
+from memory_server.runtime.homes import Home, Outbox, shared_key, token_in
 
 _ASK_SECONDS = 15.0
 

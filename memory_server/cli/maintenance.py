@@ -11,23 +11,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from languages import N_, _, counted, n_
 from languages.columns import cells, padded
-from memory_server.app import NO_OPENCC, App, CallerView
-from memory_server.cli import tenant_backups
 from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.daemon import describe, running_for
-from memory_server.cli.inspection import (
-    chosen,
-    for_each_conversation,
-    not_copied,
-    shown_names,
-    with_id,
-)
+from memory_server.cli.inspection import chosen, for_each_conversation, with_id
 from memory_server.cli.terminal import console, escape, hint, progress, time_text, watched
 from memory_server.cli.word_giving import words_finding
 from memory_server.command_table import COMMANDS
@@ -37,19 +28,21 @@ from memory_server.conversations.lifecycle import outdated_text
 from memory_server.conversations.short_term import Reindexed
 from memory_server.conversations.trigger_runner import examine_sandbox
 from memory_server.kernel.backups import Mode
-from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
+from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.lifecycle import Examine
 from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import Pause
 from memory_server.kernel.streams import complain, write
 from memory_server.kernel.text import Finding, Grade
 from memory_server.memories.held_secrets import held_secrets
+from memory_server.operations.backing_up import BackupRequest, back_up, back_up_all
+from memory_server.operations.ports import RepairPlan
+from memory_server.operations.repairing import RepairRequest, repair
+from memory_server.operations.whereabouts import not_copied, shown_names
+from memory_server.runtime.app import NO_OPENCC, App, CallerView, tenants_of
 from memory_server.tools.backup import backup_result, restore_result
 from memory_server.version import __version__
 from nlp.normal_forms import can_simplify
-
-if TYPE_CHECKING:
-    from memory_server.homes import RepairPlan
 
 STYLES = {N_("ok"): "green", N_("note"): "cyan", N_("warning"): "yellow", N_("error"): "red"}
 SHOWN = 20
@@ -61,29 +54,29 @@ _DURATION = re.compile(r"([0-9]{1,9}) ?(m|h|d)")
 _UNIT_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-async def pin(app: CallerView, flags: Namespace) -> None:
+async def pin(view: CallerView, flags: Namespace) -> None:
     """Keep the memory whose id begins like this from being forgotten, or with --off let it be forgotten again."""
     tool = "pin_memory"
     if flags.off:
         tool = "unpin_memory"
-    await _change(app, flags, tool)
+    await _change(view, flags, tool)
 
 
-async def mute(app: CallerView, flags: Namespace) -> None:
+async def mute(view: CallerView, flags: Namespace) -> None:
     """Let the memory whose id begins like this no longer come unasked here, or with --off let it come again."""
-    await _change(app, flags, "mute_memory", where=flags.where)
+    await _change(view, flags, "mute_memory", where=flags.where)
 
 
-async def edit(app: CallerView, flags: Namespace) -> None:
+async def edit(view: CallerView, flags: Namespace) -> None:
     """Put other words into the memory whose id begins like this."""
     arguments = {"find": flags.find, "replace": flags.replacement, "otherWords": flags.other_words}
     named_arguments = {name: value for name, value in arguments.items() if value is not None}
-    await _change(app, flags, "edit_memory", **named_arguments)
+    await _change(view, flags, "edit_memory", **named_arguments)
 
 
-async def _change(app: CallerView, flags: Namespace, tool: str, **arguments: object) -> None:
+async def _change(view: CallerView, flags: Namespace, tool: str, **arguments: object) -> None:
     """Call a tool for the one memory whose id begins like `flags.memory`. Raises MemoryNotFound: none or several do."""
-    matches = await with_id(app, flags, flags.memory)
+    matches = await with_id(view, flags, flags.memory)
     if not matches:
         raise MemoryNotFound(
             _(
@@ -103,20 +96,20 @@ async def _change(app: CallerView, flags: Namespace, tool: str, **arguments: obj
     [match] = matches
     arguments = {"id": match.memory.id, "conversation_id": match.conversation.id, **arguments}
     names = {"find": "FIND", "replace": "REPLACEMENT", "otherWords": "--other-words"}
-    answer = await called(app, tool, arguments, names)
+    answer = await called(view, tool, arguments, names)
     console().print(escape(answer.text))
 
 
-async def pause(app: CallerView, flags: Namespace) -> None:
-    new_pause = _pause(flags.for_, app.clock())
-    app.home.pause.write(new_pause)
-    pause_text = new_pause.text(app.settings.zone)
+async def pause(view: CallerView, flags: Namespace) -> None:
+    new_pause = _pause(flags.for_, view.clock())
+    view.home.pause.write(new_pause)
+    pause_text = new_pause.text(view.settings.zone)
     console().print(_("Memory is {zone}: nothing is stored, and hooks do not recall.", pause_text))
 
 
-async def resume(app: CallerView, _flags: Namespace) -> None:
-    former_pause = app.paused()
-    app.home.pause.remove()
+async def resume(view: CallerView, _flags: Namespace) -> None:
+    former_pause = view.paused()
+    view.home.pause.remove()
     if former_pause:
         console().print(_("Memory resumed."))
     else:
@@ -140,40 +133,54 @@ def _pause(duration: str | None, now_ms: int) -> Pause:
     return Pause(until_ms)
 
 
-async def backup(app: CallerView, flags: Namespace) -> int:
-    """Make a backup; 1 if a conversation had to be left out. Raises InvalidInput: nothing is stored, or not here."""
-    app.home.backups.must_be_possible()  # before any advice on what else to back up
+async def backup(view: CallerView, flags: Namespace) -> int:
+    """Make a backup; 1 if a conversation or tenant had to be left out."""
+    view.home.backups.must_be_possible()  # before any advice on what else to back up
     if flags.all_tenants:
-        return await tenant_backups.make(app, flags)
-    conversation_ids = await chosen(app, flags)
+        return await _backup_of_all(view, flags)
+    conversation_id = None
+    if hasattr(flags, "conversation"):
+        [conversation_id] = await chosen(view, flags)
     if f"backup {flags.name}" in COMMANDS:
         raise InvalidInput(
             "Write `memory-server backup {name}` without anything between the two words.",
             flags.name,
         )
-    only = None
-    if hasattr(flags, "conversation"):
-        [only] = conversation_ids
-    tenants = app.home.tenant_names()
-    if only is None and not conversation_ids and tenants and not await app.knowledge.overview():
-        raise InvalidInput(
-            "Only tenants have memories here ({names}); `memory-server backup --all-tenants` backs up all of them.",
-            shown_names(tenants),
-        )
-    with progress(_("backing up"), len(conversation_ids)) as advance:
-        new_backup = await app.memories.backups.make(flags.name, only=only, advance=advance)
-    print_result(app, backup_result(new_backup))
-    if only is None:
-        for sentence in await not_copied(app, layers=False):
+    new_backup = await back_up(view, BackupRequest(flags.name, conversation_id), progress)
+    print_result(view, backup_result(new_backup))
+    if conversation_id is None:
+        for sentence in await not_copied(view, layers=False):
             hint(sentence)
-        if tenants:
+        if view.home.tenant_names():
             hint(_("`memory-server backup --all-tenants` backs up the tenants too."))
     return int(bool(new_backup.left_out))
 
 
-async def restore(app: CallerView, flags: Namespace) -> int:
+async def _backup_of_all(view: CallerView, flags: Namespace) -> int:
+    if hasattr(flags, "conversation") or hasattr(flags, "tenant"):
+        raise InvalidInput("--all-tenants backs up all memories; leave out --tenant and -c.")
+    tenants = tenants_of(view)
+    out = console()
+    saved = 0
+    parts = await back_up_all(view, tenants, flags.name, progress)
+    for part in parts:
+        if part.reason:
+            complain(_("{tenant} was not backed up: {reason}", part.tenant, part.reason))
+        elif part.backup is None:
+            out.print(escape(_("{tenant}: nothing is stored.", part.tenant)))
+        else:
+            if part.tenant is not None:
+                saved += 1
+                out.print(f"[bold]{escape(part.tenant)}[/]")
+            print_result(view, backup_result(part.backup))
+    if tenants:
+        out.print(_("{saved} of {tenants} backed up.", saved, counted(len(tenants), "tenant")))
+    return int(not all(part.is_complete for part in parts))
+
+
+async def restore(view: CallerView, flags: Namespace) -> int:
     """Restore a backup, or with --dry-run say what that would change; 1 if a memory was left out."""
-    backups = app.memories.backups
+    backups = view.memories.backups
     mode: Mode = "merge"
     if flags.overwrite:
         mode = "overwrite"
@@ -187,33 +194,33 @@ async def restore(app: CallerView, flags: Namespace) -> int:
             by="restore",
             advance=advance,
         )
-    print_result(app, restore_result(restored, dry_run=flags.dry_run))
+    print_result(view, restore_result(restored, dry_run=flags.dry_run))
     return int(any(place.left_out for place in restored))
 
 
-async def delete(app: CallerView, flags: Namespace) -> None:
-    answer = await called(app, "delete_backup", {"name": flags.name})
+async def delete(view: CallerView, flags: Namespace) -> None:
+    answer = await called(view, "delete_backup", {"name": flags.name})
     console().print(escape(answer.text))
 
 
-async def backups(app: CallerView, _flags: Namespace) -> None:
-    answer = await called(app, "list_backups", {})
+async def backups(view: CallerView, _flags: Namespace) -> None:
+    answer = await called(view, "list_backups", {})
     if answer.structured["backups"]:
         console().print(escape(answer.text))
     else:
-        console().print(escape(_(app.home.without_backups)))
+        console().print(escape(_(view.home.without_backups)))
 
 
-async def _reindex(app: CallerView, flags: Namespace) -> int:
+async def _reindex(view: CallerView, flags: Namespace) -> int:
     """Find the words of older memories again, with the present settings; with --dry-run only say what that would
     change. 1 if a conversation cannot be read. Raises InvalidInput: only tenants have conversations."""
 
     async def renew(conversation: Conversation) -> None:
         reindexed = await conversation.short_term.reindex(dry_run=flags.dry_run, by="reindex")
-        _print_reindexed(app, conversation.id, reindexed, dry_run=flags.dry_run)
+        _print_reindexed(view, conversation.id, reindexed, dry_run=flags.dry_run)
 
-    count, failures = await for_each_conversation(app, flags, _("reindexing"), renew)
-    tenants = app.home.tenant_names()
+    count, failures = await for_each_conversation(view, flags, _("reindexing"), renew)
+    tenants = view.home.tenant_names()
     if not count and tenants:
         raise InvalidInput(
             "Only tenants have conversations here ({names}); use --tenant NAME for one of them.",
@@ -222,13 +229,13 @@ async def _reindex(app: CallerView, flags: Namespace) -> int:
     if not count:
         console().print(_("Nothing is stored yet."))
     elif not hasattr(flags, "conversation"):
-        for sentence in await not_copied(app, layers=True):
+        for sentence in await not_copied(view, layers=True):
             hint(sentence)
     return int(failures > 0)
 
 
 def _print_reindexed(
-    app: CallerView, conversation_id: str, reindexed: Reindexed, *, dry_run: bool
+    view: CallerView, conversation_id: str, reindexed: Reindexed, *, dry_run: bool
 ) -> None:
     """Print how many memories of a conversation get other words, and before a change also which."""
     out = console()
@@ -244,7 +251,7 @@ def _print_reindexed(
     if not dry_run:
         return
     for edit in edits[:SHOWN]:
-        when = time_text(edit.memory.time_ms, app.settings.zone)
+        when = time_text(edit.memory.time_ms, view.settings.zone)
         out.print(Text(f"  {edit.memory.id} {when} {_words(edit)}"))
     if len(edits) > SHOWN:
         out.print(_("  … and {other} more", len(edits) - SHOWN))
@@ -267,29 +274,20 @@ def _words(edit: Edited) -> str:
     return " ".join(parts)
 
 
-async def _repair(app: CallerView, flags: Namespace) -> int:
-    """Mend now what the next use of a conversation would mend, and report every step; 1 if one could not be mended."""
+async def _repair(view: CallerView, flags: Namespace) -> int:
+    """Mend what is broken, and report every step; 1 if a conversation could not be mended."""
     conversation_id = None
     if hasattr(flags, "conversation"):
-        [conversation_id] = await chosen(app, flags)
-    repairs = await asyncio.to_thread(app.home.repairs, conversation_id, dry_run=flags.dry_run)
-    failures = 0
-    mended = 0
-    for repair in watched(_("repairing"), repairs, len(repairs)):
-        try:
-            plan = await asyncio.to_thread(repair)
-        except StorageError as error:
-            complain(str(error))
-            failures += 1
-            continue
-        if plan is None:
-            continue
-        if plan.steps:
-            mended += 1
+        [conversation_id] = await chosen(view, flags)
+    request = RepairRequest(conversation_id, dry_run=flags.dry_run)
+    report = await repair(view.home, request, progress)
+    for reason in report.failures:
+        complain(reason)
+    for plan in report.plans:
         _print_repair(plan, dry_run=flags.dry_run)
-    if not mended and not failures:
+    if not report.mended and not report.failures:
         console().print(_("Nothing is broken."))
-    return int(failures > 0)
+    return int(bool(report.failures))
 
 
 def _print_repair(plan: RepairPlan, *, dry_run: bool) -> None:
@@ -306,18 +304,18 @@ def _print_repair(plan: RepairPlan, *, dry_run: bool) -> None:
         out.print(f"  {escape(sentence)}", soft_wrap=True)
 
 
-async def doctor(app: CallerView, flags: Namespace) -> int:
+async def doctor(view: CallerView, flags: Namespace) -> int:
     """Print what is found about the data folder, the disk, the clock and the sandbox; 1 if something is an error.
     Nothing is changed, except with --repair and --reindex."""
     if flags.repair:
         if not flags.dry_run:
-            app.settings.refuse_change("doctor --repair")
-        return await _repair(app, flags)
+            view.settings.refuse_change("doctor --repair")
+        return await _repair(view, flags)
     if flags.reindex:
         if not flags.dry_run:
-            app.settings.refuse_change("doctor --reindex")
-        return await _reindex(app, flags)
-    findings = [finding async for finding in _examined(app)]
+            view.settings.refuse_change("doctor --reindex")
+        return await _reindex(view, flags)
+    findings = [finding async for finding in _examined(view)]
     any_error = any(finding.grade == "error" for finding in findings)
     if flags.json:
         write({"ok": not any_error, "findings": [asdict(finding) for finding in findings]})
@@ -338,45 +336,45 @@ def _versions() -> Finding:
     return Finding("ok", _("versions"), sentence)
 
 
-async def _word_index_finding(app: CallerView) -> Finding | None:
+async def _word_index_finding(view: CallerView) -> Finding | None:
     """Whether the present settings found the words of all memories; None if there is no conversation."""
-    if not await app.conversations.ids():
+    if not await view.conversations.ids():
         return None
     # Opening a conversation mends it; doctor must not change anything.
-    reading = app.settings.model_copy(update={"read_only": True})
+    reading = view.settings.model_copy(update={"read_only": True})
     async with App.for_one_question(reading) as reader:
         outdated = await reader.conversations.outdated()
     if outdated:
         return Finding("note", _("words"), outdated_text(outdated))
-    if app.settings.words.simplified and not can_simplify():
+    if view.settings.words.simplified and not can_simplify():
         return Finding("note", _("words"), _(NO_OPENCC))
     return Finding("ok", _("words"), _("all memories were indexed with the current settings"))
 
 
-async def _examined(app: CallerView) -> AsyncIterator[Finding]:
+async def _examined(view: CallerView) -> AsyncIterator[Finding]:
     """The findings of all examinations, in the order in which they are printed."""
     yield _versions()
-    for finding in await asyncio.to_thread(app.home.examine):
+    for finding in await asyncio.to_thread(view.home.examine):
         yield finding
-    yield await asyncio.to_thread(app.recalls.finding)
+    yield await asyncio.to_thread(view.recalls.finding)
     examinations: list[Examine] = []
-    for engine in app.memories.engines:
+    for engine in view.memories.engines:
         examinations += await engine.examinations()
     for examine in watched("examining", examinations, len(examinations)):
         for finding in await examine():
             yield finding
-    for finding_on_words in (await _word_index_finding(app), await words_finding(app)):
+    for finding_on_words in (await _word_index_finding(view), await words_finding(view)):
         if finding_on_words is not None:
             yield finding_on_words
-    yield (await held_secrets(app.memories)).finding
-    for finding in await examine_sandbox(app.sandbox):
+    yield (await held_secrets(view.memories)).finding
+    for finding in await examine_sandbox(view.sandbox):
         yield finding
-    tenants = app.home.tenant_names()
+    tenants = view.home.tenant_names()
     if tenants:
         yield Finding(
             "note", _("tenants"), _("{names}; --tenant NAME examines one", ", ".join(tenants))
         )
-    for socket_path, facts in await asyncio.to_thread(running_for, app.home.shown):
+    for socket_path, facts in await asyncio.to_thread(running_for, view.home.shown):
         grade: Grade = "ok"
         if not facts:
             grade = "warning"

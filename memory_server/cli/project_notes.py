@@ -7,20 +7,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from languages import _, counted
-from memory_server.app import CallerView
 from memory_server.cli.terminal import console, escape, print_columns
-from memory_server.homes import project_at
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.streams import write
 from memory_server.knowledge.entry import Entry
 from memory_server.knowledge.notes.settling import NOTES, OF_PROJECTS
 from memory_server.knowledge.ports import ScopeView
 from memory_server.knowledge.projects import UNSETTLED, projects_meant, projects_taken, shown_names
+from memory_server.runtime.app import CallerView
+from memory_server.runtime.homes import project_at
 
 
-async def projects(app: CallerView, flags: Namespace) -> None:
+async def projects(view: CallerView, flags: Namespace) -> None:
     """The projects that have notes, those with the most first."""
-    counts = await app.knowledge.notes.project_counts()
+    counts = await view.knowledge.notes.project_counts()
     names = shown_names(counts)
     ordered = sorted(counts, key=lambda key: (-counts[key], names[key]))
     if flags.json:
@@ -41,17 +41,17 @@ def _place_text(key: str) -> str:
     return key
 
 
-async def assign(app: CallerView, flags: Namespace) -> None:
+async def assign(view: CallerView, flags: Namespace) -> None:
     """Give the notes that are named to the project of this folder, or to that of --to. Raises InvalidInput: it is not
     known which project or note is meant."""
     if not flags.words:
         raise InvalidInput(
             "`knowledge assign` needs a project or the ids of notes; `knowledge projects` shows all projects."
         )
-    notes = app.knowledge.notes
+    notes = view.knowledge.notes
     counts = await notes.project_counts()
     names = shown_names(counts)
-    key = _target(app, flags.to, list(counts))
+    key = _target(view, flags.to, list(counts))
     keys: list[str] = []
     ids: list[int] = []
     for word in flags.words:
@@ -63,7 +63,7 @@ async def assign(app: CallerView, flags: Namespace) -> None:
         if taken:
             keys += taken
         else:
-            ids.append(await _note_named(app, word))
+            ids.append(await _note_named(view, word))
     done = await notes.assign(_chosen(keys, ids), key, dry_run=flags.dry_run, by="knowledge assign")
     name = {**names, **shown_names([*counts, key])}[key]
     count = counted(len(done.result.moved), "note")
@@ -86,10 +86,10 @@ async def assign(app: CallerView, flags: Namespace) -> None:
         console().print(escape(sentence))
 
 
-def _target(app: CallerView, typed: str | None, keys: Sequence[str]) -> str:
+def _target(view: CallerView, typed: str | None, keys: Sequence[str]) -> str:
     """The key of the project that notes are given to: the typed one, or that of this folder."""
     if typed is None:
-        here = app.knowledge.notes.project_of()
+        here = view.knowledge.notes.project_of()
         if here is None:
             raise InvalidInput(
                 "This folder does not belong to a project; run the command in the folder of the project, or name "
@@ -97,7 +97,7 @@ def _target(app: CallerView, typed: str | None, keys: Sequence[str]) -> str:
             )
         return here.key
     if Path(typed).is_dir():
-        project = project_at(Path(typed), on_several_machines=app.home.on_several_machines)
+        project = project_at(Path(typed), on_several_machines=view.home.on_several_machines)
         if project is not None:
             return project.key
     meant = [key for key in projects_meant(typed, keys) if not key.startswith(UNSETTLED)]
@@ -109,9 +109,9 @@ def _target(app: CallerView, typed: str | None, keys: Sequence[str]) -> str:
     return meant[0]
 
 
-async def _note_named(app: CallerView, word: str) -> int:
+async def _note_named(view: CallerView, word: str) -> int:
     """The number of the note of a project that has this number or id."""
-    scope, entry = await app.knowledge.found(word)
+    scope, entry = await view.knowledge.found(word)
     if scope != NOTES or entry.kind not in OF_PROJECTS.kinds:
         raise InvalidInput(
             "{word} is not a note of the type project-tech; only such notes belong to a project.",

@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.text import Text
 
 from languages import N_, _, counted, joined
-from memory_server.app import CallerView
 from memory_server.cli.terminal import (
     TEXT_CELLS,
     clipped,
@@ -24,18 +23,19 @@ from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
 from memory_server.kernel.streams import write
 from memory_server.lore import left_out_text, trigger_text
 from memory_server.memories.reasons import held_back, what_it_lacked, words_that_brought
+from memory_server.runtime.app import CallerView
 
 _SESSION_START = N_("(session start)")
 
 
-async def recalls(app: CallerView, flags: Namespace) -> None:
+async def recalls(view: CallerView, flags: Namespace) -> None:
     """List the newest recalls; with --empty those to which nothing came."""
     if flags.n < 1:
         raise InvalidInput("-n must be at least 1 recall.")
     conversation_id = None
     if hasattr(flags, "conversation"):
-        conversation_id = app.conversation(flags.conversation).id
-    all_recalls = app.recalls.found(conversation_id)
+        conversation_id = view.conversation(flags.conversation).id
+    all_recalls = view.recalls.found(conversation_id)
     quiet_recalls = [recall for recall in all_recalls if recall.is_quiet]
     listed = all_recalls
     if flags.empty:
@@ -47,7 +47,7 @@ async def recalls(app: CallerView, flags: Namespace) -> None:
         return
     if shown:
         heading = (_("recall"), _("time"), _("asked by"), _("recalled"), _("last message"))
-        print_columns([heading, *(_row(app, recall) for recall in shown)])
+        print_columns([heading, *(_row(view, recall) for recall in shown)])
     if all_recalls:
         total = counted(len(all_recalls), "recall")
         console().print(_("{empty} of {recalls} found nothing.", len(quiet_recalls), total))
@@ -57,8 +57,8 @@ async def recalls(app: CallerView, flags: Namespace) -> None:
         )
 
 
-def _row(app: CallerView, recall: RecordedRecall) -> tuple[str, ...]:
-    return recall.id, _time(app, recall), _asker(recall), _came(recall), _question(recall)
+def _row(view: CallerView, recall: RecordedRecall) -> tuple[str, ...]:
+    return recall.id, _time(view, recall), _asker(recall), _came(recall), _question(recall)
 
 
 def _asker(recall: RecordedRecall) -> str:
@@ -85,21 +85,21 @@ def _question(recall: RecordedRecall) -> str:
     return recall.said
 
 
-def _time(app: CallerView, recall: RecordedRecall) -> str:
-    return time_text(recall.at_ms, app.settings.zone)
+def _time(view: CallerView, recall: RecordedRecall) -> str:
+    return time_text(recall.at_ms, view.settings.zone)
 
 
-async def receipt(app: CallerView, flags: Namespace) -> None:
+async def receipt(view: CallerView, flags: Namespace) -> None:
     """Print why each memory of the recall came whose id begins so, and what nearly did."""
-    recall = _named(app.recalls.found(), flags.recall)
+    recall = _named(view.recalls.found(), flags.recall)
     if flags.json:
         write(recall.line)
         return
-    texts = await _texts_now(app, recall)
+    texts = await _texts_now(view, recall)
     out = console()
     about = ", ".join(filter(None, (_(recall.by), recall.client, recall.cwd, recall.conversation)))
     # As `Text`, in which Rich finds no markup: users may have written some.
-    out.print(Text(f"{recall.id} {_time(app, recall)} {about}"))
+    out.print(Text(f"{recall.id} {_time(view, recall)} {about}"))
     _print_question(out, recall)
     out.print(_amount(recall))
     for item in recall.came:
@@ -120,26 +120,26 @@ async def receipt(app: CallerView, flags: Namespace) -> None:
     for rule, count in recall.held.items():
         out.print(held_back(rule, count))
     if recall.is_quiet:
-        await _print_books_off(app, out, recall)
+        await _print_books_off(view, out, recall)
     if recall.used:
         out.print(_("The answer used {ids}.", ", ".join(recall.used)))
     elif recall.used is not None:
         out.print(_("The answer used none of them."))
 
 
-async def _print_books_off(app: CallerView, out: Console, recall: RecordedRecall) -> None:
+async def _print_books_off(view: CallerView, out: Console, recall: RecordedRecall) -> None:
     """Name the lorebooks of the conversation that are switched off now: none of their entries comes."""
-    for book in await app.conversation(recall.conversation).books.listed():
+    for book in await view.conversation(recall.conversation).books.listed():
         if not book.is_on:
             out.print(Text(_("The lorebook {name} is switched off now.", one_line(book.name))))
 
 
-async def _texts_now(app: CallerView, recall: RecordedRecall) -> dict[str, str]:
+async def _texts_now(view: CallerView, recall: RecordedRecall) -> dict[str, str]:
     """The present texts of the memories, by id, of all conversations from which something came or nearly did."""
     texts: dict[str, str] = {}
     conversation_ids = {item.conversation for item in (*recall.came, *recall.near)}
     for conversation_id in conversation_ids:
-        memories = await app.conversation(conversation_id).short_term.memories()
+        memories = await view.conversation(conversation_id).short_term.memories()
         texts.update((memory.id, memory.text) for memory in memories)
     return texts
 

@@ -8,7 +8,6 @@ import sys
 from argparse import Namespace
 
 from languages import ENGLISH, _, speaking
-from memory_server.app import App, offered_tools, usual_offer
 from memory_server.config import Settings
 from memory_server.config.project_file import in_folder
 from memory_server.kernel.errors import InvalidInput
@@ -17,6 +16,7 @@ from memory_server.kernel.streams import complain
 from memory_server.process import linked_server
 from memory_server.process.limits import use_one_arena
 from memory_server.process.workspace import settings_of_roots, workspace_of
+from memory_server.runtime.app import App, offered_tools, usual_offer
 
 
 async def serve(settings: Settings, flags: Namespace) -> None:
@@ -29,11 +29,12 @@ async def serve(settings: Settings, flags: Namespace) -> None:
                 "This machine uses the memory of {url}; run `memory-server unlink` to serve one of its own.",
                 link.url,
             )
-        from memory_server.cli.serve_http import serve_http
+        from memory_server.cli.parser import parsed
+        from memory_server.process.http_service import serve_http
 
         offered_tools(settings)
         use_one_arena()
-        await serve_http(settings, listen or settings.http.listen)
+        await serve_http(settings, listen or settings.http.listen, parsed)
         return
     if sys.stdin is None or sys.stdout is None:
         raise InvalidInput(

@@ -11,8 +11,7 @@ from rich.text import Text
 
 from languages import N_, _, joined
 from languages.columns import padded
-from memory_server.app import CallerView
-from memory_server.cli.inspection import SHOWN_NAMES, for_each_conversation, whereabouts, with_id
+from memory_server.cli.inspection import for_each_conversation, with_id
 from memory_server.cli.terminal import console, escape, spoken, time_text
 from memory_server.conversations import codec
 from memory_server.conversations.conversation import Conversation
@@ -26,6 +25,8 @@ from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry, json_of
 from memory_server.lore import LongTermMemory
 from memory_server.memories.reasons import age_at, keywords_of, weighted_words
+from memory_server.operations.whereabouts import SHOWN_NAMES, whereabouts
+from memory_server.runtime.app import CallerView
 from nlp import is_kept
 
 MOST = 100
@@ -40,25 +41,25 @@ class _Record:
     row: Mapping[str, Any]
 
 
-async def show(app: CallerView, flags: Namespace) -> None:
+async def show(view: CallerView, flags: Namespace) -> None:
     """Everything that is known about the memories, triggers and entries of this id or name."""
     records: list[_Record] = []
     if flags.family is None or flags.family in OF_CONVERSATIONS:
-        records += await _records_of_conversations(app, flags)
+        records += await _records_of_conversations(view, flags)
     if flags.family not in OF_CONVERSATIONS and not hasattr(flags, "conversation"):
         try:
-            scope, entry = await app.knowledge.found(flags.memory)
+            scope, entry = await view.knowledge.found(flags.memory)
         except MemoryNotFound:
             pass
         else:
             if flags.family in (None, scope.space):
                 row = _row(scope.space, place_text(scope), json_of(entry))
-                records.append(_Record(entry_text(app, scope, entry), row))
+                records.append(_Record(entry_text(view, scope, entry), row))
     if not records:
         raise MemoryNotFound(
             "No memory has the id or name `{memory}`; {whereabouts}",
             flags.memory,
-            await whereabouts(app),
+            await whereabouts(view),
         )
     for record in records:
         if flags.json:
@@ -67,10 +68,10 @@ async def show(app: CallerView, flags: Namespace) -> None:
             console().print(Text.from_markup(record.markup))
 
 
-async def _records_of_conversations(app: CallerView, flags: Namespace) -> list[_Record]:
+async def _records_of_conversations(view: CallerView, flags: Namespace) -> list[_Record]:
     """The memories whose id begins with `flags.memory`, then the triggers of this name. Raises InvalidInput: so many
     memories match that nobody reads them."""
-    matches = await with_id(app, flags, flags.memory)
+    matches = await with_id(view, flags, flags.memory)
     if len(matches) > MOST:
         ids = ", ".join(match.memory.id for match in matches[:SHOWN_NAMES])
         raise InvalidInput(
@@ -85,7 +86,7 @@ async def _records_of_conversations(app: CallerView, flags: Namespace) -> list[_
             memory = match.memory
             fields = codec.short_term_json(memory) | {"keywords": keywords_of(memory)}
             row = _row("memories", match.conversation.id, fields)
-            records.append(_Record(_short_term(app, match.conversation.id, memory), row))
+            records.append(_Record(_short_term(view, match.conversation.id, memory), row))
 
     async def look(conversation: Conversation) -> None:
         if flags.family == "memories":
@@ -93,9 +94,9 @@ async def _records_of_conversations(app: CallerView, flags: Namespace) -> list[_
         for trigger in await conversation.long_term.memories():
             if trigger.name == flags.memory:
                 row = _row("triggers", conversation.id, codec.long_term_json(trigger))
-                records.append(_Record(_long_term(app, conversation.id, trigger), row))
+                records.append(_Record(_long_term(view, conversation.id, trigger), row))
 
-    await for_each_conversation(app, flags, _("looking"), look)
+    await for_each_conversation(view, flags, _("looking"), look)
     return records
 
 
@@ -103,9 +104,9 @@ def _row(family: str, place_name: str, fields: Mapping[str, Any]) -> dict[str, A
     return {"family": family, "place": place_name, **fields}
 
 
-def _short_term(app: CallerView, conversation_id: str, memory: ShortTermMemory) -> str:
+def _short_term(view: CallerView, conversation_id: str, memory: ShortTermMemory) -> str:
     """The memory as markup, its text below."""
-    age = age_at(memory, app.clock())
+    age = age_at(memory, view.clock())
     pinned = ""
     if memory.pinned:
         pinned = _(", pinned")
@@ -119,7 +120,7 @@ def _short_term(app: CallerView, conversation_id: str, memory: ShortTermMemory) 
         "keywords  {words}",
         memory.id,
         escape(conversation_id),
-        time_text(memory.time_ms, app.settings.zone),
+        time_text(memory.time_ms, view.settings.zone),
         age,
         memory.score,
         pinned,
@@ -129,9 +130,9 @@ def _short_term(app: CallerView, conversation_id: str, memory: ShortTermMemory) 
     return "\n".join(filter(None, (head, escape(other_words), escape(spoken(memory.text)))))
 
 
-def _long_term(app: CallerView, conversation_id: str, memory: LongTermMemory) -> str:
+def _long_term(view: CallerView, conversation_id: str, memory: LongTermMemory) -> str:
     """The trigger as markup."""
-    zone = app.settings.zone
+    zone = view.settings.zone
     updated = ""
     if memory.updated_ms:
         updated = _(", updated {time}", time_text(memory.updated_ms, zone))
@@ -155,10 +156,10 @@ def place_text(scope: Scope, *more: str) -> str:
     return "/".join(filter(None, (scope.space, scope.owner, *more)))
 
 
-def entry_text(app: CallerView, scope: Scope, entry: Entry) -> str:
+def entry_text(view: CallerView, scope: Scope, entry: Entry) -> str:
     """The entry as markup: its title, its facts that have a value, its text and its examples."""
     lines = [f"[bold]{escape(entry.title or entry.ref)}[/]"]
-    for name, value in _facts(scope, entry, app.settings.zone).items():
+    for name, value in _facts(scope, entry, view.settings.zone).items():
         if value:
             lines.append(f"{padded(name, 11)}{escape(str(value))}")
     text = "\n\n".join((entry.body, *entry.examples))

@@ -9,11 +9,11 @@ from datetime import datetime
 
 from languages import _
 from memory_server.cli.terminal import console, escape, hint, print_columns, time_text
-from memory_server.config import Settings, home_of
-from memory_server.homes import StoredToken, TokenFile, tokens_at
+from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.streams import complain, confirmed, write
 from memory_server.kernel.times import milliseconds
+from memory_server.runtime.homes import StoredToken, TokenFile, home_of, tokens_at
 
 
 async def tokens(settings: Settings, flags: Namespace) -> None:

@@ -9,10 +9,9 @@ from typing import Any
 from rich.text import Text
 
 from languages import _
-from memory_server.app import CallerView
 from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.history import engines_of, past_changes
-from memory_server.cli.inspection import chosen, whereabouts
+from memory_server.cli.inspection import chosen
 from memory_server.cli.terminal import console, escape, time_text
 from memory_server.conversations.archive import Archived
 from memory_server.conversations.history import name_of
@@ -23,6 +22,8 @@ from memory_server.kernel.lifecycle import USUAL_STEPS, PastChange, Undone
 from memory_server.kernel.streams import complain, confirmed
 from memory_server.kernel.times import iso
 from memory_server.memories import forgetting
+from memory_server.operations.whereabouts import whereabouts
+from memory_server.runtime.app import CallerView
 from memory_server.tools.archive import StepRow, UndoResult
 from memory_server.tools.base.shapes import moment_ms
 
@@ -33,7 +34,7 @@ _BY_ITSELF = ("reinforced", "counted", "cleaned up", ASKED_FOR_WORDS)
 """Steps that nobody would take back."""
 
 
-async def undo(app: CallerView, flags: Namespace) -> None:
+async def undo(view: CallerView, flags: Namespace) -> None:
     brings_back = flags.memory is not None or flags.pattern or flags.since or flags.until
     if brings_back and flags.change is not None:
         raise InvalidInput(
@@ -44,21 +45,21 @@ async def undo(app: CallerView, flags: Namespace) -> None:
             "--family chooses the kind whose last change is undone; leave it out here."
         )
     if brings_back:
-        await _bring_back(app, flags)
+        await _bring_back(view, flags)
     elif flags.change is None:
-        await _undo_last(app, flags)
+        await _undo_last(view, flags)
     elif flags.dry_run:
-        await _show_change(app, flags, flags.change)
+        await _show_change(view, flags, flags.change)
     else:
-        await _undo_change(app, flags, flags.change)
+        await _undo_change(view, flags, flags.change)
 
 
-async def _undo_change(app: CallerView, flags: Namespace, change: str) -> None:
+async def _undo_change(view: CallerView, flags: Namespace, change: str) -> None:
     undone = await forgetting.undo(
-        app.memories.engines, change, await _only(app, flags), by="undo_change"
+        view.memories.engines, change, await _only(view, flags), by="undo_change"
     )
     shown = Undone(undone.id, undone.steps[:USUAL_STEPS])
-    print_result(app, UndoResult.of(shown, undone=change))
+    print_result(view, UndoResult.of(shown, undone=change))
     hidden_steps = len(undone.steps) - USUAL_STEPS
     if hidden_steps > 0:
         console().print(_("- and {steps} more", hidden_steps))
@@ -66,29 +67,29 @@ async def _undo_change(app: CallerView, flags: Namespace, change: str) -> None:
         complain(reason)
 
 
-async def _only(app: CallerView, flags: Namespace) -> str | None:
+async def _only(view: CallerView, flags: Namespace) -> str | None:
     """The conversation that `-c` names; None: it was left out."""
     if not hasattr(flags, "conversation"):
         return None
-    [conversation_id] = await chosen(app, flags)
+    [conversation_id] = await chosen(view, flags)
     return conversation_id
 
 
-async def _newest_changes(app: CallerView, flags: Namespace) -> Sequence[PastChange]:
+async def _newest_changes(view: CallerView, flags: Namespace) -> Sequence[PastChange]:
     """Return the newest changes of the places that the flags name."""
     return await past_changes(
-        engines_of(app, flags),
+        engines_of(view, flags),
         flags,
-        await _only(app, flags),
-        now_ms=app.clock(),
+        await _only(view, flags),
+        now_ms=view.clock(),
         limit=_LOOKED_BACK,
         most_steps=USUAL_STEPS,
     )
 
 
-async def _show_change(app: CallerView, flags: Namespace, change: str) -> None:
+async def _show_change(view: CallerView, flags: Namespace, change: str) -> None:
     """Show a change that an undo would take back. Raises InvalidInput: it is not among the newest ones."""
-    changes = await _newest_changes(app, flags)
+    changes = await _newest_changes(view, flags)
     parts = [past for past in changes if change in (past.id, _id_of(past))]
     if not parts:
         raise InvalidInput(
@@ -100,19 +101,19 @@ async def _show_change(app: CallerView, flags: Namespace, change: str) -> None:
     heading = _(
         "The change {change}, {when}, by {by}:",
         change,
-        time_text(first.at_ms, app.settings.zone),
+        time_text(first.at_ms, view.settings.zone),
         first.by,
     )
     _show(heading, parts)
 
 
-async def _undo_last(app: CallerView, flags: Namespace) -> None:
+async def _undo_last(view: CallerView, flags: Namespace) -> None:
     """Show the last change, ask, and undo it. Raises InvalidInput: there is no change, or the command cannot ask."""
-    parts = await _last_change(app, flags)
+    parts = await _last_change(view, flags)
     if not parts:
-        raise InvalidInput("The history has no changes; {whereabouts}", await whereabouts(app))
+        raise InvalidInput("The history has no changes; {whereabouts}", await whereabouts(view))
     change = _id_of(parts[0])
-    when = time_text(parts[0].at_ms, app.settings.zone)
+    when = time_text(parts[0].at_ms, view.settings.zone)
     _show(_("The last change is {change}, {when}, by {by}:", change, when, parts[0].by), parts)
     if flags.dry_run:
         return
@@ -121,15 +122,15 @@ async def _undo_last(app: CallerView, flags: Namespace) -> None:
         change,
     )
     if flags.yes or confirmed(_("Undo it?"), otherwise=otherwise):
-        await _undo_change(app, flags, change)
+        await _undo_change(view, flags, change)
     else:
         console().print(_("Nothing was undone."))
 
 
-async def _last_change(app: CallerView, flags: Namespace) -> Sequence[PastChange]:
+async def _last_change(view: CallerView, flags: Namespace) -> Sequence[PastChange]:
     """The newest change that somebody made, with all its parts; a recall that only reinforced memories is not one, and
     neither is a question to a model that gave nothing."""
-    changes = await _newest_changes(app, flags)
+    changes = await _newest_changes(view, flags)
     deliberate = [change for change in changes if _is_deliberate(change)]
     if not deliberate:
         return []
@@ -164,17 +165,17 @@ def _show(heading: str, parts: Sequence[PastChange]) -> None:
         out.print(_("  … and {other} more", hidden_steps))
 
 
-async def _bring_back(app: CallerView, flags: Namespace) -> None:
+async def _bring_back(view: CallerView, flags: Namespace) -> None:
     """Bring back what was removed; each memory may be in another archive, and an id may be typed by its beginning."""
-    zone = app.settings.zone
+    zone = view.settings.zone
     typed_ids: Sequence[str] = flags.memory or ()
     since_ms = moment_ms("--since", flags.since, zone)
     until_ms = moment_ms("--until", flags.until, zone)
-    conversation_ids = await chosen(app, flags)
+    conversation_ids = await chosen(view, flags)
     matched_ids: set[str] = set()
     for conversation_id in conversation_ids:
         ids: set[str] = set()
-        for entry in await app.conversation(conversation_id).archive.entries():
+        for entry in await view.conversation(conversation_id).archive.entries():
             meant = {begins for begins in typed_ids if _is_meant(entry, begins)}
             if meant:
                 ids.add(name_of(entry))
@@ -192,7 +193,7 @@ async def _bring_back(app: CallerView, flags: Namespace) -> None:
             arguments["removedUntil"] = iso(until_ms)
         if not (ids or since_ms or until_ms) or flags.pattern:
             arguments["pattern"] = flags.pattern or "/./"
-        answer = await called(app, "restore_memories_from_archive", arguments)
+        answer = await called(view, "restore_memories_from_archive", arguments)
         text = escape(answer.text)
         if len(conversation_ids) == 1:
             console().print(Text.from_markup(text))

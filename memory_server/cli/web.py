@@ -13,16 +13,13 @@ from socket import socket
 from typing import TYPE_CHECKING
 
 from languages import _, spoken
-from memory_server.app import App, CallerView
-from memory_server.cli import erasing
 from memory_server.cli.terminal import console, write_target
 from memory_server.config import Settings
-from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.streams import complain
-from memory_server.kernel.values import dataclass
 from memory_server.memories.memories import Call
 from memory_server.process.limits import use_more_files
+from memory_server.runtime.app import App, CallerView
 from memory_server.serving.http.http_server import listening, run_app
 from memory_server.serving.http.principals import ALL, Principal
 from memory_server.web.access import LOOPBACK, OneTimeLink
@@ -43,43 +40,24 @@ FIRINGS_SECONDS = 20.0
 half of this; one that never ends would take a quarter of an hour, and its row then has no next day."""
 
 
-def site_of(app: CallerView) -> Site:
+def site_of(view: CallerView) -> Site:
     """The page of an open app."""
 
     @asynccontextmanager
     async def call(_scope: Scope) -> AsyncIterator[Call]:
-        yield app.call
+        yield view.call
 
-    writable = not app.settings.read_only
+    writable = not view.settings.read_only
     return Site(
         call=call,
-        keep_ms=app.settings.storage.keep_ms,
+        keep_ms=view.settings.storage.keep_ms,
         writable=writable,
-        sandbox=app.sandbox,
-        pauses=app.home.pause if writable else None,
+        sandbox=view.sandbox,
+        pauses=view.home.pause if writable else None,
         user_home=str(Path.home()),
-        eraser=_Eraser(app),
-        repairs=app.home.repairs,
-        tenants=app.home.tenant_names,
+        owner=view,
+        tenants=view.home.tenant_names,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Eraser:
-    """What `memory-server forget --for-good` does."""
-
-    app: CallerView
-
-    async def backups_with(self, erasure: Erasure) -> list[str]:
-        return await erasing.backups_with(self.app, erasure)
-
-    async def erase(self, erasure: Erasure, backups: Sequence[str]) -> list[str]:
-        erased = await erasing.erase(self.app, erasure, backups)
-        texts = (path.name for path in erased.traces.texts)
-        unread = (
-            _("{file}, which could not be searched", path.name) for path in erased.traces.unread
-        )
-        return [*texts, *unread, *erased.damaged]
 
 
 async def web(settings: Settings, flags: Namespace) -> None:
@@ -97,18 +75,18 @@ async def web(settings: Settings, flags: Namespace) -> None:
 
 @asynccontextmanager
 async def serve_page(
-    app: CallerView, port: int | None, stop: asyncio.Event | None = None
+    view: CallerView, port: int | None, stop: asyncio.Event | None = None
 ) -> AsyncIterator[str]:
     """The page of an open app, which gives its link; `stop` is set by a signal. Raises InvalidInput: the port is in
     use."""
     listener = _listener(port)
     gate = OneTimeLink(Principal(None, ALL))
-    site = site_of(app)
+    site = site_of(view)
     stop = stop or asyncio.Event()
     page = page_app(lambda _scope: site, gate, LOOPBACK)
     tasks = [
         asyncio.create_task(run_app(page, listener, stop, use_more_files())),
-        asyncio.create_task(_prepare(app, site)),
+        asyncio.create_task(_prepare(view, site)),
     ]
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}{gate.door}?key={gate.key}"
@@ -134,19 +112,19 @@ def _listener(port: int | None) -> socket:
     raise AssertionError
 
 
-async def _prepare(app: CallerView, site: Site) -> None:
+async def _prepare(view: CallerView, site: Site) -> None:
     """What the first pages would wait for."""
-    await app.warm()
+    await view.warm()
     with contextlib.suppress(Exception):
-        async with viewed(site, request_of(spoken())) as view:
-            await home(view)
-            await examined(view)
+        async with viewed(site, request_of(spoken())) as seen:
+            await home(seen)
+            await examined(seen)
 
 
-async def view(app: CallerView, flags: Namespace) -> None:
+async def view(view: CallerView, flags: Namespace) -> None:
     """Write the first two pages into one file, without script. Raises InvalidInput: it is there already, or cannot be
     written."""
-    site = site_of(app)
+    site = site_of(view)
     async with viewed(site, request_of(spoken())) as seen:
         await home(seen)
         firings = list(site.made.firings)  # when triggers fire next

@@ -14,21 +14,21 @@ from languages import _
 from languages.columns import padded
 from memory_server.cli.daemon import describe, running_for
 from memory_server.cli.terminal import console, escape, print_columns
-from memory_server.composition import knowledge_of
-from memory_server.config import Settings, default_config_file, home_of, named_config_file
+from memory_server.config import Settings, default_config_file, named_config_file
 from memory_server.config.project_file import ProjectFile, project_at
-from memory_server.homes import copies_text
 from memory_server.kernel.streams import write
 from memory_server.kernel.values import dataclass
 from memory_server.process.hosts import Host
 from memory_server.process.workspace import Workspace, workspace_of
+from memory_server.runtime.composition import knowledge_of
+from memory_server.runtime.homes import copies_text, home_of
 
 if TYPE_CHECKING:
-    from memory_server.homes import Home, RefusedTurn
     from memory_server.kernel.link import Link
     from memory_server.kernel.private import Pause
     from memory_server.knowledge.entry import Figures
     from memory_server.knowledge.projects import Project
+    from memory_server.runtime.homes import Home, RefusedTurn
 
 _MOST_REFUSED = 5
 """Refused turns that are named, the newest; --json names all."""

@@ -7,7 +7,6 @@ from collections import Counter
 from dataclasses import field
 
 from languages import N_, _, counted
-from memory_server.app import CallerView
 from memory_server.cli.terminal import console, escape
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.streams import complain
@@ -15,6 +14,7 @@ from memory_server.kernel.text import Finding
 from memory_server.kernel.times import DAY_MS
 from memory_server.kernel.values import dataclass
 from memory_server.memories.word_giver import NO_MODEL, Asked
+from memory_server.runtime.app import CallerView
 
 NO_WORDS_WAIT = N_("Every memory that may be sent has other words, or was sent before.")
 
@@ -39,29 +39,29 @@ class _Sum:
             self.models[asked.model] = None
 
 
-async def words_of_memories(app: CallerView, flags: Namespace) -> None:
+async def words_of_memories(view: CallerView, flags: Namespace) -> None:
     """Ask now for the words of all memories that wait for some, or with --dry-run say how many would be sent."""
     if flags.dry_run:
-        await _say_what_waits(app, None)
+        await _say_what_waits(view, None)
         return
-    app.word_giver.refuse()
-    if not await _give(app, None):
+    view.word_giver.refuse()
+    if not await _give(view, None):
         console().print(_("Nothing was sent."))
 
 
-async def words_after_cleanup(app: CallerView, only: str | None, *, dry_run: bool) -> None:
+async def words_after_cleanup(view: CallerView, only: str | None, *, dry_run: bool) -> None:
     """The same after a clean-up, of one conversation or of all, where the settings want it."""
-    if not app.settings.gives_words or not app.settings.llm.providers:
+    if not view.settings.gives_words or not view.settings.llm.providers:
         return
     if dry_run:
-        await _say_what_waits(app, only)
-    elif app.paused() is None:
-        await _give(app, only)
+        await _say_what_waits(view, only)
+    elif view.paused() is None:
+        await _give(view, only)
 
 
-async def words_finding(app: CallerView) -> Finding | None:
+async def words_finding(view: CallerView) -> Finding | None:
     """What `doctor` says of memories that are sent for words; None: the settings do not want it."""
-    settings = app.settings
+    settings = view.settings
     if not settings.gives_words:
         return None
     about = _("other words")
@@ -69,9 +69,9 @@ async def words_finding(app: CallerView) -> Finding | None:
         return Finding(
             "warning", about, _("llm.words_for_memories is on, but {reason}", _(NO_MODEL))
         )
-    waiting = await app.word_giver.waiting()
-    now_ms = app.clock()
-    used = await app.knowledge.store.tokens(now_ms - DAY_MS, now_ms)
+    waiting = await view.word_giver.waiting()
+    now_ms = view.clock()
+    used = await view.knowledge.store.tokens(now_ms - DAY_MS, now_ms)
     sentence = _(
         "the clean-up sends memories to {models} for other words; waiting: {memories}; tokens used in 24 "
         "hours: {used:,}",
@@ -82,9 +82,9 @@ async def words_finding(app: CallerView) -> Finding | None:
     return Finding("ok", about, sentence)
 
 
-async def _say_what_waits(app: CallerView, only: str | None) -> None:
-    waiting = await app.word_giver.waiting(only)
-    settings = app.settings
+async def _say_what_waits(view: CallerView, only: str | None) -> None:
+    waiting = await view.word_giver.waiting(only)
+    settings = view.settings
     out = console()
     if not waiting.memories:
         out.print(_(NO_WORDS_WAIT))
@@ -108,19 +108,19 @@ async def _say_what_waits(app: CallerView, only: str | None) -> None:
         )
 
 
-async def _give(app: CallerView, only: str | None) -> int:
+async def _give(view: CallerView, only: str | None) -> int:
     """Ask, and say what came of it; the number of requests."""
-    async with app.home.ledger.turn() as ours:
+    async with view.home.ledger.turn() as ours:
         if not ours:
             raise InvalidInput(
                 "Another process is cleaning up this folder; try again when it has finished."
             )
         done = _Sum()
-        async for asked in app.word_giver.give(only):
+        async for asked in view.word_giver.give(only):
             done.add(asked)
             _print_request(asked)
     if done.requests:
-        console().print(escape(_sum_text(done, app.settings.llm.names)))
+        console().print(escape(_sum_text(done, view.settings.llm.names)))
     return done.requests
 
 

@@ -13,7 +13,7 @@ This module imports pydantic, and so the settings themselves, only where they ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
     from memory_server.config.settings import Settings as Settings
-    from memory_server.kernel.meter import Meter
-    from memory_server.storage.data_dir import Home
-    from memory_server.storage.options import StoreParameters
 
 ENVIRONMENT_PREFIX = "MEMORY_SERVER_"
 _VARIABLES_OF_THE_ORIGINAL: Mapping[str, str] = {
@@ -133,31 +130,6 @@ def default_config_file() -> Path:
     from platformdirs import user_config_path
 
     return user_config_path("memory-server", appauthor=False) / "memory-server.toml"
-
-
-def home_of(
-    settings: Settings,
-    clock: Callable[[], int],
-    *,
-    parameters: StoreParameters | None = None,
-    meter: Meter | None = None,
-    beside: Home | None = None,
-) -> Home:
-    """The home that the settings name. `clock` gives milliseconds since 1970; the other arguments are those of
-    `open_home`."""
-    from memory_server.storage.homes import open_home
-
-    folder = settings.folder
-    location = settings.store or folder
-    return open_home(
-        location,
-        clock,
-        parameters=parameters,
-        meter=meter,
-        folder=folder,
-        postgres=settings.postgres,
-        beside=beside,
-    )
 
 
 def _from_file(path: Path) -> dict[str, Any]:

@@ -16,9 +16,9 @@ from memory_server.config import Settings
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.files import reading
+from memory_server.kernel.foreign_files import is_ours
 from memory_server.kernel.streams import complain
 from memory_server.kernel.values import dataclass
-from memory_server.storage.projects import is_ours
 
 NAME = ".memory-server.toml"
 MOST_BYTES = 10_000

@@ -204,7 +204,20 @@ def _is_key_block(_match: re.Match[str], secret: str) -> bool:
 
 
 _NO_PASSWORDS = frozenset(
-    ["pass", "passwd", "password", "passphrase", "pw", "pwd", "secret", "token", "user", "username", "mypassword", "dbpassword"]
+    [
+        "pass",
+        "passwd",
+        "password",
+        "passphrase",
+        "pw",
+        "pwd",
+        "secret",
+        "token",
+        "user",
+        "username",
+        "mypassword",
+        "dbpassword",
+    ]
 )
 
 

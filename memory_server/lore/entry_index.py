@@ -8,59 +8,23 @@ with the entries that may come, and not with all of them.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
-from memory_server.kernel.values import dataclass
-from memory_server.lore.entry_keys import NAMED, EntryKeys, KeyCondition, PlainPattern
-from sandbox import PIECE as PIECE_CHARS
+from memory_server.lore.entry_keys import NAMED, EntryKeys, KeyCondition
 from sandbox import (
+    SoughtKey,
     SpokenText,
     TooMuchText,
-    compiled,
     named_text,
-    seen,
+    pieces_of,
     speaker_names,
     spoken,
-    stands_in,
 )
 
 MOST_CHARS = 50_000
 """Characters of the messages in which entries are decided here; beyond that V8 decides them."""
 MOST_SOUGHT_CHARS = 5_000_000
 """Characters that a search looks through for all keys together: at most some 0.3 s."""
-_MOST_KEPT = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """A message as it is searched: as it is written and as people see it, and in the forms in which keys are found.
-    `upper`: the first ones without regard to case."""
-
-    written: frozenset[str]
-    upper: frozenset[str]
-    spoken: SpokenText
-
-    @classmethod
-    def of(cls, text: str) -> _Text:
-        seen_text = seen(text)
-        upper = frozenset(map(_in_upper_case, (text, seen_text)))
-        return cls(frozenset((text, seen_text)), upper, spoken(text))
-
-    def finds(self, pattern: PlainPattern) -> bool:
-        """Whether the text of the pattern is in it, as an expression finds it."""
-        if not pattern.text:
-            return True
-        texts = self.written
-        sought = pattern.text
-        if not pattern.is_exact:
-            texts = self.upper
-            sought = _upper_key(sought)
-        has_edges = pattern.is_whole
-        return any(
-            stands_in(text, sought, begins_at_edge=has_edges, ends_at_edge=has_edges)
-            for text in texts
-        )
 
 
 class ScannedChat:
@@ -73,12 +37,12 @@ class ScannedChat:
         self._messages = messages[-depth:] if depth else []
         self.chars = sum(len(message["content"]) for message in self._messages)
         self._names = speaker_names(context)
-        self._texts: dict[tuple[bool, int], Sequence[_Text]] = {}
+        self._texts: dict[tuple[bool, int], Sequence[SpokenText]] = {}
         self._found: dict[tuple[object, ...], bool] = {}
         """Whether a key is in the messages of a scope and depth: many entries share keys."""
         self._chars_left = MOST_SOUGHT_CHARS
 
-    def texts(self, scope: str, depth: int) -> Sequence[_Text]:
+    def texts(self, scope: str, depth: int) -> Sequence[SpokenText]:
         """The last `depth` messages, in the scope `named` with the names of their speakers."""
         if self.chars > MOST_CHARS:
             raise TooMuchText
@@ -86,7 +50,7 @@ class ScannedChat:
         window = is_named, depth
         if window not in self._texts:
             self._texts[window] = [
-                _Text.of(self._text(message, is_named=is_named))
+                spoken(self._text(message, is_named=is_named))
                 for message in self._messages[-depth:]
             ]
         return self._texts[window]
@@ -98,15 +62,15 @@ class ScannedChat:
     def pieces(self) -> Iterable[frozenset[str]]:
         """The beginnings of words in each message with its speaker."""
         for text in self.texts(NAMED, self._count):
-            yield text.spoken.pieces
+            yield text.pieces
 
     def has(self, keys: EntryKeys, key: str) -> bool:
         """Whether a key that is text is in one of the messages that its entry looks at."""
-        pattern = keys.pattern_of(key)
-        sought = key, pattern, keys.scope == NAMED, keys.depth
-        if sought not in self._found:
-            self._found[sought] = self._finds(keys, key, pattern)
-        return self._found[sought]
+        sought = keys.sought(key)
+        question = sought, keys.scope == NAMED, keys.depth
+        if question not in self._found:
+            self._found[question] = self._finds(keys, sought)
+        return self._found[question]
 
     def answer(self, keys: EntryKeys, key: str) -> bool | None:
         """Tell whether a key is in the messages; None: only V8 can tell, or the key would take too long here."""
@@ -115,14 +79,12 @@ class ScannedChat:
         except TooMuchText:
             return None
 
-    def _finds(self, keys: EntryKeys, key: str, pattern: PlainPattern | None) -> bool:
+    def _finds(self, keys: EntryKeys, sought: SoughtKey) -> bool:
         for text in self.texts(keys.scope, keys.depth):
-            self._chars_left -= len(text.spoken.written)
+            self._chars_left -= len(text.written)
             if self._chars_left < 0:
                 raise TooMuchText
-            if pattern is not None and text.finds(pattern):
-                return True
-            if pattern is None and key and text.spoken.has(key):
+            if sought and text.has(sought):
                 return True
         return False
 
@@ -196,34 +158,5 @@ def _pieces_needed(keys: EntryKeys) -> set[str] | None:
         if key and not key.strip():  # it is found everywhere
             return None
         if key:
-            forms = compiled(key)
-            pieces.update(
-                form.text[:PIECE_CHARS] for form in (forms.written, forms.spelled) if form
-            )
+            pieces |= pieces_of(key)
     return pieces
-
-
-# --- texts that are found as an expression finds them -----------------------------------------------------------------
-
-
-class _UpperCase(dict[int, str]):
-    """The letters that an expression with the flag i takes for the same, for `str.translate`: one letter for one, and
-    none that is not ASCII for one that is."""
-
-    def __missing__(self, code: int) -> str:
-        letter = chr(code)
-        upper = letter.upper()
-        if len(upper) != 1 or code > 0xFFFF or (code > 0x7F and upper.isascii()):
-            upper = letter
-        self[code] = upper
-        return upper
-
-
-_UPPER_CASE = _UpperCase()
-
-
-def _in_upper_case(text: str) -> str:
-    return text.upper() if text.isascii() else text.translate(_UPPER_CASE)
-
-
-_upper_key = lru_cache(_MOST_KEPT)(_in_upper_case)

@@ -18,7 +18,7 @@ from typing import Any
 
 from memory_server.kernel.json_text import Json
 from memory_server.kernel.values import dataclass
-from sandbox import literals
+from sandbox import PlainPattern, SoughtKey, literals
 
 NAMED = "named"
 """The scope of match_keys with the names of speakers."""
@@ -29,8 +29,6 @@ SCANNED = {NAMED: "scanned", ANYBODY: "scanned_unnamed"}
 _SCOPES = frozenset((*SCANNED, *SCANNED.values()))
 _MOST_NUMBER = 1_000_000
 _MOST_KEPT = 50_000
-_EVERYWHERE = "/(?:)/"
-"""An expression that is found in every text."""
 _ASCII = re.compile(r"[!-~]")
 _ASCII_WORD = re.compile(r"[A-Za-z0-9_]")
 _FORMS = {"AND_ANY": "{} > 0", "NOT_ANY": "{} === 0", "AND_ALL": "{}", "NOT_ALL": "!{}"}
@@ -82,28 +80,12 @@ class EntryKeys:
         """Whether the entry comes in every search."""
         return not self.conditions and self.every < 2 and not self.is_by_words
 
-    def pattern_of(self, key: str) -> PlainPattern | None:
-        """Return how a key that is text is sought; None: just as match_keys seeks a text."""
-        return _pattern_of(key, self.is_exact, self.is_whole)
+    def sought(self, key: str) -> SoughtKey:
+        """Return a key that is text as it is sought: a text as match_keys seeks it, or as an expression finds it."""
+        return _sought(key, self.is_exact, self.is_whole)
 
 
 # --- how a key that is text is sought -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class PlainPattern:
-    """A text that is sought as an expression of JavaScript finds it: without other spellings, with or without regard to
-    case. `is_whole`: not within a word of ASCII letters, digits and `_`. An empty text is found everywhere."""
-
-    text: str
-    is_exact: bool
-    is_whole: bool
-
-    @property
-    def literal(self) -> str:
-        if not self.text:
-            return _EVERYWHERE
-        return literals.expression(self.text, "" if self.is_exact else "i", whole=self.is_whole)
 
 
 def plain_pattern(text: str, *, is_exact: bool, is_whole: bool) -> PlainPattern:
@@ -116,11 +98,11 @@ def plain_pattern(text: str, *, is_exact: bool, is_whole: bool) -> PlainPattern:
 
 
 @lru_cache(_MOST_KEPT)
-def _pattern_of(key: str, is_exact: bool, is_whole: bool) -> PlainPattern | None:
+def _sought(key: str, is_exact: bool, is_whole: bool) -> SoughtKey:
     if not key:
-        return None
+        return key
     pattern = plain_pattern(key, is_exact=is_exact, is_whole=is_whole)
-    return None if _means_the_same(pattern, is_whole=is_whole) else pattern
+    return key if _means_the_same(pattern, is_whole=is_whole) else pattern
 
 
 def _means_the_same(pattern: PlainPattern, *, is_whole: bool) -> bool:
@@ -182,8 +164,8 @@ def _literal(keys: EntryKeys, key: str) -> str:
     """Write a key as match_keys takes it: a string if that means the same, otherwise an expression."""
     if key in keys.expressions:
         return key
-    pattern = keys.pattern_of(key)
-    return literals.string(key) if pattern is None else pattern.literal
+    sought = keys.sought(key)
+    return sought.literal if isinstance(sought, PlainPattern) else literals.string(sought)
 
 
 def question_of(keys: EntryKeys, key: str) -> str:

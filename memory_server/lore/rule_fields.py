@@ -21,6 +21,8 @@ from memory_server.lore.rules import (
 )
 
 Json = dict[str, Any]
+Change = Callable[[FiringRules, Any], FiringRules]
+"""Gives rules with one of them as a value of a field says it. Raises RuleFault."""
 MOST_MESSAGES = 1_000_000
 """Messages that a rule may count: no chat has so many."""
 MOST_NUMBER = 1e9
@@ -130,133 +132,93 @@ def checked_rules(fields: Mapping[str, Any], rules: FiringRules = PLAIN) -> Firi
     return rules
 
 
-def _order(rules: FiringRules, value: Any) -> FiringRules:
-    return replace(rules, order=_number(value, -MOST_NUMBER, MOST_NUMBER))
-
-
-def _precedence(rules: FiringRules, value: Any) -> FiringRules:
-    if type(value) is not int or not 0 <= value <= LATER_PRECEDENCE:
-        raise RuleFault
-    return replace(rules, precedence=value)
-
-
 def group_names(text: str) -> list[str]:
     """The names of groups that a text has with commas between them, as in SillyTavern."""
     return [name.strip() for name in text.split(",")]
 
 
-def _group(rules: FiringRules, value: Any) -> FiringRules:
-    if isinstance(value, str):
-        listed_names = group_names(value)
-    else:
-        listed_names = _texts(value)
+def _rule(name: str, read: Callable[[Any], Any]) -> Change:
+    """What changes one of the rules."""
+
+    def change(rules: FiringRules, value: Any) -> FiringRules:
+        return replace(rules, **{name: read(value)})
+
+    return change
+
+
+def _group_rule(name: str, read: Callable[[Any], Any]) -> Change:
+    """What changes one of the rules of groups."""
+
+    def change(rules: FiringRules, value: Any) -> FiringRules:
+        return replace(rules, group=replace(rules.group, **{name: read(value)}))
+
+    return change
+
+
+def _recursion_rule(name: str, read: Callable[[Any], Any]) -> Change:
+    """What changes one of the rules of recursion."""
+
+    def change(rules: FiringRules, value: Any) -> FiringRules:
+        return replace(rules, recursion=replace(rules.recursion, **{name: read(value)}))
+
+    return change
+
+
+# The readers of values raise RuleFault.
+
+
+def _order(value: Any) -> float:
+    return _number(value, -MOST_NUMBER, MOST_NUMBER)
+
+
+def _weight(value: Any) -> float:
+    return _number(value, 0, MOST_NUMBER)
+
+
+def _probability(value: Any) -> float:
+    return _number(value, 0, 100)
+
+
+def _precedence(value: Any) -> int:
+    return _whole(value, LATER_PRECEDENCE)
+
+
+def _messages(value: Any) -> int:
+    return _whole(value, MOST_MESSAGES)
+
+
+def _level(value: Any) -> int:
+    """The round of recursion for which the memory waits; SillyTavern also writes true, for the first one."""
+    return int(value) if isinstance(value, bool) else _messages(value)
+
+
+def _groups(value: Any) -> tuple[str, ...]:
+    listed_names = group_names(value) if isinstance(value, str) else _texts(value)
     names = tuple(dict.fromkeys(filter(None, listed_names)))
     is_too_long = any(len(name) > MOST_RULE_CHARS for name in names)
     if len(names) > MOST_GROUPS or is_too_long:
         raise RuleFault
-    return replace(rules, group=replace(rules.group, names=names))
+    return names
 
 
-def _group_weight(rules: FiringRules, value: Any) -> FiringRules:
-    return replace(rules, group=replace(rules.group, weight=_number(value, 0, MOST_NUMBER)))
-
-
-def _group_override(rules: FiringRules, value: Any) -> FiringRules:
-    return replace(rules, group=replace(rules.group, overrides=_switch(value)))
-
-
-def _group_scoring(rules: FiringRules, value: Any) -> FiringRules:
-    return replace(rules, group=replace(rules.group, is_scored=_switch(value)))
-
-
-def _probability(rules: FiringRules, value: Any) -> FiringRules:
-    return replace(rules, probability=_number(value, 0, 100))
-
-
-def _characters(rules: FiringRules, value: Any) -> FiringRules:
+def _characters(value: Any) -> CharacterRule:
     if value is None:
-        return rules
+        return CharacterRule()
     if not isinstance(value, dict) or value.get("tags"):
         raise RuleFault
-    names = tuple(_texts(value.get("names", [])))
-    is_exclude = _switch(value.get("isExclude", False))
-    return replace(rules, characters=CharacterRule(names, is_exclude))
-
-
-def _level(rules: FiringRules, value: Any) -> FiringRules:
-    """The round of recursion for which the memory waits; SillyTavern also writes true, for the first one."""
-    level = int(value) if isinstance(value, bool) else _messages(value)
-    return replace(rules, recursion=replace(rules.recursion, level=level))
-
-
-def _most_rounds(rules: FiringRules, value: Any) -> FiringRules:
-    return replace(rules, recursion=replace(rules.recursion, most_rounds=_messages(value)))
-
-
-def _other_words(rules: FiringRules, value: Any) -> FiringRules:
-    return replace(rules, other_words=tuple(_texts(value)))
-
-
-def _recursion_switch(name: str) -> Callable[[FiringRules, Any], FiringRules]:
-    def change(rules: FiringRules, value: Any) -> FiringRules:
-        fields = {name: _switch(value)}
-        return replace(rules, recursion=replace(rules.recursion, **fields))
-
-    return change
-
-
-def _rule_switch(name: str) -> Callable[[FiringRules, Any], FiringRules]:
-    def change(rules: FiringRules, value: Any) -> FiringRules:
-        fields: dict[str, Any] = {name: _switch(value)}
-        return replace(rules, **fields)
-
-    return change
-
-
-def _count_of_messages(name: str) -> Callable[[FiringRules, Any], FiringRules]:
-    def change(rules: FiringRules, value: Any) -> FiringRules:
-        fields: dict[str, Any] = {name: _messages(value)}
-        return replace(rules, **fields)
-
-    return change
-
-
-_READERS: Mapping[str, Callable[[FiringRules, Any], FiringRules]] = {
-    "order": _order,
-    "precedence": _precedence,
-    "group": _group,
-    "groupWeight": _group_weight,
-    "groupOverride": _group_override,
-    "useGroupScoring": _group_scoring,
-    "probability": _probability,
-    "sticky": _count_of_messages("sticky"),
-    "cooldown": _count_of_messages("cooldown"),
-    "delay": _count_of_messages("delay"),
-    "once": _rule_switch("once"),
-    "ignoreBudget": _rule_switch("ignores_budget"),
-    "recursive": _recursion_switch("is_on"),
-    "excludeRecursion": _recursion_switch("is_excluded"),
-    "preventRecursion": _recursion_switch("is_prevented"),
-    "delayUntilRecursion": _level,
-    "maxRecursionSteps": _most_rounds,
-    "characterFilter": _characters,
-    "byWords": _rule_switch("by_words"),
-    "otherWords": _other_words,
-    "off": _rule_switch("is_off"),
-}
+    names = _texts(value.get("names", []))
+    return CharacterRule(names, _switch(value.get("isExclude", False)))
 
 
 def _number(value: Any, least: float, most: float) -> float:
-    """A number within its bounds. Raises RuleFault."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not least <= value <= most:
         raise RuleFault
     return float(value)
 
 
-def _messages(value: Any) -> int:
-    """A count of messages. Raises RuleFault."""
-    if type(value) is not int or not 0 <= value <= MOST_MESSAGES:
+def _whole(value: Any, most: int) -> int:
+    if type(value) is not int or not 0 <= value <= most:
         raise RuleFault
     return value
 
@@ -267,13 +229,32 @@ def _switch(value: Any) -> bool:
     return value
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise RuleFault
-    return value
+    return tuple(value)
 
 
-def _texts(value: Any) -> list[str]:
-    if not isinstance(value, list):
-        raise RuleFault
-    return list(map(_text, value))
+_READERS: Mapping[str, Change] = {
+    "order": _rule("order", _order),
+    "precedence": _rule("precedence", _precedence),
+    "group": _group_rule("names", _groups),
+    "groupWeight": _group_rule("weight", _weight),
+    "groupOverride": _group_rule("overrides", _switch),
+    "useGroupScoring": _group_rule("is_scored", _switch),
+    "probability": _rule("probability", _probability),
+    "sticky": _rule("sticky", _messages),
+    "cooldown": _rule("cooldown", _messages),
+    "delay": _rule("delay", _messages),
+    "once": _rule("once", _switch),
+    "ignoreBudget": _rule("ignores_budget", _switch),
+    "recursive": _recursion_rule("is_on", _switch),
+    "excludeRecursion": _recursion_rule("is_excluded", _switch),
+    "preventRecursion": _recursion_rule("is_prevented", _switch),
+    "delayUntilRecursion": _recursion_rule("level", _level),
+    "maxRecursionSteps": _recursion_rule("most_rounds", _messages),
+    "characterFilter": _rule("characters", _characters),
+    "byWords": _rule("by_words", _switch),
+    "otherWords": _rule("other_words", _texts),
+    "off": _rule("is_off", _switch),
+}

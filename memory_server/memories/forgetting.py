@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from languages import Sentence, _, n_
+from memory_server.conversations.recall_log import Line, RecallLog
 from memory_server.kernel.erasure import LEAST_BYTES, Erasure, Tombstones, pieces_of
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.items import Item, Sought
 from memory_server.kernel.lifecycle import HistoryStep, Lifecycle, Undone, engine_of, forgetting_of
 from memory_server.kernel.readers import way
-from memory_server.kernel.recalls import Line, RecallLog
 
 Engines = Sequence[Lifecycle]
 _TOGETHER = re.compile(r"[0-9a-f]{8}")

@@ -17,10 +17,10 @@ from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.earlier_turns import Corrections
 from memory_server.conversations.model import EVERYWHERE
 from memory_server.conversations.recall.prompt_lines import language_of
+from memory_server.conversations.recall_log import Line, RecallLog
 from memory_server.kernel.errors import NothingToKeep
 from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.recalled_block import FRAME_CHARS
-from memory_server.kernel.recalls import Line, RecallLog
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import Project
 from memory_server.lore import Room

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from languages import N_, Sentence, _, counted
 from memory_server.conversations.recall.words import spelling_of
+from memory_server.conversations.recall_log import Line, RecallLog
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
-from memory_server.kernel.recalls import Line, RecallLog
 from memory_server.kernel.text import Finding, estimated_tokens, shown
 from memory_server.kernel.times import DAY_MS, iso, merged
 from memory_server.kernel.values import dataclass

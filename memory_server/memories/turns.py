@@ -18,11 +18,11 @@ from memory_server.conversations.found import Found
 from memory_server.conversations.model import ShortTermMemory, muting_places
 from memory_server.conversations.recall.activation import NOTHING_ACTIVATED, Activation
 from memory_server.conversations.recall.prompt_lines import Language
+from memory_server.conversations.recall_log import Line
 from memory_server.kernel.errors import StorageError, TriggersUnavailable
 from memory_server.kernel.messages import NOTHING, GivenMessage, Message, Session, messages_of
 from memory_server.kernel.readers import way
 from memory_server.kernel.recalled_block import FRAME_CHARS, OTHER_WORDS_ASKED, as_said, marked
-from memory_server.kernel.recalls import Line
 from memory_server.kernel.text import unreadable
 from memory_server.kernel.times import LAST_MS
 from memory_server.kernel.values import dataclass

@@ -14,6 +14,7 @@ from memory_server.kernel.items import OF_CONVERSATIONS, Family
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry, Filter
 from memory_server.operations.ports import OpenMemory, Progress, no_progress
+from memory_server.operations.whereabouts import whereabouts
 
 WITH_ENTRIES = ("native", "csv")
 """Forms that hold the entries of all families."""
@@ -58,7 +59,7 @@ class Exported:
 
 
 async def exported(
-    app: OpenMemory, request: ExportRequest, progress: Progress = no_progress
+    view: OpenMemory, request: ExportRequest, progress: Progress = no_progress
 ) -> Exported:
     """Read what is exported.
 
@@ -68,11 +69,11 @@ async def exported(
     unread: list[str] = []
     if request.family in (None, *OF_CONVERSATIONS) and not request.has_filter:
         names = [request.conversation_id] if request.conversation_id else None
-        conversation_ids = names or await app.memories.conversations.ids()
+        conversation_ids = names or await view.memories.conversations.ids()
         with progress(_("reading"), len(conversation_ids)) as advance:
             for conversation_id in conversation_ids:
                 try:
-                    state = await app.store.read(conversation_id)
+                    state = await view.store.read(conversation_id)
                 except StorageError as error:
                     if names:
                         raise
@@ -89,12 +90,21 @@ async def exported(
         # Only notes have a kind.
         family = "notes" if request.kind else request.family
         kinds = (request.kind,) if request.kind else ()
-        entries = await app.knowledge.lifecycle.live(family, Filter(kinds=kinds, tags=request.tags))
+        entries = await view.knowledge.lifecycle.live(
+            family, Filter(kinds=kinds, tags=request.tags)
+        )
     if request.has_filter and not entries:
         raise InvalidInput(
             "No entry has this type and these tags; `memory-server list` lists all entries."
         )
     return Exported(conversations, entries, unread)
+
+
+async def nothing_to_export(view: OpenMemory) -> InvalidInput:
+    """Say that what is exported is empty, and what is stored."""
+    return InvalidInput(
+        "There is nothing to export in this format: {whereabouts}", await whereabouts(view)
+    )
 
 
 def _of_family(contents: Contents, family: str | None) -> Contents:
@@ -112,7 +122,7 @@ def folder_content(exported: Exported) -> Mapping[str, bytes]:
     return folder_forms.write_node(exported.conversations)
 
 
-def file_content(app: OpenMemory, exported: Exported, form: str) -> Iterable[bytes]:
+def file_content(view: OpenMemory, exported: Exported, form: str) -> Iterable[bytes]:
     """Return the content of a file of a form, in pieces."""
     match form:
         case "pack":
@@ -120,9 +130,9 @@ def file_content(app: OpenMemory, exported: Exported, form: str) -> Iterable[byt
         case "csv":
             return [csv_table.write_csv(exported.conversations, exported.entries)]
         case "markdown":
-            return own.write_page(exported.conversations, app.zone)
+            return own.write_page(exported.conversations, view.zone)
         case "native":
-            return own.write_native(exported.conversations, app.clock(), exported.entries)
+            return own.write_native(exported.conversations, view.clock(), exported.entries)
     raise InvalidInput(
         "There is no format {form} of a file; the formats are native, csv, markdown and pack.", form
     )

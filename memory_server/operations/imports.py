@@ -152,7 +152,7 @@ class ImportReport:
 
 
 async def import_sources(
-    app: OpenMemory,
+    view: OpenMemory,
     request: ImportRequest,
     *,
     progress: Progress = no_progress,
@@ -162,12 +162,12 @@ async def import_sources(
 
     Raises InvalidInput: a source cannot be read; those before it are stored.
     """
-    usual = app.conversation(request.options.conversation).id
+    usual = view.conversation(request.options.conversation).id
     conversation_id = usual
     reports: list[SourceReport] = []
     new_triggers: Counter[str] = Counter()
     for source in request.sources:
-        report = await _import_source(app, source, request, usual, progress)
+        report = await _import_source(view, source, request, usual, progress)
         reports.append(report)
         for taken in report.conversations:
             if taken.contents.short_term:
@@ -184,47 +184,47 @@ async def import_sources(
     warnings: list[str] = []
     for name, new in new_triggers.items():
         more = new if request.dry_run else 0
-        warnings += await too_many_triggers(app, name, more=more)
+        warnings += await too_many_triggers(view, name, more=more)
     return ImportReport(reports, conversation_id, warnings)
 
 
 async def _import_source(
-    app: OpenMemory, source: Source, request: ImportRequest, usual: str, progress: Progress
+    view: OpenMemory, source: Source, request: ImportRequest, usual: str, progress: Progress
 ) -> SourceReport:
     """Read and store one source; memories without a conversation are for `usual`."""
     dry_run = request.dry_run
-    incoming, form = await read(app, source, request.options, usual)
+    incoming, form = await read(view, source, request.options, usual)
     names_others = any(contents.conversation_id != usual for contents in incoming.conversations)
     if request.options.conversation is not None and names_others:
         raise InvalidInput("{named} names its own conversations; leave -c out.", source.shown)
     if not request.keep_secrets:
         await asyncio.to_thread(_remove_secrets, app, incoming, form)
     if form not in TRUSTED:
-        await _check(app, incoming, progress)
+        await _check(view, incoming, progress)
     if request.shift_to_now:
-        _shift(incoming, app.clock())
+        _shift(incoming, view.clock())
 
     conversations: list[TakenConversation] = []
     for contents in incoming.conversations:
         undated = 0
         if form in CHATS:
             undated = sum(not memory.time_ms for memory in contents.short_term)
-        stored, counts = await store(app, contents, form, dry_run=dry_run, progress=progress)
+        stored, counts = await store(view, contents, form, dry_run=dry_run, progress=progress)
         conversations.append(TakenConversation(stored, counts, undated))
 
     books: list[TakenBook] = []
     for book in incoming.books:
-        stored_book = await store_book(app, book, dry_run=dry_run)
+        stored_book = await store_book(view, book, dry_run=dry_run)
         incoming.remarks += remarks_on(book, stored_book, dry_run=dry_run)
         books.append(TakenBook(book, stored_book))
     if incoming.profile is not None:
-        incoming.notes += await follow(app, incoming.profile, dry_run=dry_run)
+        incoming.notes += await follow(view, incoming.profile, dry_run=dry_run)
 
     refused_entries = 0
     entries: list[TakenEntries] = []
     for place, of_place in incoming.entries.items():
-        not_erased = [entry for entry in of_place if not app.home.erased.holds(marks_of(entry))]
-        taken = await app.knowledge.lifecycle.take(place, not_erased, dry_run=dry_run)
+        not_erased = [entry for entry in of_place if not view.home.erased.holds(marks_of(entry))]
+        taken = await view.knowledge.lifecycle.take(place, not_erased, dry_run=dry_run)
         incoming.skipped += [(place, reason) for reason in taken.left_out]
         refused_entries += len(taken.left_out)
         erased = len(of_place) - len(not_erased)
@@ -261,20 +261,20 @@ def _cleaned_memory(
 
 
 async def converted(
-    app: OpenMemory,
+    view: OpenMemory,
     source: Source,
     options: ReadOptions,
     to: str,
     progress: Progress = no_progress,
 ) -> Incoming:
     """Read a source, to be written in the form `to`; nothing is stored."""
-    incoming, form = await read(app, source, options, app.conversation(None).id)
+    incoming, form = await read(view, source, options, view.conversation(None).id)
     incoming.unbound()
     if form in TRUSTED:
         return incoming
-    await _check(app, incoming, progress, keep=True)
+    await _check(view, incoming, progress, keep=True)
     if to != "pack":  # not packs: the same lorebook should always make the same pack
-        now_ms = app.clock()
+        now_ms = view.clock()
         incoming.conversations = [
             _dated(contents, None, form, now_ms) for contents in incoming.conversations
         ]
@@ -291,7 +291,7 @@ def memories_of_pack(source: str, data: bytes, usual: str) -> list[LongTermMemor
 
 
 async def store(
-    app: OpenMemory,
+    view: OpenMemory,
     incoming: Contents,
     form: Format,
     *,
@@ -299,9 +299,9 @@ async def store(
     progress: Progress = no_progress,
 ) -> tuple[Contents, MergeCounts]:
     """The contents with keywords and times, and what storing them changed or would change."""
-    incoming = without_erased(incoming, app.home.erased.holds)
+    incoming = without_erased(incoming, view.home.erased.holds)
     name = incoming.conversation_id
-    wording = app.memories.services.parameters.wording.within(name)
+    wording = view.memories.services.parameters.wording.within(name)
     memories: list[ShortTermMemory] = []
     with progress(_("importing {name}", name), len(incoming.short_term)) as advance:
         for begin in range(0, len(incoming.short_term), AT_ONCE):
@@ -310,20 +310,20 @@ async def store(
             memories += part.short_term
             advance(AT_ONCE)
     indexed = replace(incoming, short_term=tuple(memories))
-    archived: Collection[str] = archived_ids(await app.store.archive(name))
+    archived: Collection[str] = archived_ids(await view.store.archive(name))
 
     def decide(state: ConversationState) -> tuple[list[Change], tuple[Contents, MergeCounts]]:
         contents = indexed
         if form not in TRUSTED:
-            contents = _dated(indexed, state, form, app.clock())
+            contents = _dated(indexed, state, form, view.clock())
         changes, counts = restore_changes(state, contents, "merge", archived)
         retired = retirements(state, contents.taken_back)
         return [*changes, *retired], (contents, replace(counts, removed=len(retired)))
 
     if dry_run:
-        _changes, result = decide(await app.store.read(name))
+        _changes, result = decide(await view.store.read(name))
         return result
-    result, _change_id = await app.store.update(name, decide, by="import")
+    result, _change_id = await view.store.update(name, decide, by="import")
     return result
 
 
@@ -440,19 +440,19 @@ def _joined(reports: Sequence[Incoming]) -> Iterator[Incoming]:
 
 
 async def _check(
-    app: OpenMemory, incoming: Incoming, progress: Progress, *, keep: bool = False
+    view: OpenMemory, incoming: Incoming, progress: Progress, *, keep: bool = False
 ) -> None:
     """Leave out triggers that cannot work, which the server would refuse. With `keep` they stay, with a note."""
     for number, contents in enumerate(incoming.conversations):
-        working = await _working(app, incoming, contents.long_term, progress, keep=keep)
+        working = await _working(view, incoming, contents.long_term, progress, keep=keep)
         incoming.conversations[number] = replace(contents, long_term=tuple(working))
     for number, book in enumerate(incoming.books):
-        working = await _working(app, incoming, book.memories, progress, keep=keep)
+        working = await _working(view, incoming, book.memories, progress, keep=keep)
         incoming.books[number] = replace(book, memories=tuple(working))
 
 
 async def _working(
-    app: OpenMemory,
+    view: OpenMemory,
     incoming: Incoming,
     memories: Sequence[LongTermMemory],
     progress: Progress,
@@ -460,7 +460,7 @@ async def _working(
     keep: bool,
 ) -> list[LongTermMemory]:
     """Those of the memories whose trigger can work."""
-    reports = await _check_reports(app, [memory.trigger for memory in memories], progress)
+    reports = await _check_reports(view, [memory.trigger for memory in memories], progress)
     working: list[LongTermMemory] = []
     for memory, report in zip(memories, reports, strict=True):
         if report.errors:
@@ -480,15 +480,15 @@ async def _working(
 
 
 async def _check_reports(
-    app: OpenMemory, sources: Sequence[str], progress: Progress
+    view: OpenMemory, sources: Sequence[str], progress: Progress
 ) -> list[CheckReport]:
     """What is known of each trigger, in order."""
-    now = moment_of(app.clock())
+    now = moment_of(view.clock())
     reports: list[CheckReport] = []
     # 200 triggers that run too long take 20 s: so there is a progress bar.
     with progress(_("checking triggers"), len(sources)) as advance, sandbox_errors():
         for begin in range(0, len(sources), AT_ONCE):
-            reports += await app.sandbox.check_all(
+            reports += await view.sandbox.check_all(
                 sources[begin : begin + AT_ONCE], now=now, seed=0
             )
             advance(AT_ONCE)

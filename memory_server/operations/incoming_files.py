@@ -117,7 +117,7 @@ _OF_ITSELF = ("version", "migration", "sync_", "write_ops")
 
 
 async def read(
-    app: OpenMemory, source: Source, options: ReadOptions, usual: str
+    view: OpenMemory, source: Source, options: ReadOptions, usual: str
 ) -> tuple[Incoming, Format]:
     """The memories in the file or folder `source`; memories without a conversation are for `usual`. Raises
     InvalidInput if the source cannot be read; the message says what to give instead."""
@@ -125,7 +125,7 @@ async def read(
         raise InvalidInput("--depth must be at least 1 message.")
     path = Path(source.name) if source.data is None else None
     try:
-        incoming, form = await _Reader(app, source, path=path, options=options, usual=usual).read()
+        incoming, form = await _Reader(view, source, path=path, options=options, usual=usual).read()
     except NotThisFormat as error:
         raise InvalidInput("{file} {reason}", source.shown, error) from error
     except WRONG_VALUES as error:  # beside the records, each of which has a boundary of its own
@@ -134,7 +134,7 @@ async def read(
             source.shown,
         ) from error
     if form not in TRUSTED:
-        _leave_out_expired(incoming, app.clock())
+        _leave_out_expired(incoming, view.clock())
     return incoming, form
 
 
@@ -142,7 +142,7 @@ async def read(
 class _Reader:
     """Reads one source. `path`: of its file or folder; None: its bytes were given."""
 
-    app: OpenMemory
+    view: OpenMemory
     source: Source
     path: Path | None
     options: ReadOptions
@@ -176,7 +176,7 @@ class _Reader:
         try:
             if form == "worldinfo":
                 incoming = await incoming_lore.lorebook(
-                    self.app, data, self.source.name, options=self.options, usual=self.usual
+                    self.view, data, self.source.name, options=self.options, usual=self.usual
                 )
             else:
                 incoming = await asyncio.to_thread(self._file, data, form)
@@ -187,11 +187,11 @@ class _Reader:
 
     def _file(self, data: bytes, form: Format) -> Incoming:
         """What one file holds, in any form but that of a lorebook."""
-        changed_ms = self.app.clock() if self.path is None else _changed_ms(self.path)
+        changed_ms = self.view.clock() if self.path is None else _changed_ms(self.path)
         if form in FILES:
             return _timed(FILES[form](data, self.usual), changed_ms)
         if form == "chat":
-            return chats.read(data, incoming_lore.chat_options(self.app, self.options, self.usual))
+            return chats.read(data, incoming_lore.chat_options(self.view, self.options, self.usual))
         if form in DATABASES:
             raise NotThisFormat(
                 "is a file, but the format {form} is a database; import the database.", form
@@ -222,7 +222,7 @@ class _Reader:
 
     async def _sillytavern(self, folder: incoming_lore.SillyTavernFolder) -> Incoming:
         return await incoming_lore.sillytavern(
-            self.app, folder, options=self.options, usual=self.usual
+            self.view, folder, options=self.options, usual=self.usual
         )
 
     def _other_folder(self, path: Path) -> tuple[Incoming, Format]:
@@ -259,7 +259,7 @@ class _Reader:
         match content:
             case ZippedCard():
                 incoming = await incoming_lore.zipped_card(
-                    self.app, content, self.source.name, options=self.options, usual=self.usual
+                    self.view, content, self.source.name, options=self.options, usual=self.usual
                 )
             case ZippedFolder():
                 folder = await incoming_lore.sillytavern_in(
@@ -279,14 +279,14 @@ class _Reader:
             case "gentian":
                 incoming = folder_forms.read_gentian(tree.files, self.usual)
             case "pages":
-                incoming = pages.read(tree.files, tree.times, self.app.zone)
+                incoming = pages.read(tree.files, tree.times, self.view.zone)
             case "codex":
                 incoming = codex.read(tree.files, self.usual, self._folder_of, programs)
             case "gemini-cli":
                 incoming = gemini_cli.read(tree.files, self.usual, self._folder_of, programs)
             case "chat":
                 incoming = chats.read_all(
-                    tree.files, incoming_lore.chat_options(self.app, self.options, self.usual)
+                    tree.files, incoming_lore.chat_options(self.view, self.options, self.usual)
                 )
                 chats.count_others(incoming, tree.others)
             case "chat-export":
@@ -305,14 +305,14 @@ class _Reader:
 
     def _folder_of(self, folder: str) -> str | None:
         """How a memory names a working folder."""
-        return self.app.machine.folder_of_work(Path(folder))
+        return self.view.machine.folder_of_work(Path(folder))
 
     def _project_of(self, folder: str) -> str:
         """The key of the project of a working folder; "": it has none."""
-        return self.app.machine.project_key(Path(folder))
+        return self.view.machine.project_key(Path(folder))
 
     def _database(self, path: Path) -> tuple[Incoming, Format]:
-        tables = self.app.machine.tables_of(path)
+        tables = self.view.machine.tables_of(path)
         columns = {name: table.columns for name, table in tables.items()}
         form: Format = self.options.format or format_of_tables(columns)
         if form not in DATABASES:
@@ -320,7 +320,7 @@ class _Reader:
                 "is a database, but the format {form} is a file; import the file.", form
             )
         database = DATABASES[form]
-        incoming = database.read(self.app.machine.rows_of(path, database.tables), self.usual)
+        incoming = database.read(self.view.machine.rows_of(path, database.tables), self.usual)
         for name, table in sorted(tables.items()):
             if name not in database.tables and not any(part in name for part in _OF_ITSELF):
                 incoming.lost[_("rows of the table {name}", name)] += table.rows

@@ -62,11 +62,11 @@ def with_hidden(options: ReadOptions) -> bool:
     return options.with_hidden
 
 
-def chat_options(app: OpenMemory, options: ReadOptions, usual: str) -> chats.ChatOptions:
+def chat_options(view: OpenMemory, options: ReadOptions, usual: str) -> chats.ChatOptions:
     """How the chats of an import are read; `usual`: the conversation of messages that name none."""
     return chats.ChatOptions(
         usual,
-        app.zone,
+        view.zone,
         names=names_of(options),
         by_character=by_character(options),
         with_hidden=with_hidden(options),
@@ -74,7 +74,7 @@ def chat_options(app: OpenMemory, options: ReadOptions, usual: str) -> chats.Cha
 
 
 async def lorebook(
-    app: OpenMemory, data: bytes, source: str, *, options: ReadOptions, usual: str
+    view: OpenMemory, data: bytes, source: str, *, options: ReadOptions, usual: str
 ) -> Incoming:
     """A lorebook, or a card with one: that goes into the conversation of its character."""
     book = await asyncio.to_thread(lorebooks.read_book, data)
@@ -104,24 +104,24 @@ async def lorebook(
         name=options.book or "",
         precedence=ProfileSettings().precedence_of("all" if is_for_all else "character"),
     )
-    return await _memories_of(app, book, book_source)
+    return await _memories_of(view, book, book_source)
 
 
-async def _memories_of(app: OpenMemory, book: Book, source: BookSource) -> Incoming:
+async def _memories_of(view: OpenMemory, book: Book, source: BookSource) -> Incoming:
     expressions = lore_keys.expressions(book, source.defaults)
     with sandbox_errors():
-        invalid = await invalid_expressions(app.sandbox, expressions)
+        invalid = await invalid_expressions(view.sandbox, expressions)
     incoming = lore_memories.read(book, replace(source, invalid=invalid))
     incoming.notes += map(_, book.lost)
     return incoming
 
 
 async def zipped_card(
-    app: OpenMemory, card: ZippedCard, source: str, *, options: ReadOptions, usual: str
+    view: OpenMemory, card: ZippedCard, source: str, *, options: ReadOptions, usual: str
 ) -> Incoming:
     """The lorebook in a CharX."""
     try:
-        incoming = await lorebook(app, card.card, source, options=options, usual=usual)
+        incoming = await lorebook(view, card.card, source, options=options, usual=usual)
     except NotThisFormat as error:
         if card.has_module:
             raise NotThisFormat(
@@ -163,7 +163,7 @@ async def sillytavern_in(
 
 
 async def sillytavern(
-    app: OpenMemory, folder: SillyTavernFolder, *, options: ReadOptions, usual: str
+    view: OpenMemory, folder: SillyTavernFolder, *, options: ReadOptions, usual: str
 ) -> Incoming:
     """All of a folder of SillyTavern, after one sentence about what is in it."""
     incoming = Incoming(skipped=[*folder.left_out])
@@ -173,31 +173,31 @@ async def sillytavern(
         incoming.found.append(
             _("{named} is a folder of SillyTavern: {what}.", folder.name, profile.summary())
         )
-        await asyncio.to_thread(_take_chats, app, incoming, profile, options=options, usual=usual)
+        await asyncio.to_thread(_take_chats, view, incoming, profile, options=options, usual=usual)
     incoming.conversations = chats.merged(incoming.conversations)
-    held = await held_books(app)
+    held = await held_books(view)
     incoming.profile = ProfileBooks()
     for profile in folder.profiles:
         incoming.profile.files.update(profile.files)
         incoming.profile.says_what_is_on &= profile.says_what_is_on
-        await _take_books(app, incoming, profile, options=options, usual=usual, held=held)
+        await _take_books(view, incoming, profile, options=options, usual=usual, held=held)
     if not incoming.count and not incoming.skipped:
         raise NotThisFormat("is a folder of SillyTavern without chats and lorebooks.")
     return incoming
 
 
 def _take_chats(
-    app: OpenMemory, incoming: Incoming, profile: Profile, *, options: ReadOptions, usual: str
+    view: OpenMemory, incoming: Incoming, profile: Profile, *, options: ReadOptions, usual: str
 ) -> None:
     for placed in profile.chats:
         conversation_id = placed.conversation_id if by_character(options) else usual
-        chat = replace(chat_options(app, options, conversation_id), by_character=False)
+        chat = replace(chat_options(view, options, conversation_id), by_character=False)
         with incoming.record(placed.path):
             chats.add_file(incoming, placed.data, chat, path=placed.path)
 
 
 async def _take_books(
-    app: OpenMemory,
+    view: OpenMemory,
     incoming: Incoming,
     profile: Profile,
     *,
@@ -220,7 +220,7 @@ async def _take_books(
             precedence=profile.settings.precedence_of(placed.owner),
         )
         with incoming.record(placed.source):
-            of_book = await _memories_of(app, placed.book, source)
+            of_book = await _memories_of(view, placed.book, source)
             for book in of_book.books:
                 books.names[book.book_id] = book.name
                 if book.is_on:

@@ -44,14 +44,14 @@ class StoredBook:
     change_id: str | None = None
 
 
-async def store_book(app: OpenMemory, book: IncomingBook, *, dry_run: bool) -> StoredBook:
+async def store_book(view: OpenMemory, book: IncomingBook, *, dry_run: bool) -> StoredBook:
     """Bring a book up to date in its conversation, or say what that would do."""
     memories = [
         memory
         for memory in book.memories
-        if not app.home.erased.holds(marks_of(memory, book.conversation_id))
+        if not view.home.erased.holds(marks_of(memory, book.conversation_id))
     ]
-    archive = await app.store.archive(book.conversation_id)
+    archive = await view.store.archive(book.conversation_id)
     contents = BookContents(
         book_id=book.book_id,
         name=book.name,
@@ -64,23 +64,23 @@ async def store_book(app: OpenMemory, book: IncomingBook, *, dry_run: bool) -> S
     sentence = left_out_text(erased) if erased else ""
 
     def decide(state: ConversationState) -> tuple[Sequence[Change], StoredBook]:
-        changes, update = book_changes(state, contents, app.clock())
+        changes, update = book_changes(state, contents, view.clock())
         older = None
         if update.new and not book.is_update:
             older = older_version(state, contents)
         return changes, StoredBook(update, sentence, older)
 
     if dry_run:
-        _changes, stored = decide(await app.store.read(book.conversation_id))
+        _changes, stored = decide(await view.store.read(book.conversation_id))
         return stored
-    stored, change_id = await app.store.update(book.conversation_id, decide, by="import")
+    stored, change_id = await view.store.update(book.conversation_id, decide, by="import")
     return replace(stored, change_id=change_id)
 
 
-async def too_many_triggers(app: OpenMemory, conversation_id: str, *, more: int) -> list[str]:
+async def too_many_triggers(view: OpenMemory, conversation_id: str, *, more: int) -> list[str]:
     """The warning that a search in this conversation does not run all of its triggers, with those of the shared
     conversation and so many more."""
-    shelf, _unread = await app.conversation(conversation_id).long_term.with_shared()
+    shelf, _unread = await view.conversation(conversation_id).long_term.with_shared()
     count = len(shelf.memories) + more
     most = most_triggers()
     if count <= most:

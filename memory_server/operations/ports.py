@@ -5,7 +5,7 @@ A view of the runtime is an `OpenMemory`; `homes.py` has the machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import tzinfo
 from pathlib import Path
@@ -14,11 +14,14 @@ from typing import Any, Protocol
 from languages import _
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.ports import ConversationStore
+from memory_server.conversations.recall_log import RecallLog
 from memory_server.interchange.forms import Format
-from memory_server.kernel.erasure import Tombstones
+from memory_server.kernel.erasure import Erasure, Tombstones, Traces
 from memory_server.kernel.values import dataclass
+from memory_server.knowledge.ports import EntryStore
 from memory_server.knowledge.service import Knowledge
 from memory_server.memories.memories import Memories
+from memory_server.memories.recalls import Recalls
 from sandbox import TriggerSandbox
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[..., None]]]
@@ -42,13 +45,16 @@ class Table(Protocol):
 
 
 class Machine(Protocol):
-    """The machine whose files are imported: its folders have projects, and its databases tables."""
+    """The machine of the user: its folders have projects and pages of notes, and databases of other programs tables."""
 
     def folder_of_work(self, folder: Path) -> str | None:
         """Return how a memory names a working folder."""
 
     def project_key(self, folder: Path) -> str:
         """Return the key of the project of a working folder; empty if it has none."""
+
+    def pages_of_notes(self) -> list[Path]:
+        """Return the pages of notes in the folder of the settings and in the usual folders."""
 
     def tables_of(self, path: Path) -> Mapping[str, Table]: ...
 
@@ -58,11 +64,82 @@ class Machine(Protocol):
         """Return the rows of these tables, with these columns."""
 
 
+class RepairPlan(Protocol):
+    """What is damaged in a conversation and will be mended, in sentences. `kept_in`: where a repair keeps the files as
+    they were. `set_aside`: sentences about snapshots that were set aside."""
+
+    @property
+    def conversation_id(self) -> str: ...
+
+    @property
+    def steps(self) -> Sequence[str]: ...
+
+    @property
+    def kept_in(self) -> Path: ...
+
+    @property
+    def set_aside(self) -> Sequence[str]: ...
+
+
+class BackupFolder(Protocol):
+    """Where the files of backups are."""
+
+    @property
+    def folder(self) -> Path: ...
+
+
 class HomeOfMemories(Protocol):
-    """The place of the memories, as far as an import and an export ask it."""
+    """The place of the memories of an owner or a tenant. Its calls block; they raise StorageError."""
+
+    @property
+    def place(self) -> Path: ...
+
+    @property
+    def shown(self) -> str:
+        """Where it is, for people."""
+
+    @property
+    def conversations(self) -> ConversationStore: ...
+
+    @property
+    def recalls(self) -> RecallLog: ...
 
     @property
     def erased(self) -> Tombstones: ...
+
+    @property
+    def backups(self) -> BackupFolder: ...
+
+    def entries(self, *, durability: str, cache_mb: int) -> EntryStore: ...
+
+    def refuse_newer(self, conversation_id: str) -> None:
+        """Raise StorageUnwritable if a newer version has written a conversation."""
+
+    def repairs(
+        self, conversation_id: str | None = None, *, dry_run: bool = False
+    ) -> Sequence[Callable[[], RepairPlan | None]]:
+        """Return a call for each conversation, or for the one that is named: it mends the conversation, and gives None
+        if nothing is broken."""
+
+    def traces(self, erasure: Erasure, *further_places: Path) -> Traces:
+        """Search the home and these places for what is erased."""
+
+    def left(self, erasure: Erasure, *further_places: Path) -> Traces:
+        """Search after an erasing, and remove files that killed processes left."""
+
+    def erase_waiting(self, erasure: Erasure) -> None:
+        """Erase from the turns that wait for a linked server."""
+
+    @property
+    def is_of_a_tenant(self) -> bool: ...
+
+    def tenant_names(self, candidates: Iterable[str] = ()) -> list[str]: ...
+
+    def has_tenant(self, name: str) -> bool: ...
+
+    def note_tenant(self, name: str) -> None: ...
+
+    def tenants_with(self, erasure: Erasure) -> list[str]: ...
 
 
 class OpenMemory(Protocol):
@@ -76,6 +153,9 @@ class OpenMemory(Protocol):
 
     @property
     def store(self) -> ConversationStore: ...
+
+    @property
+    def recalls(self) -> Recalls: ...
 
     @property
     def sandbox(self) -> TriggerSandbox: ...

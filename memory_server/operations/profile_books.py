@@ -25,11 +25,11 @@ from memory_server.operations.lore_import import beginning_of
 from memory_server.operations.ports import OpenMemory
 
 
-async def held_books(app: OpenMemory) -> list[HeldBook]:
+async def held_books(view: OpenMemory) -> list[HeldBook]:
     """The books of all conversations."""
     books: list[HeldBook] = []
-    for conversation_id in await app.store.conversations():
-        books += await app.conversation(conversation_id).books.own()
+    for conversation_id in await view.store.conversations():
+        books += await view.conversation(conversation_id).books.own()
     return books
 
 
@@ -44,11 +44,11 @@ class _Outcome:
     not_there: dict[str, None] = field(default_factory=dict)
 
 
-async def follow(app: OpenMemory, profile: ProfileBooks, *, dry_run: bool) -> list[str]:
+async def follow(view: OpenMemory, profile: ProfileBooks, *, dry_run: bool) -> list[str]:
     """Switch the books of a profile as they are there, and retire those that were renamed there. Returns what is to be
     said of it."""
     outcome = _Outcome()
-    for conversation_id in await app.store.conversations():
+    for conversation_id in await view.store.conversations():
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], None]:
             changes: list[Change] = []
@@ -57,9 +57,9 @@ async def follow(app: OpenMemory, profile: ProfileBooks, *, dry_run: bool) -> li
             return changes, None
 
         if dry_run:
-            decide(await app.store.read(conversation_id))
+            decide(await view.store.read(conversation_id))
             continue
-        await app.store.update(conversation_id, decide, by="import")
+        await view.store.update(conversation_id, decide, by="import")
     return list(_sentences(outcome, dry_run=dry_run))
 
 

@@ -66,6 +66,7 @@ def understood(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[C
     """The command and its settings. Raises InvalidInput: a setting cannot be used, or `read_only` forbids the
     command."""
     from memory_server import config
+    from memory_server.runtime.homes import home_of
 
     names = {flag.setting for flag in SETTING_FLAGS.values()} - {"config", "tenant"} | {"read_only"}
     typed = {name: getattr(flags, name) for name in names if hasattr(flags, name)}
@@ -75,7 +76,7 @@ def understood(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[C
     settings = config.load(environ, typed, file)
     command: Command = flags.command
     if hasattr(flags, "tenant") and command.tenant != "its own":
-        home = config.home_of(settings, lambda: 0)
+        home = home_of(settings, lambda: 0)
         try:
             if command.tenant != "may be new" and not home.has_tenant(flags.tenant):
                 tenants = ", ".join(home.tenant_names()) or _("none")

@@ -9,9 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from languages import _
-from memory_server.app import CallerView
 from memory_server.config import Settings
-from memory_server.homes import project_at
 from memory_server.kernel.errors import MemoryPaused
 from memory_server.kernel.messages import Message
 from memory_server.kernel.streams import complain
@@ -21,7 +19,9 @@ from memory_server.memories import hooks
 from memory_server.memories.hooks import HookContext, HookMemory
 from memory_server.operations.hook_events import messages_before
 from memory_server.process.hosts import Host
-from memory_server.runtime import ONE_QUESTION, ONE_TURN
+from memory_server.runtime.app import CallerView
+from memory_server.runtime.homes import project_at
+from memory_server.runtime.runtime import ONE_QUESTION, ONE_TURN
 from sandbox import HOOK_CHARS
 
 
@@ -36,11 +36,11 @@ async def answer(
     if recalls:
         settings = settings.with_flashbacks(flashbacks).unasked()
 
-    async with _opened(settings, context, host) as app:
-        memory = _memory_of(app, context)
+    async with _opened(settings, context, host) as view:
+        memory = _memory_of(view, context)
         if recalls:
             earlier = partial(_messages_before, context)
-            project = _project_of(app, context)
+            project = _project_of(view, context)
             given = await hooks.recall_at_prompt(memory, earlier, project, max_chars)
         else:
             offers_recall = _offers_recall(settings)
@@ -54,8 +54,8 @@ async def remembered(settings: Settings, context: HookContext, host: Host) -> st
     """Store a turn. Return why nothing of it is kept, or None if it is stored. Raises MemoryServerError if it is not."""
     if context.turn is not None and settings.read_only:
         return _("`read_only` is set, so nothing was stored.")
-    async with _opened(settings, context, host) as app:
-        return await hooks.remember_turn(_memory_of(app, context))
+    async with _opened(settings, context, host) as view:
+        return await hooks.remember_turn(_memory_of(view, context))
 
 
 @asynccontextmanager
@@ -64,21 +64,21 @@ async def _opened(
 ) -> AsyncIterator[CallerView]:
     """Open the memories for a hook. Raises MemoryPaused."""
     lifetime = ONE_QUESTION if context.turn is None else ONE_TURN
-    async with host.view(settings, session=context.session, lifetime=lifetime) as app:
-        pause = app.paused()
+    async with host.view(settings, session=context.session, lifetime=lifetime) as view:
+        pause = view.paused()
         if pause is not None:
             raise MemoryPaused(
                 "nothing is recalled or remembered: {zone}", pause.text(settings.zone)
             )
-        yield app
+        yield view
 
 
-def _memory_of(app: CallerView, context: HookContext) -> HookMemory:
-    settings = app.settings
+def _memory_of(view: CallerView, context: HookContext) -> HookMemory:
+    settings = view.settings
     return HookMemory(
-        app.call,
-        app.conversation(),
-        app.home,
+        view.call,
+        view.conversation(),
+        view.home,
         context,
         read_only=settings.read_only,
         flashbacks=settings.short_term.flashback_count,
@@ -89,15 +89,15 @@ def _messages_before(context: HookContext, wanted: int) -> tuple[Message, ...]:
     return messages_before(context.event, context.transcript, most=wanted, most_chars=HOOK_CHARS)
 
 
-def _project_of(app: CallerView, context: HookContext) -> Project | None:
+def _project_of(view: CallerView, context: HookContext) -> Project | None:
     """Return the project that the event is of; None means that of the settings, or of the folder of this process."""
     if (
         context.project is not None
         or context.event.cwd is None
-        or app.settings.knowledge.project is not None
+        or view.settings.knowledge.project is not None
     ):
         return context.project
-    here = project_at(Path(context.event.cwd), on_several_machines=app.home.on_several_machines)
+    here = project_at(Path(context.event.cwd), on_several_machines=view.home.on_several_machines)
     return here or Project(NO_PROJECT)
 
 

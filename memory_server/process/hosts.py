@@ -20,11 +20,12 @@ from memory_server.command_table import Command
 from memory_server.kernel.values import dataclass
 
 if TYPE_CHECKING:
-    from memory_server.app import App, CallerView
     from memory_server.config import Settings
     from memory_server.kernel.link import Link
     from memory_server.kernel.messages import Session
-    from memory_server.runtime import Lifetime
+    from memory_server.runtime.app import App, CallerView
+    from memory_server.runtime.runtime import Lifetime
+    from memory_server.serving.http.principals import Principal
 
 ASKER = N_("command")
 """The name under which the record of recalls has what a command recalls."""
@@ -79,8 +80,8 @@ class OwnProcess:
         asker: str = ASKER,
         lifetime: Lifetime | None = None,
     ) -> CallerView:
-        from memory_server.app import App
-        from memory_server.runtime import LASTING, Runtime
+        from memory_server.runtime.app import App
+        from memory_server.runtime.runtime import LASTING, Runtime
 
         runtime = Runtime(settings, lifetime or LASTING)
         return App(settings, runtime=runtime, session=session, asker=asker)
@@ -152,6 +153,16 @@ class ServerForOthers:
 
     async def function_of(self, command: Command) -> CommandFunction:
         return await _imported_in_a_thread(command)
+
+
+def settings_of(app: App, caller: Principal) -> Settings:
+    """The settings of `app`, with the conversation and the time zone of the caller."""
+    settings = app.settings
+    if caller.usual is not None:
+        settings = settings.model_copy(update={"conversation": caller.usual})
+    if caller.timezone is not None:
+        settings = settings.in_zone(caller.timezone)
+    return settings
 
 
 def function_of(command: Command) -> CommandFunction:

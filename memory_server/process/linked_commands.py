@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from languages import _
+from languages import Sentence, _
 from memory_server.command_table import SETTING_FLAGS
 from memory_server.config import Settings
-from memory_server.homes import TURN_PATH, folder_of_work
-from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.errors import InvalidInput, NotReached
 from memory_server.kernel.link import Link
 from memory_server.kernel.messages import Message, messages_of, storable
 from memory_server.kernel.private import calls_forget, to_keep
@@ -29,6 +28,7 @@ from memory_server.process.linked_server import (
     tell_of_refused,
     warn_of_clock,
 )
+from memory_server.runtime.homes import TURN_PATH, folder_of_work
 
 if TYPE_CHECKING:
     from memory_server.operations.delivery import TurnResult
@@ -37,7 +37,8 @@ from memory_server.process import typed_calls
 
 
 async def run(link: Link, settings: Settings, flags: Namespace, host: Host) -> int:
-    """Do a command with the memory of the server. Raises MemoryServerError."""
+    """Do a command with the memory of the server. Only turns wait for a server that does not answer. Raises
+    MemoryServerError."""
     name = flags.command.name
     if flags.command.linked not in ("sent", "tool"):
         raise InvalidInput(
@@ -54,6 +55,13 @@ async def run(link: Link, settings: Settings, flags: Namespace, host: Host) -> i
             await _tool(server, flags, folder)
             return 0
         return await _sent_command(server, flags, folder)
+    except NotReached as error:
+        advice = Sentence(
+            "{reason} Commands do not wait for the server: run `memory-server {name}` again when it answers.",
+            error,
+            name,
+        )
+        raise NotReached(advice, error.status) from error
     finally:
         warn_of_clock(server.remote)
         await server.end(AFTER_SECONDS)

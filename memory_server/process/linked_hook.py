@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from languages import _, spoken
-from memory_server.homes import HOOK_PATH
 from memory_server.kernel.errors import RemoteError
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import to_keep
@@ -23,6 +22,7 @@ from memory_server.process.linked_server import (
     shared_folder,
     show_errors,
 )
+from memory_server.runtime.homes import HOOK_PATH
 
 _NOT_REACHED = "not reached"
 _TURNS_WAIT = "turns wait"

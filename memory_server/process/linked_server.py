@@ -17,7 +17,6 @@ from urllib.parse import quote
 
 from languages import _, counted, spoken
 from memory_server.config import Settings
-from memory_server.homes import Home, Outbox, open_home, project_at, token_in
 from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.collecting import collect_from_now_on
 from memory_server.kernel.errors import MemoryServerError
@@ -25,10 +24,11 @@ from memory_server.kernel.link import MOST_FOLDER_CHARS, Link, shared_name
 from memory_server.kernel.messages import Session
 from memory_server.kernel.streams import complain, from_afar, write, write_errors
 from memory_server.knowledge.projects import named_by_user
+from memory_server.runtime.homes import Home, Outbox, open_home, project_at, token_in
 
 if TYPE_CHECKING:
     from memory_server.operations.delivery import Delivery
-    from memory_server.remote import Remote
+    from memory_server.process.remote import Remote
 
 REMOTE_RECALL_SECONDS = 1.0
 """How long a recall waits for the server."""
@@ -60,7 +60,7 @@ class LinkedServer:
     def __init__(
         self, link: Link, settings: Settings, *, lasts: bool, folder: str | Path | None = None
     ) -> None:
-        from memory_server.remote import Remote
+        from memory_server.process.remote import Remote
 
         self.home = home_of(settings)
         self.settings = settings
@@ -167,7 +167,7 @@ def shared_folder(folder: str | None) -> str | None:
 
 
 def warn_of_clock(remote: Remote) -> None:
-    from memory_server.remote import WRONG_CLOCK_SECONDS
+    from memory_server.process.remote import WRONG_CLOCK_SECONDS
 
     if abs(remote.clock_off) > WRONG_CLOCK_SECONDS:
         hours_ahead = remote.clock_off / 3_600

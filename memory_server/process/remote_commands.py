@@ -18,7 +18,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from languages import _, speaking
-from memory_server.app import App
 from memory_server.command_table import COMMANDS, SETTING_FLAGS
 from memory_server.config import Settings
 from memory_server.conversations.earlier_turns import Corrections, TakenBackTurn
@@ -35,7 +34,8 @@ from memory_server.knowledge.projects import Project
 from memory_server.memories.hooks import HookContext, HookEvent, Turn
 from memory_server.process.command_runner import refuse_where_read_only, run_command
 from memory_server.process.hooks import answer, remembered
-from memory_server.process.hosts import Parse, ServerForOthers
+from memory_server.process.hosts import Parse, ServerForOthers, settings_of
+from memory_server.runtime.app import App
 from memory_server.serving.http.principals import Principal
 from memory_server.tools.base.shapes import Messages, Text
 
@@ -101,7 +101,7 @@ async def run(
         raise MemoryNotFound(
             "The command {name} is not one that a server runs for other machines.", name
         )
-    settings = _settings_of(app, caller)
+    settings = settings_of(app, caller)
     host: ServerForOthers
     if name == "hook":
         hook_body = HookBody.model_validate(dict(fields))
@@ -132,16 +132,6 @@ async def _captured(
         AT_A_SHELL.reset(shell_token)
         CAPTURED_IO.reset(streams_token)
     return {**result, "output": streams.output.decode(), "errors": streams.errors.decode()}
-
-
-def _settings_of(app: App, caller: Principal) -> Settings:
-    """The settings of `app`, with the conversation and the time zone of the caller."""
-    settings = app.settings
-    if caller.usual is not None:
-        settings = settings.model_copy(update={"conversation": caller.usual})
-    if caller.timezone is not None:
-        settings = settings.in_zone(caller.timezone)
-    return settings
 
 
 def _project_of(caller: Principal) -> Project | None:

@@ -23,11 +23,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from memory_server.app import App
 from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.failures import failure_text
 from memory_server.kernel.values import dataclass
 from memory_server.process.protocol import ANSWERS, PIECE_BYTES, PROTOCOL, STATUS, STOP
+from memory_server.runtime.app import App
 from memory_server.serving.fair_threads import FOR, HOOKS, use_fair_threads
 from memory_server.serving.stdio.runner import on_signals
 from memory_server.version import __version__

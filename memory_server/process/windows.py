@@ -18,7 +18,6 @@ from typing import NoReturn
 
 from languages import ENGLISH, speak, speaking, spoken
 from languages.command_line import language_of
-from memory_server.app import App, offered_tools, usual_offer
 from memory_server.command_table import COMMANDS
 from memory_server.config import Settings
 from memory_server.config.project_file import in_folder
@@ -37,6 +36,7 @@ from memory_server.process.logs import log_to_stderr
 from memory_server.process.server import NotForThisProcess, Request, SharedServer, Work
 from memory_server.process.window_stream import WindowStream
 from memory_server.process.workspace import Workspace, settings_of_roots, workspace_of
+from memory_server.runtime.app import App, offered_tools, usual_offer
 from memory_server.serving.stdio import runner
 from memory_server.serving.stdio.lines import StreamLines
 

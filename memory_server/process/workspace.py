@@ -18,9 +18,9 @@ from urllib.request import url2pathname
 
 from memory_server.config import Settings
 from memory_server.config.project_file import in_folder, project_at
-from memory_server.homes import checkout_at
 from memory_server.kernel.values import dataclass
 from memory_server.process.invocation import FOLDER_VARIABLES
+from memory_server.runtime.homes import checkout_at
 
 _BETWEEN_FOLDERS = re.compile(f"[,{re.escape(os.pathsep)}]")
 

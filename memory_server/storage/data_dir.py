@@ -26,11 +26,11 @@ from memory_server.storage.token_file import TokenFile, named
 
 if TYPE_CHECKING:
     from memory_server.conversations.ports import ConversationStore
+    from memory_server.conversations.recall_log import RecallLog
     from memory_server.kernel.erasure import Erasure, Tombstones, Traces
     from memory_server.kernel.lifecycle import BlockingExamine, Ledger
     from memory_server.kernel.private import Pauses
     from memory_server.kernel.process_figures import FolderSize
-    from memory_server.kernel.recalls import RecallLog
     from memory_server.knowledge.ports import EntryFolder, EntryStore
     from memory_server.storage.backups.files import BackupFolder
     from memory_server.storage.json_store.repair import RepairPlan

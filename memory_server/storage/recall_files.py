@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from memory_server.conversations.recall_log import LINES_AFTER_A_CUT, MOST_LINES, Change, Line
 from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
 from memory_server.kernel.folder_names import folder_name
-from memory_server.kernel.recalls import LINES_AFTER_A_CUT, MOST_LINES, Change, Line
 from memory_server.storage.small_files import locked
 
 _LEAST_LINE_BYTES = 50

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from urllib.parse import urlsplit
 
+from memory_server.kernel.foreign_files import has_git, is_ours, nearest
 from memory_server.kernel.link import machine_name, shared_name
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import (
@@ -24,7 +25,6 @@ from memory_server.knowledge.projects import (
     path_without_secrets,
     unsettled,
 )
-from memory_server.storage.projects import has_git, is_ours, nearest
 from nlp.once import Once
 
 _MOST_BYTES = 1_000_000

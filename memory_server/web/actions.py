@@ -11,7 +11,7 @@ from typing import cast
 
 from starlette.responses import RedirectResponse, Response
 
-from languages import Sentence, counted
+from languages import Sentence, _, counted
 from memory_server.conversations.model import place_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Family, Item
@@ -19,6 +19,7 @@ from memory_server.kernel.private import Pause
 from memory_server.kernel.text import words_between_commas
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.memories import forgetting
+from memory_server.operations.erasing import erase_from
 from memory_server.web.taking_back import forget, item_of, mended
 from memory_server.web.view import Flash, View, form_of
 
@@ -131,13 +132,16 @@ async def _forget(view: View, form: Form) -> Flash:
 
 
 async def _erase(view: View, form: Form) -> Flash:
-    if view.site.eraser is None:
+    if view.site.owner is None:
         raise InvalidInput(
             "Only the person at the server can erase for good: run `memory-server forget --for-good` there."
         )
     item = await _named_item(view, form)
     erasure = await forgetting.erasure_of(view.call.memories.engines, [item])
-    remaining_places = await view.site.eraser.erase(erasure, form.get("backup", []))
+    report = await erase_from(view.site.owner, erasure, form.get("backup", []))
+    found = [path.name for path in report.found]
+    unread = [_("{file}, which could not be searched", path.name) for path in report.unread]
+    remaining_places = [*found, *unread, *report.damaged]
     if remaining_places:
         return Flash(
             Sentence("Erased here; the text is still in {places}.", ", ".join(remaining_places))

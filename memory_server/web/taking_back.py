@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from languages import _
-from memory_server.kernel.errors import MemoryNotFound
+from memory_server.kernel.errors import MemoryNotFound, StorageError
 from memory_server.kernel.items import Family, Item, Sought
 from memory_server.kernel.lifecycle import PastChange
 from memory_server.kernel.values import dataclass
 from memory_server.memories import forgetting
+from memory_server.operations.erasing import backups_with
+from memory_server.operations.ports import RepairPlan
+from memory_server.operations.repairing import RepairRequest, repair
 from memory_server.web.pages import recorded
 
 if TYPE_CHECKING:
-    from memory_server.web.view import Mended, View
+    from memory_server.web.view import View
 
 _CHANGES = 2_000
 """The newest changes of each engine, in which the texts that an erasing takes out are counted."""
@@ -53,13 +55,14 @@ async def forget(view: View, item: Item) -> str:
     return change
 
 
-async def mended(view: View, *, dry_run: bool) -> list[Mended]:
+async def mended(view: View, *, dry_run: bool) -> list[RepairPlan]:
     """What was mended of each broken conversation, or would be. Raises StorageError: one cannot be mended."""
-    if view.site.repairs is None:
+    if view.site.owner is None:
         return []
-    repairs = await asyncio.to_thread(view.site.repairs, dry_run=dry_run)
-    plans = [await asyncio.to_thread(repair) for repair in repairs]
-    return [plan for plan in plans if plan is not None and plan.steps]
+    report = await repair(view.site.owner.home, RepairRequest(dry_run=dry_run))
+    for reason in report.failures:
+        raise StorageError(reason)
+    return report.mended
 
 
 async def places_of(view: View, family: Family, place: str, name: str) -> list[Place]:
@@ -75,8 +78,8 @@ async def places_of(view: View, family: Family, place: str, name: str) -> list[P
         changes += sum(_is_about(change, ids) for change in past_changes)
     lines = sum(erasure.in_recall(recall.line) for recall in await recorded(view))
     backups: Sequence[str] = ()
-    if view.site.eraser is not None:
-        backups = await view.site.eraser.backups_with(erasure)
+    if view.site.owner is not None:
+        backups = await backups_with(view.site.owner, erasure)
     return [
         Place(_("This text, and its index"), len(erasure.items)),
         Place(_("Its text in the history"), changes),

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import field
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -19,7 +19,6 @@ from starlette.types import Scope
 from languages import N_, Sentence, _, counted, foreign, joined, n_, speaking
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.recall.why import WholePoints
-from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Item
 from memory_server.kernel.private import Pauses
@@ -27,6 +26,7 @@ from memory_server.kernel.text import Finding
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry
 from memory_server.memories.memories import Call
+from memory_server.operations.ports import OpenMemory
 from memory_server.tools.base.result import SHOWN_ZONE
 from memory_server.web.charts import Piece, underlined
 from memory_server.web.receipts import spoken
@@ -70,29 +70,6 @@ class Flash:
     changed: str = ""
 
 
-class Mended(Protocol):
-    """What a repair does to a conversation."""
-
-    @property
-    def conversation_id(self) -> str: ...
-    @property
-    def steps(self) -> Sequence[str]: ...
-
-
-class Repairs(Protocol):
-    """The blocking repairs of a home, one for each conversation; None: nothing is broken there."""
-
-    def __call__(self, *, dry_run: bool) -> Sequence[Callable[[], Mended | None]]: ...
-
-
-class Eraser(Protocol):
-    """What erases for good at this home."""
-
-    async def backups_with(self, erasure: Erasure) -> list[str]: ...
-    async def erase(self, erasure: Erasure, backups: Sequence[str]) -> list[str]:
-        """Where it is found afterwards; the backups that were not named may still have it."""
-
-
 class Made:
     """What one request made for later ones. `firings`: when triggers fire by themselves; `words`: what triggers look
     for; `overviews`: what a conversation is about, each with the version that it is of; `examinations`: the last of
@@ -118,8 +95,9 @@ class Examination:
 class Site:
     """A home as the page shows it. `call` gives the memories that a request may see; `keep_ms`: how long the past is
     kept; `pauses` None: the page cannot pause; `sandbox`: for trying triggers; `user_home`: the folder that `~` stands
-    for; `alone`: nobody but the user of this machine can see the page; `eraser` None: nothing can be erased for good
-    here; `repairs` None: nothing can be mended here; `tenants` gives the names of those beside these memories."""
+    for; `alone`: nobody but the user of this machine can see the page. From the memories of the `owner` texts are
+    erased for good, and their files are mended; None: neither is possible here. `tenants` gives the names of those
+    beside these memories."""
 
     call: Callable[[Scope], AbstractAsyncContextManager[Call]]
     keep_ms: int
@@ -128,8 +106,7 @@ class Site:
     pauses: Pauses | None = None
     user_home: str = ""
     alone: bool = True
-    eraser: Eraser | None = None
-    repairs: Repairs | None = None
+    owner: OpenMemory | None = None
     tenants: Callable[[], Sequence[str]] = tuple
     made: Made = field(default_factory=lambda: Made())
 

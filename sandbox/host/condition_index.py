@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from sandbox.condition_reading import Reading, read
+from sandbox.condition_reading import Reading, Role, read
 from sandbox.conditions import (
     Chat,
     KeyIndex,
+    SoughtKey,
     TooMuchText,
     is_certain,
     named_text,
@@ -53,7 +54,7 @@ class ConditionIndex:
         self._usual: dict[str, Outcome] = {}
         """The outcome of each trigger with a condition where no message has any key."""
         self._keys = KeyIndex()
-        self._sources_by_key: dict[str, list[str]] = defaultdict(list)
+        self._sources_by_key: dict[SoughtKey, list[str]] = defaultdict(list)
 
     def unread(self, sources: Iterable[str]) -> list[str]:
         """Return those of the triggers that were not read yet, each once."""
@@ -71,9 +72,10 @@ class ConditionIndex:
             return
         self._usual[source] = _outcome(reading, Chat([], {}))
         for search in searches_of(reading.condition):
-            for key in filter(None, search.keys):
-                self._keys.add(key)
-                self._sources_by_key[key].append(source)
+            for key in search.keys:
+                if key:
+                    self._keys.add(key)
+                    self._sources_by_key[key].append(source)
 
     def select(self, triggers: Sequence[str], context: Mapping[str, Any]) -> Selection:
         """Return which triggers must run, and which fire without running."""
@@ -91,7 +93,7 @@ class ConditionIndex:
         except (TooMuchText, TypeError):  # one trigger is not even a text
             return everything
 
-    def _decided(self, keys: Collection[str], chat: Chat) -> dict[str, Outcome]:
+    def _decided(self, keys: Collection[SoughtKey], chat: Chat) -> dict[str, Outcome]:
         """Return the outcome of each trigger that looks for one of the keys."""
         outcomes: dict[str, Outcome] = {}
         for key in keys:
@@ -123,9 +125,9 @@ def read_all(sources: Iterable[str]) -> list[Reading | None]:
 
 
 def _outcome(reading: Reading, chat: Chat) -> Outcome:
-    if not chat.holds(reading.condition):
-        return Outcome.STAYS_QUIET
-    return Outcome.FIRES if reading.is_whole else Outcome.RUNS
+    if chat.holds(reading.condition):
+        return Outcome.RUNS if reading.role is Role.NEEDED else Outcome.FIRES
+    return Outcome.RUNS if reading.role is Role.ENOUGH else Outcome.STAYS_QUIET
 
 
 def _are_usual(messages: Sequence[object]) -> bool:

@@ -16,7 +16,6 @@ import pytest
 from settings_environment import as_environment
 
 from memory_server import Message, Settings, open_memory
-from memory_server.app import App
 from memory_server.config import AdvancedSettings, UpkeepSettings, WordSettings, load
 from memory_server.config.recall import parameters
 from memory_server.conversations.recall.parameters import (
@@ -28,7 +27,8 @@ from memory_server.conversations.recall.parameters import (
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.errors import InvalidInput, MemoryClosed, TriggersUnavailable
 from memory_server.kernel.times import DAY_MS, MINUTE_MS
-from memory_server.runtime import Runtime, sandbox_of
+from memory_server.runtime.app import App
+from memory_server.runtime.runtime import Runtime, sandbox_of
 from nlp import Enrichment, QueryWeights
 from nlp.normal_forms import can_simplify
 
@@ -306,7 +306,7 @@ def test_all_layers_of_protection_can_be_demanded(
 ) -> None:
     sandbox_options: list[dict[str, Any]] = []
     monkeypatch.setattr(
-        "memory_server.runtime.TriggerSandbox",
+        "memory_server.runtime.runtime.TriggerSandbox",
         lambda _limits, **options: sandbox_options.append(options),
     )
     triggers = {"require_all_layers": True} if demanded else {}
@@ -351,7 +351,7 @@ async def test_a_server_settles_by_warming_up_and_then_keeping_the_schedule(
     async def warm(self: App) -> None:
         done.append("warm")
 
-    monkeypatch.setattr("memory_server.upkeep.Jobs", Recorded)
+    monkeypatch.setattr("memory_server.runtime.upkeep.Jobs", Recorded)
     monkeypatch.setattr(App, "warm", warm)
     app = App(
         Settings.model_validate(

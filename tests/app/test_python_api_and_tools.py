@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from memory_server.app import CallerView
 from memory_server.conversations.book_manager import BookManager
 from memory_server.conversations.history import ArchiveManager
 from memory_server.conversations.insight import InsightManager
 from memory_server.conversations.long_term import LongTermManager
 from memory_server.conversations.short_term import ShortTermManager
+from memory_server.runtime.app import CallerView
 from memory_server.tools import KNOWLEDGE, TOOLS, TOOLSETS
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from memory_server import Message, Settings
-from memory_server.app import App
 from memory_server.cli.tokens import TokenFile
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.times import zone_named
+from memory_server.runtime.app import App
 
 pytestmark = pytest.mark.anyio
 NOW = "2026-07-17T18:00:00Z"

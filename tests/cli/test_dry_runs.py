@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from forked_programs import Program
 
-from memory_server.app import open_memory
 from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.kernel.messages import Message
 from memory_server.knowledge.sessions.ids import SessionIds
+from memory_server.runtime.app import open_memory
 
 DRY_RUNS = (
     ("cleanup", "--dry-run"),

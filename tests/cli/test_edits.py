@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from memory_server.cli.install.clients import Server
-from memory_server.cli.install.edits import (
+from memory_server.operations.install.clients import Server
+from memory_server.operations.install.edits import (
     Edits,
     NameTaken,
     NotJson,

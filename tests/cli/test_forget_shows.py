@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from memory_server.app import App
 from memory_server.cli.forget import _around
 from memory_server.config import Settings
 from memory_server.kernel.items import Sought
 from memory_server.kernel.messages import Message
 from memory_server.memories import forgetting
+from memory_server.runtime.app import App
 
 BESIDE = "We walked along the harbour and counted the boats. " * 3
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from command_outcome import Outcome
 
-from memory_server.cli.install.steps import BACKUP_SUFFIX
 from memory_server.cli.parser import main
 from memory_server.config.project_file import NAME, read
+from memory_server.operations.install.client_files import BACKUP_SUFFIX
 from memory_server.tools import TOOLSETS
 
 Run = Callable[..., Outcome]

@@ -112,7 +112,7 @@ def test_a_program_with_the_memory_in_itself_finds_the_same_folder(
 ) -> None:
     program = """
 import asyncio, sys
-from memory_server.app import open_memory
+from memory_server.runtime.app import open_memory
 from memory_server.conversations.model import Message
 async def main():
     async with open_memory(sys.argv[1]) as memory:

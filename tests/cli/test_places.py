@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from memory_server.cli.install.clients import (
+from memory_server.kernel.errors import InvalidInput
+from memory_server.operations.install.clients import (
     Client,
     Machine,
     Server,
@@ -20,7 +21,6 @@ from memory_server.cli.install.clients import (
     servers_file,
     shell_line,
 )
-from memory_server.kernel.errors import InvalidInput
 from memory_server.storage.repositories import folder_of_work, project_at
 
 LINUX = Machine("linux", PurePosixPath("/home/ming"), {})

@@ -17,11 +17,11 @@ from forked_programs import run as run_program
 from hook_transcripts import assistant, event, transcript, user
 from sample_memories import DAY, memory
 
-from memory_server.app import App
 from memory_server.cli.parser import main
 from memory_server.kernel.messages import Session
 from memory_server.kernel.recalled_block import OTHER_WORDS_ASKED, marked, without_recalled
 from memory_server.memories.turns import BEGINNING_CHARS, LAST_EXCHANGES, MOST_PINNED, left_off
+from memory_server.runtime.app import App
 from memory_server.storage.small_files import HOLDS_MS, AnsweredEvents, GivenLines
 
 Run = Callable[..., Outcome]

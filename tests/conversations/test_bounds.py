@@ -14,7 +14,6 @@ import pytest
 from sample_memories import NOW, memory, trigger
 from store_on_disk import commit, open_store, private, reopened
 
-from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.conversations import codec, record_lines
 from memory_server.conversations.changes import Added
@@ -37,6 +36,7 @@ from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_MESSAGES, MAX_N
 from memory_server.kernel.strict_json import DEEPEST
 from memory_server.kernel.text import Finding
 from memory_server.lore.memory import LongTermMemory, TriggerSet
+from memory_server.runtime.app import App
 from memory_server.storage.backups import files, reading
 from memory_server.storage.backups.files import ENDING, BackupFolder
 from memory_server.storage.json_store import history_files as past

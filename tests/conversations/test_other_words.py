@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import DAY, NOW
 
-from memory_server.app import App, open_memory
 from memory_server.config import Settings
 from memory_server.config.recall import parameters
 from memory_server.conversations import codec
@@ -30,6 +29,7 @@ from memory_server.kernel.items import Sought
 from memory_server.kernel.messages import Message, context_text
 from memory_server.kernel.other_words import other_words_of
 from memory_server.memories import forgetting
+from memory_server.runtime.app import App, open_memory
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Answer, call
 from nlp import MOST_TEXT_CHARS, MOST_TEXTS, bare, is_kept

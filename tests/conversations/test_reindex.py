@@ -12,13 +12,13 @@ import pytest
 from sample_memories import DAY, NOW, memory
 
 from memory_server import Message, Settings, open_memory
-from memory_server.app import App
 from memory_server.cli.parser import main
 from memory_server.conversations import codec
 from memory_server.conversations.changes import Added, Reinforced
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import said_in
 from memory_server.kernel.times import iso
+from memory_server.runtime.app import App
 from nlp import Enrichment
 
 CAKE = (Message("user", "昨天我過生日，吃了PIZZA", NOW - DAY),)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput
 from memory_server.lore.rules import FiringRules
+from memory_server.runtime.app import App
 
 pytestmark = pytest.mark.anyio
 

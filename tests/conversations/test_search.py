@@ -222,7 +222,7 @@ class Watch:
             print(threading.current_thread() is threading.main_thread())
 
 sys.meta_path.insert(0, Watch())
-from memory_server.app import open_memory
+from memory_server.runtime.app import open_memory
 from memory_server.conversations.model import Message
 
 async def main():

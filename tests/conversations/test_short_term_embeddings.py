@@ -19,7 +19,6 @@ from knowledge.test_embeddings import FAULTS, SILENT
 from knowledge_past import cleaned
 from llm.fake_provider import Act, Fake, embedded, failure, meaning, provider
 
-from memory_server.app import App
 from memory_server.cli.knowledge import ACTIONS
 from memory_server.config import Settings
 from memory_server.conversations.found import Found
@@ -30,6 +29,7 @@ from memory_server.kernel.times import DAY_MS
 from memory_server.knowledge.embeddings import LATER_AT_ONCE, NO_VECTORS
 from memory_server.memories.turns import recall_for_turn
 from memory_server.process.entrance import RECALL_SECONDS
+from memory_server.runtime.app import App
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call

@@ -28,12 +28,11 @@ import numpy  # noqa: F401 - a search imports it
 import opencc  # noqa: F401 - as the words of a text do
 
 import memory_server.cli.forget
-import memory_server.composition
 import memory_server.process.command_runner
 import memory_server.process.logs
+import memory_server.runtime.composition
 import memory_server.storage.homes  # noqa: F401
 import nlp
-from memory_server.app import App, open_memory
 from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.kernel import files
@@ -41,6 +40,7 @@ from memory_server.kernel.items import Sought
 from memory_server.kernel.messages import Message
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.memories import forgetting
+from memory_server.runtime.app import App, open_memory
 from memory_server.storage.entries import operations, sqlite_store, sqlite_work
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from docs.markdown_pages import ROOT
 
-from memory_server.app import App
 from memory_server.config import Settings
+from memory_server.runtime.app import App
 
 
 @pytest.mark.anyio

@@ -14,7 +14,7 @@ HEAVY = {"jieba", "rjieba", "numpy", "py_mini_racer"}
 SERVE = """
 import asyncio
 import sys
-from memory_server.app import App
+from memory_server.runtime.app import App
 from memory_server.cli.parser import main
 keep_up = App.keep_up
 async def told_keep_up(app):

@@ -99,7 +99,7 @@ def test_a_look_imports_neither_engine_nor_tool_to_say_where(tmp_path: Path) -> 
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
     )
     heavy = {
-        "memory_server.app",
+        "memory_server.runtime.app",
         "memory_server.tools",
         "memory_server.conversations.conversation",
         "sandbox.host",

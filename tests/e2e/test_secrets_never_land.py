@@ -57,7 +57,7 @@ DOORS = [
         "memory_add",
         {"messages": f"My token is {SECRET}.", "mode": "direct", "metadata": {"a": SECRET}},
     ),
-    ("ref_add", {"content": f"A long text with {SECRET}.", "tags": [SECRET[:40]]}),
+    ("memoryAdd", {"content": f"A long text with {SECRET}.", "tags": [SECRET[:40]]}),
 ]
 
 
@@ -196,7 +196,7 @@ async def test_older_secrets_are_counted_shown_and_erased_for_good(tmp_path: Pat
     examined = program(tmp_path, "doctor").stdout
     assert "1 memory and 1 backup hold keys or passwords" in " ".join(examined.split())
     planned = program(tmp_path, "secrets", "erase", "--dry-run", "--in-backups")
-    assert "Would erase it." in planned.stdout
+    assert "Would erase 1 memory." in planned.stdout
     assert SECRET not in planned.stdout
     assert holders(tmp_path, SECRET)
     erased = program(tmp_path, "secrets", "erase", "--yes", "--in-backups")

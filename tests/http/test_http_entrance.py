@@ -14,7 +14,7 @@ from memory_server.process.protocol import CannotShare
 def test_serving_over_standard_input_imports_nothing_of_http() -> None:
     program = (
         # uvicorn is not in this list: the SDK imports it.
-        "import sys, memory_server.app, memory_server.cli.serve, memory_server.serving.server\n"
+        "import sys, memory_server.runtime.app, memory_server.cli.serve, memory_server.serving.server\n"
         "import memory_server.serving.stdio.runner\n"
         "print([name for name in ('h11', 'jwt', 'prometheus_client', 'memory_server.serving.http') "
         "if name in sys.modules])"

@@ -31,7 +31,9 @@ def test_plain_calls_are_those_of_the_tools_that_are_offered(
             name for name in TOOLS if Asker(server.url).call(name, {"x": 1}).status_code == 404
         }
     assert document["openapi"] == "3.1.0"
-    assert set(document["paths"]) == {f"/v1/{name}" for name in (*offered_tools, "me")}
+    assert set(document["paths"]) == {
+        f"/v1/{name}" for name in (*offered_tools, "me", "import", "export")
+    }
     assert refused == set(TOOLS) - offered_tools
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from memory_server.app import App
 from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.kernel.messages import Message
+from memory_server.runtime.app import App
 
 CHAT = (
     "user: 我家有只猫叫豆包\nassistant: 真可爱\nuser: 明天我花生过敏要看医生\nassistant: 记住了\n"

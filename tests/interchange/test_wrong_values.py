@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 from interchange.foreign_samples import EACH, SAMPLES, Sample, as_file, as_yaml
 
-from memory_server.homes import ThisMachine
 from memory_server.interchange.forms import format_of
 from memory_server.interchange.incoming import Incoming, NotThisFormat
 from memory_server.kernel.errors import InvalidInput
 from memory_server.operations import incoming_files
 from memory_server.operations.ports import ReadOptions, Source
+from memory_server.runtime.homes import ThisMachine
 
 _DEEP: Any = []
 for _level in range(90):

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from languages import Sentence
-from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.kernel.failures import failure_sentence
+from memory_server.runtime.app import App
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import ToolFailed, call
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from memory_server.app import App, open_memory
 from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.kernel.messages import Message
 from memory_server.kernel.recalled_block import FOOT, language_of_block, without_recalled
 from memory_server.memories.turns import noted_block
+from memory_server.runtime.app import App, open_memory
 
 pytestmark = pytest.mark.anyio
 NOTES = {

@@ -16,7 +16,6 @@ from knowledge.test_sessions import answer_of, contents
 from llm.fake_provider import Act, Fake, embedded, failure, meaning, provider
 from users_apart import World
 
-from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.embeddings import AT_ONCE, NO_EMBEDDINGS
@@ -24,6 +23,7 @@ from memory_server.knowledge.ports import ModelResponse
 from memory_server.knowledge.sessions import models
 from memory_server.knowledge.sessions.models import VECTOR_SECONDS
 from memory_server.llm.wire import unit
+from memory_server.runtime.app import App
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call

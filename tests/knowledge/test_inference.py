@@ -15,10 +15,10 @@ import pytest
 from knowledge.test_sessions import answer_of, contents, refused
 from llm.fake_provider import Act, Fake, completion, embedded, failure, provider
 
-from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.knowledge.sessions.sessions import Sessions
+from memory_server.runtime.app import App
 
 pytestmark = pytest.mark.anyio
 

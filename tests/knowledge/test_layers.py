@@ -15,7 +15,6 @@ from knowledge.conftest import NOW, Clock
 from knowledge_past import cleaned
 
 from memory_server import open_memory
-from memory_server.app import App
 from memory_server.config import Settings, load
 from memory_server.kernel.errors import (
     InvalidInput,
@@ -24,6 +23,7 @@ from memory_server.kernel.errors import (
     NothingToKeep,
     StorageError,
 )
+from memory_server.kernel.foreign_files import is_ours
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import Pause
 from memory_server.kernel.times import DAY_MS, iso
@@ -34,9 +34,9 @@ from memory_server.knowledge.options import PATTERNS, ROLES
 from memory_server.knowledge.policies import role_of
 from memory_server.knowledge.service import Knowledge
 from memory_server.memories.turns import noted_block
+from memory_server.runtime.app import App
 from memory_server.storage.entries.markdown_folder import MarkdownFolder
 from memory_server.storage.entries.sqlite_store import SqliteStore
-from memory_server.storage.projects import is_ours
 from memory_server.storage.repositories import checkout_at
 
 pytestmark = pytest.mark.anyio

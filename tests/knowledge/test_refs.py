@@ -14,7 +14,6 @@ from entries_held import page
 from knowledge.conftest import NOW, Clock
 
 from memory_server import open_memory
-from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, NothingToKeep
 from memory_server.kernel.scopes import Scope
@@ -25,6 +24,7 @@ from memory_server.knowledge.ranking import reference_parts
 from memory_server.knowledge.ref_ranking import ScoredRef, best_first
 from memory_server.knowledge.refs import RefOptions, Refs, summary_of
 from memory_server.knowledge.service import Knowledge
+from memory_server.runtime.app import App
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call

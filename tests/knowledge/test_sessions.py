@@ -18,13 +18,13 @@ from mcp import Client
 from tools.test_over_mcp import ERAS
 from users_apart import WORDS, World
 
-from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput
 from memory_server.knowledge.service import Knowledge
 from memory_server.knowledge.sessions.ids import FIELDS, RequestInfo, named
 from memory_server.knowledge.sessions.sessions import SessionOptions, Sessions
 from memory_server.memories.memories import Call
+from memory_server.runtime.app import App
 from memory_server.serving.server import build_server
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.tools import TOOLS, TOOLSETS

@@ -15,7 +15,6 @@ import pytest
 from entries_held import figures, page
 from knowledge_past import restored
 
-from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.knowledge.entry import Filter, Operation
@@ -23,6 +22,7 @@ from memory_server.knowledge.notes.notes import NOTES, Notes
 from memory_server.knowledge.policies import Options
 from memory_server.knowledge.ports import ScopeView
 from memory_server.knowledge.service import Knowledge
+from memory_server.runtime.app import App
 from memory_server.storage.entries import schema
 from memory_server.storage.entries.sqlite_store import SqliteStore
 

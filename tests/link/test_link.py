@@ -347,6 +347,31 @@ def test_offline_a_turn_waits_and_keeps_its_time_and_the_session_is_told_once(
     assert fern["at"].startswith("2026-06-20T08:00:05"), "the time at which it was said"
 
 
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "forget lamp --yes",
+        "undo",
+        "pause",
+        "list",
+        "search lamp",
+        "recall lamp",
+        "call recall_turn",
+    ],
+)
+def test_offline_a_command_does_not_wait_and_says_what_to_do(
+    machine: Path, server: Server, typed: str
+) -> None:
+    with network(server.port) as net:
+        linked(machine, net.url)
+        net.target = 1  # nobody listens there
+        status, out, err = run(machine, *typed.split())
+    assert (status, out) == (1, "")
+    command_name = typed.split()[0]
+    assert f"run `memory-server {command_name}` again when it answers" in err
+    assert number_waiting(machine) == 0
+
+
 def test_a_turn_that_two_machines_tell_is_kept_once(
     machine: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from http_server import Asker, give, said, serving
 
-from memory_server.app import App
 from memory_server.cli.parser import parsed, parser
 from memory_server.command_table import COMMANDS, SETTING_FLAGS
 from memory_server.config import Settings
 from memory_server.kernel import streams
 from memory_server.kernel.messages import Message
 from memory_server.process import remote_commands
+from memory_server.runtime.app import App
 from memory_server.serving.http.principals import ALL, Principal
 
 WRONG = (

@@ -23,7 +23,7 @@ from memory_server.cli import show
 from memory_server.command_table import COMMANDS
 from memory_server.kernel.errors import NotReached
 from memory_server.kernel.link import Link
-from memory_server.remote import Remote
+from memory_server.process.remote import Remote
 from memory_server.storage.link_files import LinkFile
 
 OFTEN = {"http__requests_per_minute": "600000"}

@@ -29,16 +29,16 @@ import httpx2 as httpx
 from web_page import Parsed
 
 from languages import speaking
-from memory_server.app import App
 from memory_server.cli.parser import main, parsed
-from memory_server.cli.serve_http import serve_http
 from memory_server.cli.web import serve_page
 from memory_server.config import Settings
 from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.process.command_runner import refuse, run_command, understood
 from memory_server.process.hosts import SharedProcess
-from memory_server.runtime import Runtime
+from memory_server.process.http_service import serve_http
+from memory_server.runtime.app import App
+from memory_server.runtime.runtime import Runtime
 from memory_server.serving.http import http_server
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Answer, ToolFailed, call
@@ -168,12 +168,12 @@ class House:
                 self.port = free.getsockname()[1]
         runtime = partial(Runtime, lent_sandbox=self.sandbox)
         with (
-            mock.patch("memory_server.cli.serve_http.Runtime", runtime),
+            mock.patch("memory_server.process.http_service.Runtime", runtime),
             mock.patch.object(http_server, "on_signals", self._ends.append),
-            mock.patch("memory_server.cli.serve_http.complain"),
+            mock.patch("memory_server.process.http_service.complain"),
         ):
             self._server = asyncio.create_task(
-                serve_http(self.settings(), f"127.0.0.1:{self.port}")
+                serve_http(self.settings(), f"127.0.0.1:{self.port}", parsed)
             )
             headers = {"authorization": f"Bearer {self.token}"}
             limits = httpx.Limits(max_keepalive_connections=0)

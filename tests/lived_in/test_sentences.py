@@ -11,7 +11,7 @@ FAULTY = (
     "It is undefined.",
     "There is no conversation {name}; look again.",
     "Found {count:,} of 3",
-    "<memory_server.app.App object at 0x7f00>",
+    "<memory_server.runtime.app.App object at 0x7f00>",
     "Entry(id=1)",
     "{'a': 1}",
     "pinned: True",

@@ -15,7 +15,7 @@ from lived_in.house import House
 
 from memory_server.cli.parser import parser
 from memory_server.config import Settings
-from memory_server.runtime import sandbox_of
+from memory_server.runtime.runtime import sandbox_of
 from sandbox import TriggerSandbox
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from llm.fake_provider import Act, Answer, Fake, completion, failure, provider
 
-from memory_server.app import App
 from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.conversations.model import MOST_WORD_TRIES
@@ -22,6 +21,7 @@ from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.private import Pause
 from memory_server.memories.forgetting import erase, erasure_of, find
 from memory_server.memories.word_giver import Asked
+from memory_server.runtime.app import App
 
 pytestmark = pytest.mark.anyio
 PILL = "我睡前吃曲唑酮"
@@ -138,7 +138,7 @@ BROKEN: dict[str, Act] = {
 async def test_a_broken_answer_is_tried_three_times_in_all(
     tmp_path: Path, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory_server.composition.WORDS_SECONDS", 0.1)
+    monkeypatch.setattr("memory_server.runtime.composition.WORDS_SECONDS", 0.1)
     async with home(tmp_path, BROKEN[fault], seconds=0.1, total_seconds=5) as (app, fake):
         [pill] = await remember(app, PILL)
         for tries in range(1, MOST_WORD_TRIES + 1):

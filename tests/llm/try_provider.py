@@ -11,8 +11,8 @@ import os
 import tempfile
 from pathlib import Path
 
-from memory_server.app import App
 from memory_server.config import load
+from memory_server.runtime.app import App
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
 

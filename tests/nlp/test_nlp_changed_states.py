@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from memory_server.app import open_memory
 from memory_server.config import Settings
 from memory_server.kernel.messages import Message
 from memory_server.kernel.times import DAY_MS
+from memory_server.runtime.app import open_memory
 from nlp.questions import words_of_change
 from nlp.stems import stem
 

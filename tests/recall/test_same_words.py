@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from memory_server.app import App, open_memory
 from memory_server.config import Settings
 from memory_server.conversations.recall.receipts import MatchedWord
 from memory_server.conversations.recall.same_words import Lent, Standing, lent_points, telling_words
 from memory_server.kernel.messages import Message
 from memory_server.kernel.times import DAY_MS
-from memory_server.runtime import LASTING, ONE_QUESTION, Runtime
+from memory_server.runtime.app import App, open_memory
+from memory_server.runtime.runtime import LASTING, ONE_QUESTION, Runtime
 from memory_server.tools.insight import explain_recall
 
 pytestmark = pytest.mark.anyio

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from random_triggers import Chance
 
 from sandbox import Failed, SandboxLimits, TriggerSandbox, conditions
-from sandbox.condition_reading import MOST_CHARACTERS, read
+from sandbox.condition_reading import MOST_CHARACTERS, Role, read
 from sandbox.conditions import (
     Chat,
     Comparison,
@@ -26,6 +26,7 @@ from sandbox.conditions import (
     KeyIndex,
     KeySearch,
     Negation,
+    PlainPattern,
     is_certain,
     named_text,
     speaker_names,
@@ -58,6 +59,15 @@ HAS_B = search("'b'")
         ("match_keys_all(context, [])", KeySearch((), is_every=True)),
         (search(r"'\u0061\n'"), None),
         (search(r"'\'\"'"), KeySearch(("'\"",))),
+        (search("/a/"), KeySearch((PlainPattern("a", is_exact=True, is_whole=False),))),
+        (
+            search(r"'a', /(?<!\w)#a\.b\b/i"),
+            KeySearch(("a", PlainPattern("#a.b", is_exact=False, is_whole=True))),
+        ),
+        (
+            "match_keys_all(context, [/猫/i])",
+            KeySearch((PlainPattern("猫", False, False),), is_every=True),
+        ),
         (search("'a', \"b\"", ", 'named', null"), KeySearch(("a", "b"), "named", 0)),
         (search("'a'") + " >= -2", Comparison(A, ">=", -2.0)),
         (f"!{HAS_A} && !!{HAS_B}", Joined((Negation(A), Negation(Negation(B))), True)),
@@ -74,7 +84,7 @@ def test_a_trigger_that_is_a_condition_is_read(source: str, condition: Condition
         assert reading is None
     else:
         assert reading is not None
-        assert (reading.condition, reading.is_whole) == (condition, True)
+        assert (reading.condition, reading.role) == (condition, Role.WHOLE)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +95,7 @@ def test_a_trigger_that_is_a_condition_is_read(source: str, condition: Condition
         "[1, 2].some(x => x > 1 || x) // a || b",
         "nope({ a: 1, b: ';' });",
         "/a|b/.test(context.messages.at(-1).content)",
-        "match_keys(context.messages, [/a,b/i]) > 0",
+        "match_keys(context.messages, [/a,b?/i]) > 0",
         "nope?.a",
     ],
 )
@@ -95,10 +105,27 @@ def test_a_conjunction_that_begins_with_a_condition_is_false_where_the_condition
     source = f"{HAS_A}\n && {rest}"
     reading = read(source)
     assert reading is not None
-    assert (reading.condition, reading.is_whole) == (Joined((A,), is_every=True), False)
+    assert (reading.condition, reading.role) == (Joined((A,), is_every=True), Role.NEEDED)
     context = {"messages": [{"role": "user", "content": "b"}]}
     (verdict,) = driver.run(driver.sandbox.evaluate([source], context, now=NOW, seed=1))
     assert outcome(verdict) == "quiet"
+
+
+@pytest.mark.parametrize(
+    "rest",
+    ["new Date().getMonth() === 6", "nope && nope", "nope || (nope ? 1 : 2)", "\n nope() < 3;"],
+)
+def test_a_disjunction_that_begins_with_a_condition_is_true_where_the_condition_is(
+    driver: Driver, rest: str
+) -> None:
+    source = f"// either\n{HAS_B} && {HAS_A} || {rest}"
+    reading = read(source)
+    assert reading is not None
+    condition = Joined((Joined((B, A), is_every=True),), is_every=False)
+    assert (reading.condition, reading.role) == (condition, Role.ENOUGH)
+    context = {"messages": [{"role": "user", "content": "a b"}]}
+    (verdict,) = driver.run(driver.sandbox.evaluate([source], context, now=NOW, seed=1))
+    assert outcome(verdict) == "fired"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +134,16 @@ def test_a_conjunction_that_begins_with_a_condition_is_false_where_the_condition
         "",
         "match_keys",
         search("'a', 7"),
-        search("/a/"),
+        search("/a/g"),
+        search("/ab?/"),
+        search("/a\\w/"),
+        search("/a|b/"),
+        search("/(?:)/"),
+        search("/\\ba/"),
+        search("/ƛ/"),
+        search("'/a/', /a/"),
+        search("/a/i, '／a／i'"),
+        "match_keys_all(context.messages, [/a b/])",
         search("'\\x61'"),
         search("'\\ud83c'"),
         search("'ƛ'"),
@@ -132,6 +168,12 @@ def test_a_conjunction_that_begins_with_a_condition_is_false_where_the_condition
         f"{HAS_A}; true",
         f"{HAS_A}\ntrue",
         f"{HAS_A} && x || true",
+        f"{HAS_A} || x ? 0 : 1",
+        f"{HAS_A} || x, false",
+        f"{HAS_A} || x; false",
+        f"{HAS_A} || x\nfalse",
+        f"{HAS_A} || x => x",
+        f"x || {HAS_A}",
         f"{HAS_A} && x ? 0 : 1",
         f"{HAS_A} && x, true",
         f"{HAS_A} && x; true",
@@ -181,7 +223,10 @@ async def differences(count: int, seed: int, enough: int = 10**9) -> tuple[list[
                     continue
                 is_true = chat.holds(reading.condition)
                 does_not_compile = isinstance(verdict, Failed) and verdict.kind == "syntax"
-                if not reading.is_whole and (is_true or does_not_compile):
+                decided = {Role.NEEDED: not is_true, Role.ENOUGH: is_true}
+                if not decided.get(reading.role, True) or (
+                    does_not_compile and reading.role is not Role.WHOLE
+                ):
                     continue
                 expected = "fired" if is_true else "quiet"
                 if outcome(verdict) == expected:
@@ -306,6 +351,36 @@ def test_a_key_that_a_search_finds_stands_in_a_message_with_its_speaker() -> Non
                 index = KeyIndex()
                 index.add(key)
                 assert index.found_in(texts) == {key}, chance.context
+
+
+def test_expressions_of_plain_texts_are_found_as_v8_finds_them(driver: Driver) -> None:
+    found: Counter[bool] = Counter()
+    for seed in range(60):
+        chance = Chance(seed)
+        chat = a_chat(chance)
+        sources: list[str] = []
+        for _ in range(30):
+            word = chance.word().strip()
+            is_exact, is_whole = chance.dice.random() < 0.3, chance.dice.random() < 0.5
+            pattern = PlainPattern(word or "a", is_exact, is_whole)
+            scope = chance.dice.choice(list(conditions.ROLES))
+            source = f"match_keys(context.messages, [{pattern.literal}], '{scope}', 9)"
+            reading = read(source)
+            if reading is None:
+                continue
+            assert isinstance(reading.condition, KeySearch)
+            assert reading.condition.keys[0] in (pattern, PlainPattern(word, is_exact, False))
+            count = chat.count(reading.condition)
+            sources.append(f"{source} === {count}")
+            found[count > 0] += 1
+        verdicts = driver.run(driver.sandbox.evaluate(sources, chance.context, now=NOW, seed=1))
+        wrong = [
+            source
+            for source, verdict in zip(sources, verdicts, strict=True)
+            if outcome(verdict) != "fired"
+        ]
+        assert not wrong, chance.context
+    assert min(found.values()) > 200
 
 
 PARTS = st.lists(st.sampled_from(("a", "aa", "A", "_", " ", "1", "é", "猫", ".")), min_size=1)

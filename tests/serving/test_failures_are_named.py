@@ -15,9 +15,9 @@ from mcp.shared.exceptions import MCPError
 from web_page import opened, remember
 
 from memory_server import open_memory
-from memory_server.app import App
 from memory_server.cli.parser import main
 from memory_server.kernel.failures import failure_text
+from memory_server.runtime.app import App
 from memory_server.serving import resources
 from memory_server.serving.http.middleware import LOOPBACK, Middleware
 from memory_server.serving.http.principals import ALL, Principal

@@ -16,7 +16,6 @@ import pytest
 from clients.node_clients import node
 
 from memory_server import Message
-from memory_server.app import App
 from memory_server.cli.parser import parser
 from memory_server.interchange import lorebooks
 from memory_server.interchange.lore_memories import BookSource
@@ -27,6 +26,7 @@ from memory_server.kernel.recalled_block import FRAME_CHARS
 from memory_server.memories.turns import turn_prompt
 from memory_server.operations.incoming_lore import _defaults_of, _memories_of
 from memory_server.operations.lore_import import store_book
+from memory_server.runtime.app import App
 
 USER = "Ann"
 CHARACTER = "Robin"

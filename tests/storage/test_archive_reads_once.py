@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.lore.memory import LongTermMemory
+from memory_server.runtime.app import App
 from memory_server.storage.json_store.history_files import Past
 from memory_server.storage.partition import journal
 

@@ -16,7 +16,6 @@ from sample_memories import NOW, contents, memory, trigger
 from store_on_disk import commit, open_store, reopened
 from trigger_table import TableRunner
 
-from memory_server.app import open_memory
 from memory_server.cli.parser import main
 from memory_server.conversations.changes import Added, Edited, Forgotten
 from memory_server.conversations.conversation import Conversations
@@ -28,6 +27,7 @@ from memory_server.kernel.backups import BackupBroken, MergeCounts
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.lore.memory import TriggerSet
 from memory_server.memories.backups import Backups
+from memory_server.runtime.app import open_memory
 from memory_server.storage.backups.files import ENDING, BackupFolder
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.tools import DEFAULT_TOOLS, TOOLS

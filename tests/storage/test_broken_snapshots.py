@@ -16,12 +16,12 @@ from crash.losing_disk import LosingDisk, Names
 from sample_memories import NOW, contents, memory, trigger
 from store_on_disk import commit, open_store, private, reopened, tree
 
-from memory_server.app import open_memory
 from memory_server.conversations.changes import Added, Reinforced
 from memory_server.conversations.codec import short_term_json
 from memory_server.kernel.errors import SnapshotBroken, StorageUnwritable
 from memory_server.kernel.json_text import dump_array
 from memory_server.lore.memory import TriggerSet
+from memory_server.runtime.app import open_memory
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store import snapshots
 from memory_server.storage.json_store.conversation_files import ConversationFiles

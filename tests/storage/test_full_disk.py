@@ -17,12 +17,12 @@ import pytest
 from sample_memories import DAY, contents, memory, trigger
 from store_on_disk import commit, open_store, reopened
 
-from memory_server.app import App
 from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.conversations.changes import Added, Forgotten, Pinned, change_id
 from memory_server.kernel.messages import Message
 from memory_server.lore.memory import BookEntry, TriggerSet
+from memory_server.runtime.app import App
 from memory_server.tools import TOOLS, TOOLSETS
 from memory_server.tools.base.tool import ToolFailed, call
 

@@ -8,11 +8,11 @@ import pytest
 from sample_memories import NOW, memory
 from store_on_disk import commit
 
-from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.conversations.changes import Added
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.private import Pause
+from memory_server.runtime.app import App
 from memory_server.storage.data_dir import Home
 from memory_server.storage.homes import open_home
 

@@ -20,12 +20,12 @@ from memory_server.conversations.lifecycle import ConversationLifecycle
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.services import Services
 from memory_server.kernel.times import moment_of
+from memory_server.runtime.upkeep import Maintenance
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store.history_files import expire_leavings
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.options import StoreParameters
 from memory_server.storage.small_files import FolderLedger
-from memory_server.upkeep import Maintenance
 
 OLD = NOW - 91 * DAY
 KEPT = NOW - 80 * DAY

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from sample_memories import LONG_TERM, SHORT_TERM
 from store_on_disk import commit, open_store
 
-from memory_server.app import open_memory
 from memory_server.conversations.changes import Added
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.lore.memory import LongTermMemory, TriggerSet
+from memory_server.runtime.app import open_memory
 from memory_server.storage.json_store.snapshots import LONG_TERM as LONG_TERM_FILE
 from memory_server.storage.json_store.snapshots import SHORT_TERM as SHORT_TERM_FILE
 from memory_server.tools import TOOLS

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from postgres import database_of_its_own, postgres, tenant_of_its_own
 from sample_memories import NOW, contents, copy_of, memory, random_changes, trigger
 
-from memory_server.app import open_memory
 from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.conversations.changes import Added, Forgotten, apply
@@ -25,6 +24,7 @@ from memory_server.kernel.messages import Message
 from memory_server.kernel.private import Pause
 from memory_server.lore.memory import BookEntry, LongTermMemory, TriggerSet
 from memory_server.lore.rules import FiringRules
+from memory_server.runtime.app import open_memory
 from memory_server.storage.options import PostgresSettings
 from memory_server.storage.postgres import schema
 from memory_server.storage.postgres.connection import Database
@@ -188,7 +188,8 @@ async def test_one_node_at_a_time_has_the_lease_and_it_ends_by_itself() -> None:
             assert second is False
             with psycopg.connect(postgres(), autocommit=True) as connection:
                 connection.execute(
-                    "update memory_server.upkeep set until = now() where tenant = %s", [tenant]
+                    "update memory_server.runtime.upkeep set until = now() where tenant = %s",
+                    [tenant],
                 )
             async with other_lease.turn() as third:
                 assert third

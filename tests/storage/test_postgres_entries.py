@@ -18,7 +18,6 @@ from entries_held import figures, get, search
 from knowledge.mixed_notes import mixed_notes
 from postgres_entries import NOW, analyze, database, entries_of_its_own, everywhere, url_of_its_own
 
-from memory_server.app import open_memory
 from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.kernel.errors import LockTimeout, StorageError
@@ -28,6 +27,7 @@ from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import EVERYTHING, Entry, Filter, Operation, Query, archived
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.memories import forgetting
+from memory_server.runtime.app import open_memory
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call

@@ -11,8 +11,8 @@ from passing_recalls import PassingRecalls
 from postgres import postgres
 from postgres_entries import database
 
+from memory_server.conversations.recall_log import LINES_AFTER_A_CUT, MOST_LINES, Line, RecallLog
 from memory_server.kernel import files, recalls
-from memory_server.kernel.recalls import LINES_AFTER_A_CUT, MOST_LINES, Line, RecallLog
 from memory_server.storage.recall_files import RecallFiles
 
 

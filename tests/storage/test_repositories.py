@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from memory_server.app import open_memory
 from memory_server.cli.parser import main
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.link import url_of
 from memory_server.knowledge.projects import Project, public_key
+from memory_server.runtime.app import open_memory
 from memory_server.storage import repositories
 from memory_server.storage.repositories import (
     as_on_disk,

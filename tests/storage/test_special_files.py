@@ -19,7 +19,6 @@ import pytest
 from sample_memories import NOW, memory, trigger
 from store_on_disk import commit, open_store, private, reopened
 
-from memory_server.app import App
 from memory_server.config import Settings
 from memory_server.config.recall import parameters
 from memory_server.conversations.changes import Added
@@ -28,6 +27,7 @@ from memory_server.kernel.errors import StorageUnwritable
 from memory_server.kernel.messages import Message
 from memory_server.lore.memory import TriggerSet
 from memory_server.memories.backups import Backups
+from memory_server.runtime.app import App
 from memory_server.storage.backups.files import ENDING
 from memory_server.storage.json_store.examination import FILES, examine, examine_folder
 from memory_server.storage.json_store.snapshots import LONG_TERM, SHORT_TERM, read_copy, write_copy

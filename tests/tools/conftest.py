@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memory_server import App, Settings
-from memory_server.runtime import Runtime, sandbox_of
+from memory_server.runtime.runtime import Runtime, sandbox_of
 from sandbox import TriggerSandbox
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from memory_server import open_memory
-from memory_server.app import App
+from memory_server.runtime.app import App
 from memory_server.tools import TOOLS
 from memory_server.tools.base.budget import size
 from memory_server.tools.base.tool import MAX_BYTES, Answer, ToolFailed, call

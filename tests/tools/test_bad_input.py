@@ -13,8 +13,8 @@ from bad_input_cases import CASES, HELLO, TRIGGER
 from pydantic import ValidationError
 
 from memory_server import open_memory
-from memory_server.app import App
 from memory_server.config import Settings
+from memory_server.runtime.app import App
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import MOST_SAID_CHARS, Tool, ToolFailed, call, complaint
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import memory as a_memory
 
-from memory_server.app import App, open_memory
 from memory_server.cli.parser import main
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message
+from memory_server.runtime.app import App, open_memory
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import ToolFailed, call
 from memory_server.tools.one_memory import _texts_with

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from memory_server.app import open_memory
 from memory_server.config import Settings
 from memory_server.kernel.messages import Message
 from memory_server.knowledge.sessions.ids import Identity, RequestInfo, SessionIds
+from memory_server.runtime.app import open_memory
 from memory_server.tools.turn import forget
 
 pytestmark = pytest.mark.anyio

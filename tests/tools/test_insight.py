@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from sample_memories import DAY, MINUTE, NOW, memory
 
-from memory_server.app import App, parameters
 from memory_server.config import Settings
 from memory_server.conversations.changes import Added
 from memory_server.kernel.errors import StorageError
 from memory_server.lore.memory import LongTermMemory
-from memory_server.runtime import Runtime
+from memory_server.runtime.app import App, parameters
+from memory_server.runtime.runtime import Runtime
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Answer, ToolFailed, call
 from sandbox import TriggerSandbox

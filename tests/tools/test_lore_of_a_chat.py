@@ -21,7 +21,7 @@ from memory_server.kernel.private import Pause
 from memory_server.lore.memory import BookEntry, LongTermMemory, TriggerSet
 from memory_server.lore.rounds import MARK
 from memory_server.lore.rules import PLAIN, FiringRules, GroupRules, RecursionRules
-from memory_server.runtime import Runtime
+from memory_server.runtime.runtime import Runtime
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Answer, call
 from memory_server.tools.turn import recall_turn

@@ -14,10 +14,10 @@ from mcp import Client
 from settings_environment import as_environment
 
 from memory_server import open_memory
-from memory_server.app import offered_tools, usual_offer
 from memory_server.config import Settings, load
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.messages import Message
+from memory_server.runtime.app import offered_tools, usual_offer
 from memory_server.serving.server import SEARCHES, build_server, instructions
 from memory_server.tools import DEFAULT_TOOLS, TOOLS, TOOLSETS
 from memory_server.tools.base.tool import call

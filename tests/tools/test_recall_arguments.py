@@ -11,12 +11,12 @@ import pytest
 from pydantic import ValidationError
 from sample_memories import DAY, NOW, memory
 
-from memory_server.app import App, parameters
 from memory_server.config import Settings
 from memory_server.conversations.changes import Added
 from memory_server.kernel.files import try_lock
 from memory_server.kernel.messages import Message
 from memory_server.kernel.recalled_block import marked
+from memory_server.runtime.app import App, parameters
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Answer, call
 

@@ -32,11 +32,11 @@ from memory_server.conversations.recall.parameters import (
 from memory_server.conversations.services import Services
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message
+from memory_server.runtime.upkeep import Maintenance
 from memory_server.storage.json_store.snapshots import SHORT_TERM
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.options import StoreParameters
 from memory_server.storage.small_files import FolderLedger
-from memory_server.upkeep import Maintenance
 
 pytestmark = pytest.mark.anyio
 KEEP_DAYS = 5

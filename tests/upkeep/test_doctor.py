@@ -14,7 +14,6 @@ import pytest
 from sample_memories import DAY, NOW, memory, trigger
 from store_on_disk import commit, open_store, private, tree
 
-from memory_server.app import open_memory
 from memory_server.cli.parser import main
 from memory_server.conversations.changes import Added
 from memory_server.kernel import files as folders
@@ -22,6 +21,7 @@ from memory_server.kernel.errors import StorageUnwritable
 from memory_server.kernel.files import try_lock
 from memory_server.kernel.text import Finding
 from memory_server.lore.memory import TriggerSet
+from memory_server.runtime.app import open_memory
 from memory_server.storage.backups.files import ENDING
 from memory_server.storage.homes import open_home
 from memory_server.storage.json_store import examination

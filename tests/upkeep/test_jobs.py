@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from memory_server.upkeep import SOON_SECONDS, Jobs, Maintenance
+from memory_server.runtime.upkeep import SOON_SECONDS, Jobs, Maintenance
 
 pytestmark = pytest.mark.anyio
 
@@ -61,7 +61,7 @@ async def test_upkeep_is_daily_at_its_hour_and_a_missed_run_is_made_up_once() ->
 
 async def test_overdue_upkeep_runs_soon_after_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     assert SOON_SECONDS <= 60
-    monkeypatch.setattr("memory_server.upkeep.SOON_SECONDS", 0)
+    monkeypatch.setattr("memory_server.runtime.upkeep.SOON_SECONDS", 0)
     upkeep = Upkeep(overdue=True)
     schedule = jobs(upkeep)
     await schedule.start()
@@ -73,7 +73,7 @@ async def test_overdue_upkeep_runs_soon_after_the_start(monkeypatch: pytest.Monk
 
 
 async def test_stopping_ends_upkeep_in_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_server.upkeep.SOON_SECONDS", 0)
+    monkeypatch.setattr("memory_server.runtime.upkeep.SOON_SECONDS", 0)
     upkeep = Upkeep(overdue=True, lasts=True)
     schedule = jobs(upkeep)
     await schedule.start()

@@ -19,9 +19,9 @@ from memory_server.conversations.lifecycle import ConversationLifecycle
 from memory_server.conversations.recall.parameters import Parameters, RetentionParameters
 from memory_server.conversations.services import Services
 from memory_server.kernel.errors import StorageUnwritable
+from memory_server.runtime.upkeep import DUE_AFTER_MS, Maintenance
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.small_files import FolderLedger
-from memory_server.upkeep import DUE_AFTER_MS, Maintenance
 
 pytestmark = pytest.mark.anyio
 

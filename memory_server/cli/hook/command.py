@@ -9,12 +9,10 @@ because a user waits for it at every prompt.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 import threading
 from argparse import Namespace
-from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,36 +20,19 @@ from typing import Any
 from languages import _, in_this_language
 from memory_server.config import Settings
 from memory_server.config.project_file import in_folder
-from memory_server.homes import folder_of_work, is_foreign
-from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import MemoryPaused, MemoryServerError
 from memory_server.kernel.failures import failure_text
 from memory_server.kernel.secrets import counting_secrets, removed_text
 from memory_server.kernel.streams import complain, standard_input, write
 from memory_server.kernel.text import words_between_commas
-from memory_server.memories.hooks import CURSOR, HookContext, HookEvent, Turn
-from memory_server.operations.hook_events import (
-    event_of,
-    messages_now,
-    session_of,
-    turn_ended,
-)
+from memory_server.memories.hooks import CURSOR, HookEvent
+from memory_server.operations.hook_events import event_of
 from memory_server.process import entrance, linked_server
+from memory_server.process.hook_contexts import context_of
 from memory_server.process.hooks import answer
 from memory_server.process.hosts import Host
-
-CONTEXT_BYTES = 1_000_000
-"""Bytes at the end of a transcript that are read for the last few messages: this takes 1 ms."""
-WINDOW_BYTES = 8_000_000
-"""Bytes at the end of a transcript that hold a whole context: a million tokens are some 4 MB of text."""
-BEGINNINGS = ("startup", "clear", "compact")
-"""Ways in which a session begins with an almost empty context; `resume` and `fork` keep theirs."""
-TRANSCRIPT_TRIES, TRANSCRIPT_SECONDS = 3, 0.1
-"""How often, and after what time, a transcript is read again that has no prompt of this turn: a client may write it
-after the event."""
-TURN_BYTES = 32_000_000
-"""Bytes at the end of a transcript that hold a whole turn, with the results of tools between prompt and answer."""
+from memory_server.runtime.homes import is_foreign
 
 
 async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
@@ -63,7 +44,7 @@ async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
         if host.folder is not None:
             event = _seen_from(host.folder, event)
         programs = words_between_commas(settings.programs or "")
-        context = await _context_of(event, programs)
+        context = await context_of(event, programs)
     except (
         OSError,
         ValueError,
@@ -123,61 +104,6 @@ def _reason(error: Exception) -> str:
     return expected or failure_text(error)
 
 
-async def _context_of(event: HookEvent, programs: Collection[str]) -> HookContext | None:
-    """None: nothing is to be done. `programs`: those that the settings name. Raises ValueError: no hook is needed for
-    this event."""
-    folder = None if event.cwd is None else folder_of_work(Path(event.cwd))
-    match event.name:
-        case "UserPromptSubmit":
-            transcript = _end_of(event.transcript_path, WINDOW_BYTES)
-            messages = messages_now(event, (transcript or b"")[-CONTEXT_BYTES:])
-            if not messages or event.called in CURSOR:
-                return None  # Cursor's hook cannot add to a prompt
-            session = session_of(event, transcript, whole=len(transcript or b"") < WINDOW_BYTES)
-            return HookContext(event, session, folder, messages, transcript=transcript or b"")
-        case "Stop":
-            transcript, turn = await _ended(event, programs)
-            session = session_of(event, transcript, whole=len(transcript or b"") < TURN_BYTES)
-            if turn is None or not turn.messages:
-                return None
-            return HookContext(event, session, folder, turn=turn)
-        case "SessionStart":
-            if event.source not in BEGINNINGS:
-                return None  # a continued session has its context
-            return HookContext(event, session_of(event, None), folder)
-    raise ValueError(
-        _(
-            "{called} needs no hook; install this one for SessionStart, UserPromptSubmit and Stop only",
-            event.called,
-        )
-    )
-
-
-async def _ended(event: HookEvent, programs: Collection[str]) -> tuple[bytes | None, Turn | None]:
-    """The transcript, and the turn that ended."""
-    tries_left = 0
-    if event.last_assistant_message is not None and event.transcript_path is not None:
-        tries_left = TRANSCRIPT_TRIES
-    while True:
-        transcript = _end_of(event.transcript_path, TURN_BYTES)
-        turn = await asyncio.to_thread(turn_ended, event, transcript or b"", programs)
-        if turn is not None or not tries_left:
-            break
-        tries_left -= 1
-        await asyncio.sleep(TRANSCRIPT_SECONDS)
-    if transcript is None and event.transcript_path is not None:
-        complain(
-            _("hook: {path} does not exist, so this turn was not stored", event.transcript_path)
-        )
-    if turn is not None and turn.is_shortened:
-        complain(
-            _(
-                "hook: a message of this turn is too long to be stored whole, so its middle is left out"
-            )
-        )
-    return transcript, turn
-
-
 def _output(event: HookEvent, block: str, message: str = "") -> str:
     """The output for the client: `block` as context, and a `message` for the user; empty if both are."""
     output: dict[str, Any] = {}
@@ -202,18 +128,6 @@ def _seen_from(folder: Path, event: HookEvent) -> HookEvent:
     if not is_foreign(cwd):
         cwd = folder / cwd
     return replace(event, cwd=str(cwd), transcript_path=transcript)
-
-
-def _end_of(path: str | None, size: int) -> bytes | None:
-    """The last `size` bytes of the transcript; None if there is none yet."""
-    if path is None:
-        return None
-    try:
-        with folders.open_file(Path(path).expanduser(), "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
-            return file.read(size)
-    except FileNotFoundError:
-        return None
 
 
 class _Deadline:

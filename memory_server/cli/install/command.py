@@ -15,10 +15,24 @@ from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from languages import _, counted
-from memory_server.app import offered_tools
 from memory_server.cli.daemon import running_for
-from memory_server.cli.install import edits, sillytavern
-from memory_server.cli.install.clients import (
+from memory_server.cli.install import sillytavern
+from memory_server.cli.install.places import (
+    is_kept_out_of_git,
+    place_of,
+    project_named,
+    project_unnamed,
+)
+from memory_server.config import ENVIRONMENT_PREFIX, Settings, load
+from memory_server.kernel.errors import InvalidInput
+from memory_server.operations.install import edits
+from memory_server.operations.install.client_files import (
+    ClientFile,
+    InstallPlan,
+    OwnCommands,
+    bytes_of,
+)
+from memory_server.operations.install.clients import (
     CLIENTS,
     PASTS,
     Client,
@@ -33,17 +47,7 @@ from memory_server.cli.install.clients import (
     server_entry,
     servers_file,
 )
-from memory_server.cli.install.steps import (
-    ClientFile,
-    InstallPlan,
-    OwnCommands,
-    bytes_of,
-    is_kept_out_of_git,
-    project_named,
-    project_unnamed,
-)
-from memory_server.config import ENVIRONMENT_PREFIX, Settings, load
-from memory_server.kernel.errors import InvalidInput
+from memory_server.runtime.app import offered_tools
 
 FLAGS = ("data-dir", "config", "conversation", "timezone")
 """The flags of settings with which `install` lets the server and its hooks be started."""
@@ -238,16 +242,16 @@ def _plans(
     hooks_client_file: ClientFile | None = None
     if hooks == "wanted" or (project is None and CLIENTS[client].hooks):
         edits_of_hooks = edits.of_hooks(server, machine.system, client)
-        hooks_client_file = ClientFile.read(
-            hooks_file(machine, project, client), edits_of_hooks, project
-        )
+        path_of_hooks = place_of(hooks_file(machine, project, client), project)
+        hooks_client_file = ClientFile.read(path_of_hooks, edits_of_hooks)
     # Existing hooks must use the same memory as the server, also after a change; and the server must know of them.
     with_hooks = hooks_client_file is not None and (hooks == "wanted" or hooks_client_file.has_it)
     server = replace(server, hooks=with_hooks)
     commands = OwnCommands()
     if project is None:
         commands = _own_commands(client, server)
-    files = [ClientFile.read(path, edits.of_server(server, client), project, commands)]
+    servers_path = place_of(path, project)
+    files = [ClientFile.read(servers_path, edits.of_server(server, client), commands)]
     if hooks_client_file is not None and (
         with_hooks or (hooks == "taken out" and client == "claude-code")
     ):
@@ -278,15 +282,14 @@ def _of_project(machine: Machine, server: Server, project: Path, hooks: Hooks) -
     flags = dict(server.flags)
     conversation = flags.pop("conversation", None)
     server = replace(server, flags=flags)
-    hooks_client_file = ClientFile.read(
-        hooks_file(machine, project), edits.of_hooks(server, machine.system), project
-    )
+    path_of_hooks = place_of(hooks_file(machine, project), project)
+    hooks_client_file = ClientFile.read(path_of_hooks, edits.of_hooks(server, machine.system))
     for_all = present(_parsed(servers_file("claude-code", machine)), _parsed(hooks_file(machine)))
     server = replace(server, hooks=hooks == "wanted" or hooks_client_file.has_it or for_all.hooks)
     servers_path = servers_file("claude-code", machine, project)
     shared_server, warnings = _for_others_too(server, servers_path, project)
     servers_client_file = ClientFile.read(
-        servers_path, edits.of_server(shared_server, "claude-code"), project
+        place_of(servers_path, project), edits.of_server(shared_server, "claude-code")
     )
     if hooks == "taken out":
         return [project_unnamed(project), servers_client_file.take(), hooks_client_file.take()]

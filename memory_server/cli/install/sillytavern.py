@@ -14,17 +14,18 @@ from pathlib import Path
 from typing import Literal
 
 from languages import Sentence, _
-from memory_server.cli.install import edits
-from memory_server.cli.install.steps import ClientFile, InstallPlan, bytes_of
+from memory_server.cli.install.places import place_of
 from memory_server.config import (
     ENVIRONMENT_PREFIX,
     Settings,
     default_config_file,
     named_config_file,
 )
-from memory_server.homes import TokenFile, tokens_at
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
+from memory_server.operations.install import edits
+from memory_server.operations.install.client_files import ClientFile, InstallPlan, bytes_of
+from memory_server.runtime.homes import TokenFile, tokens_at
 
 NAME = "sillytavern"
 """The name of the token, and of its tenant."""
@@ -50,7 +51,9 @@ def plans(
         getattr(flags, "config", None) or named_config_file(environment) or default_config_file()
     )
     origins = [f"http://{host}:{flags.port}" for host in ("127.0.0.1", "localhost")]
-    settings_file = ClientFile.read(Path(config).expanduser().absolute(), edits.of_origins(origins))
+    settings_file = ClientFile.read(
+        place_of(Path(config).expanduser().absolute()), edits.of_origins(origins)
+    )
     tokens_path = settings.http.tokens or tokens_at(settings.folder)
     tokens = TokenFile(tokens_path.expanduser())
     if out:

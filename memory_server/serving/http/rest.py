@@ -1,13 +1,14 @@
 """The tools, and commands of linked machines, as plain HTTP for programs that do not speak MCP.
 
 `POST /v1/{tool}` takes the arguments of a tool as JSON and answers with its structured result; an OpenAPI document
-describes them. `GET /v1/me` says whose a token is. `POST /v1/commands/{name}` is a command or hook of a linked machine.
+describes them. `POST /v1/import` and `/v1/export` exchange files. `GET /v1/me` says whose a token is. `POST
+/v1/commands/{name}` is a command or hook of a linked machine.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import orjson
@@ -21,9 +22,17 @@ from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.strict_json import repeated_name
 from memory_server.kernel.text import shown, visible
 from memory_server.kernel.values import dataclass
-from memory_server.serving.http.principals import CONVERSATION, SESSION, TIMEZONE, WRITE, caller_of
+from memory_server.serving.http.exchange import documented, export_content, import_content
+from memory_server.serving.http.principals import (
+    CONVERSATION,
+    SESSION,
+    TIMEZONE,
+    WRITE,
+    Principal,
+    caller_of,
+)
 from memory_server.serving.http.refusals import HttpError, refused_for
-from memory_server.serving.http.tenants import Tenants
+from memory_server.serving.http.tenants import Tenant, Tenants
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Tool, ToolFailed, call
 from memory_server.version import __version__
@@ -74,6 +83,8 @@ def routes(
         Route(OPENAPI, openapi, methods=["GET"]),
         Route(ME, _Me(tenants, read_only), methods=["GET"]),
         Route(f"{COMMANDS}/{{name}}", _Commands(tenants), methods=["POST"]),
+        Route("/v1/import", _Exchange(tenants, import_content, read_only), methods=["POST"]),
+        Route("/v1/export", _Exchange(tenants, export_content, read_only), methods=["POST"]),
         Route("/v1/{tool}", _Called(tools, tenants, max_bytes, read_only), methods=["POST"]),
     ]
 
@@ -162,13 +173,40 @@ class _Commands:
             try:
                 result = await tenant.run(caller, request.path_params["name"], arguments)
             except (MemoryServerError, ValidationError) as error:
-                sentence = str(error)
-                if isinstance(error, ValidationError):
-                    sentence = error.errors()[0]["msg"]
-                raise refused_for(
-                    error, tenant.call(caller).memories.for_callers(sentence)
-                ) from error
+                raise _refusal_of(error, tenant, caller) from error
         await Response(orjson.dumps(result), media_type=_JSON)(scope, receive, send)
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """`POST /v1/import` and `POST /v1/export`."""
+
+    tenants: Tenants
+    work: Callable[..., Awaitable[Response]]
+    read_only: bool
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        caller = caller_of(scope)
+        arguments = _arguments(request, await request.body())
+        may_write = WRITE in caller.scopes and not self.read_only
+        async with self.tenants.used(caller) as tenant:
+            try:
+                async with tenant.view(caller) as view:
+                    response = await self.work(view, arguments, may_write=may_write)
+            except (MemoryServerError, ValidationError) as error:
+                raise _refusal_of(error, tenant, caller) from error
+        await response(scope, receive, send)
+
+
+def _refusal_of(
+    error: MemoryServerError | ValidationError, tenant: Tenant, caller: Principal
+) -> HttpError:
+    """The refusal for an error, without what is not said to callers."""
+    sentence = str(error)
+    if isinstance(error, ValidationError):
+        sentence = error.errors()[0]["msg"]
+    return refused_for(error, tenant.call(caller).memories.for_callers(sentence))
 
 
 def _arguments(request: Request, body: bytes) -> dict[str, Any]:
@@ -244,6 +282,7 @@ def openapi_document(tools: Mapping[str, Tool]) -> dict[str, Any]:
                 },
             }
         }
+    paths |= documented(refused)
     return {
         "openapi": "3.1.0",
         "info": {"title": "memory-server", "version": __version__},

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import Project
 from memory_server.memories.memories import Call, Memories
+from memory_server.operations.ports import OpenMemory
 from memory_server.serving.http.principals import WRITE, Principal, caller_of
 from memory_server.serving.http.refusals import HttpError
 from memory_server.serving.server import MakeServer
@@ -39,12 +40,13 @@ LOOK_SHARE = 0.1
 class TenantMemories:
     """The memories of one tenant. `make_server` makes an MCP server of them; `room` looks how many bytes they may still
     take, and lets nothing be added where there are none. `run` does a command or hook of a linked machine; it takes its
-    name, its arguments and the caller."""
+    name, its arguments and the caller. `view` gives all that a caller may see."""
 
     memories: Memories
     make_server: MakeServer
     room: Callable[[], float]
     run: Callable[[str, Mapping[str, Any], Principal], Awaitable[dict[str, Any]]]
+    view: Callable[[Principal], AbstractAsyncContextManager[OpenMemory]]
 
 
 Opener = Callable[[str | None, bool], AbstractAsyncContextManager[TenantMemories]]
@@ -107,6 +109,10 @@ class Tenant:
     ) -> dict[str, Any]:
         """The result of the command or hook `name` of a linked machine."""
         return await self._memories.run(name, arguments, caller)
+
+    def view(self, caller: Principal) -> AbstractAsyncContextManager[OpenMemory]:
+        """All that a caller may see, to be imported into and exported."""
+        return self._memories.view(caller)
 
     def call(self, caller: Principal | None) -> Call:
         """The memories as this caller sees them; None: the request has no caller."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 import httpx2
@@ -22,11 +22,27 @@ from mcp.shared.message import ClientMessageMetadata, SessionMessage
 
 from memory_server.kernel.errors import NotReached
 from memory_server.kernel.values import dataclass
-from memory_server.remote import Remote
 
 _VERSION = "io.modelcontextprotocol/protocolVersion"
 _UNAVAILABLE = -32000
 """Code of the answer to a request that did not reach the server: one that the protocol leaves to programs."""
+
+
+class LinkedServer(Protocol):
+    """The server to which the messages go (process/remote.py), and the sentences for what it does not answer."""
+
+    @property
+    def http(self) -> httpx2.AsyncClient: ...
+
+    async def whole(self, response: httpx2.Response) -> httpx2.Response: ...
+
+    def trouble_of(self, response: httpx2.Response) -> str | None: ...
+
+    def refusal_of(self, response: httpx2.Response) -> Exception: ...
+
+    def reason_of(self, error: BaseException) -> str: ...
+
+    def not_ours(self) -> Exception: ...
 
 
 @dataclass(slots=True)
@@ -34,7 +50,7 @@ class Relay:
     """Takes the place of the SDK's server in `runner.session`; `headers` are those of the window. `version` is the
     version of the protocol that the handshake agreed on."""
 
-    remote: Remote
+    remote: LinkedServer
     headers: Mapping[str, str]
     version: str | None = None
 
@@ -99,7 +115,7 @@ class _Sentences(httpx2.AsyncBaseTransport):
     """Asks the server; what it did not answer becomes an error of the protocol with a sentence, which the client of
     the window shows."""
 
-    remote: Remote
+    remote: LinkedServer
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         try:

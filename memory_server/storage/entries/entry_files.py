@@ -17,11 +17,11 @@ from languages import Sentence, _
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.folder_names import hashed_name, is_reserved
+from memory_server.kernel.foreign_files import foreign, is_link
 from memory_server.kernel.messages import without_surrogates
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge import front_matter
 from memory_server.knowledge.entry import Entry
-from memory_server.storage.projects import foreign, is_link
 
 ARCHIVE = "archive/"
 ENDING = ".md"

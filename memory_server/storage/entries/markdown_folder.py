@@ -26,6 +26,7 @@ from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
 from memory_server.kernel.files import FileLock, try_lock
 from memory_server.kernel.folder_names import as_seen_carelessly, hashed_name
+from memory_server.kernel.foreign_files import owners_in, refuse_foreign
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import Finding, visible
@@ -60,7 +61,6 @@ from memory_server.storage.entries.entry_files import (
 from memory_server.storage.entries.rows import ScopeRows
 from memory_server.storage.entries.sqlite_rows import Connection
 from memory_server.storage.entries.sqlite_work import run_in_thread
-from memory_server.storage.projects import owners_in, refuse_foreign
 
 MAX_BYTES = 10_000_000
 """The most bytes that are read of a layer, and as much of its archive: finding the words of a million takes 0.3 s."""

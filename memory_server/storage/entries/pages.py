@@ -10,8 +10,8 @@ from pathlib import Path
 from languages import Sentence
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
+from memory_server.kernel.foreign_files import refuse_foreign
 from memory_server.knowledge.notes.pages import MARK
-from memory_server.storage.projects import refuse_foreign
 
 
 def pages_in(*folders_of_pages: Path) -> list[Path]:

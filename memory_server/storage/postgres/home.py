@@ -27,9 +27,9 @@ from memory_server.storage.postgres.recall_rows import ErasedRows, RecallRows
 from memory_server.storage.token_file import named
 
 if TYPE_CHECKING:
+    from memory_server.conversations.recall_log import RecallLog
     from memory_server.kernel.erasure import Erasure
     from memory_server.kernel.lifecycle import BlockingExamine
-    from memory_server.kernel.recalls import RecallLog
     from memory_server.knowledge.ports import EntryStore
     from memory_server.storage.json_store.repair import RepairPlan
 

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 from psycopg import sql
 
+from memory_server.conversations.recall_log import LINES_AFTER_A_CUT, MOST_LINES, Change, Line
 from memory_server.kernel import json_text
 from memory_server.kernel.erasure import Erasure, Trace, Traces
 from memory_server.kernel.errors import StorageError
-from memory_server.kernel.recalls import LINES_AFTER_A_CUT, MOST_LINES, Change, Line
 from memory_server.storage.entries import searching
 from memory_server.storage.erased_files import begun_of, hash_of, hashes_of
 from memory_server.storage.postgres.connection import Attempt, Connection, Database, Work

@@ -16,7 +16,7 @@ from typing import Any
 from bench.quality.lore_chats import CHARACTER, USER, Chat
 from stdio_process import Client, command
 
-from memory_server.app import open_memory
+from memory_server.runtime.app import open_memory
 from sandbox import Failed, Fired, TriggerSandbox
 
 ALONE = {"MEMORY_SERVER_DAEMON__ENABLED": "false"}

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Literal, Self
 
-from memory_server.config import Settings, home_of
+from memory_server.config import Settings
 from memory_server.conversations.model import MAX_TRIGGER_CHARS
 from memory_server.conversations.trigger_runner import SandboxRunner
 from memory_server.kernel.meter import Meter
@@ -17,6 +17,7 @@ from memory_server.kernel.private import Pause
 from memory_server.kernel.times import clock_from
 from memory_server.kernel.values import dataclass
 from memory_server.memories.recalls import AFTER_SECONDS, Recalls
+from memory_server.runtime.homes import home_of
 from memory_server.storage.data_dir import Home
 from memory_server.storage.options import StoreParameters
 from sandbox import SandboxLimits, TriggerSandbox

@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from languages import ENGLISH, speaking
-from memory_server.app import App, offered_tools, usual_offer
-from memory_server.cli.parser import parsed
 from memory_server.config import Settings
-from memory_server.homes import TokenFile, tokens_at
 from memory_server.kernel.collecting import collect_from_now_on
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.streams import complain
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import NO_PROJECT
 from memory_server.memories.memories import Call
+from memory_server.process.hosts import Parse, ServerForOthers, settings_of
 from memory_server.process.limits import use_more_files
-from memory_server.runtime import Runtime
+from memory_server.runtime.app import App, CallerView, offered_tools, usual_offer
+from memory_server.runtime.homes import TokenFile, tokens_at
+from memory_server.runtime.runtime import Runtime
 from memory_server.serving.fair_threads import FOR, use_fair_threads
 from memory_server.serving.http.http_server import HttpServer, Limits, address_of, serve
 from memory_server.serving.http.middleware import PAGE, Enter
@@ -42,8 +42,9 @@ _OPEN_MINUTES = 5.0
 _MB = 1_000_000
 
 
-async def serve_http(settings: Settings, listen: str) -> None:
-    """Serve until a signal asks for the end. Raises InvalidInput: the address or a setting cannot be used."""
+async def serve_http(settings: Settings, listen: str, parse: Parse) -> None:
+    """Serve until a signal asks for the end. `parse` reads the command lines of linked machines. Raises InvalidInput:
+    the address or a setting cannot be used."""
     address = address_of(listen)
     use_fair_threads()
     turns: defaultdict[str | None, asyncio.Semaphore] = defaultdict(
@@ -63,7 +64,7 @@ async def serve_http(settings: Settings, listen: str) -> None:
     offered = offered_tools(settings)
     answered = ANSWERED_TOOLS if usual_offer(settings) else offered
     async with app:
-        openings = _TenantOpener(app, turns)
+        openings = _TenantOpener(app, turns, parse)
         node = HttpServer(
             settings=settings.http,
             tokens=_tokens(settings, app.home.place),
@@ -139,7 +140,7 @@ def _tokens(settings: Settings, folder: Path) -> TokenFile | None:
     return None
 
 
-def _memories(app: App, room: Callable[[], float]) -> TenantMemories:
+def _memories(app: App, room: Callable[[], float], parse: Parse) -> TenantMemories:
     """The memories for callers who have nothing to do with this machine."""
     hidden = {str(app.home.place): "the data folder"}
     url = app.home.shown.partition("#")[0]
@@ -152,12 +153,16 @@ def _memories(app: App, room: Callable[[], float]) -> TenantMemories:
             run,  # only servers of linked machines need it
         )
 
-        answer = dict(await run(app, parsed, name, arguments, caller))
+        answer = dict(await run(app, parse, name, arguments, caller))
         for stream in ("output", "errors"):
             answer[stream] = memories.for_callers(answer[stream])
         return answer
 
-    return TenantMemories(memories, app.server, room, run)
+    def view(caller: Principal) -> CallerView:
+        server = ServerForOthers(app, caller.folder)
+        return server.view(settings_of(app, caller), asker="REST")
+
+    return TenantMemories(memories, app.server, room, run, view)
 
 
 @dataclass(slots=True)
@@ -166,12 +171,13 @@ class _TenantOpener:
 
     app: App
     turns: Mapping[str | None, asyncio.Semaphore]
+    parse: Parse
 
     @asynccontextmanager
     async def open(self, tenant: str | None, writable: bool) -> AsyncIterator[TenantMemories]:
         """The memories of a tenant."""
         if tenant is None and writable:
-            yield _memories(self.app, lambda: inf)
+            yield _memories(self.app, lambda: inf, self.parse)
             return
         where: Mapping[str, Any] = {}
         if tenant is not None:
@@ -190,7 +196,7 @@ class _TenantOpener:
             return bytes_left
 
         async with tenants_app, self._counted(tenants_app):
-            yield _memories(tenants_app, room)
+            yield _memories(tenants_app, room, self.parse)
         if tenant is not None and writable:
             with suppress(OSError):  # only the list of tenants is the poorer for it
                 await asyncio.to_thread(self.app.home.note_tenant, tenant)

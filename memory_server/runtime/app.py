@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import tzinfo
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from random import Random
@@ -29,7 +29,7 @@ from memory_server.kernel.messages import GivenMessage, Session
 from memory_server.kernel.private import Pause
 from memory_server.memories.memories import Call, Memories
 from memory_server.memories.turns import MAX_CHARS, turn_prompt
-from memory_server.runtime import Runtime
+from memory_server.runtime.runtime import ONE_QUESTION, Runtime
 from memory_server.storage.repositories import folder_of_work
 from nlp.normal_forms import can_simplify, load_simplified
 
@@ -40,12 +40,13 @@ if TYPE_CHECKING:
     from memory_server.knowledge.embeddings import TextVectors
     from memory_server.knowledge.service import Knowledge
     from memory_server.memories.word_giver import WordGiver
+    from memory_server.operations.backing_up import Tenants
     from memory_server.operations.imports import ImportReport
     from memory_server.operations.ports import Machine
+    from memory_server.runtime.upkeep import Maintenance, UpkeepJob
     from memory_server.serving.documents import Resolve
     from memory_server.serving.subscriptions import Subscriptions
     from memory_server.tools.base.tool import Tool
-    from memory_server.upkeep import Maintenance, UpkeepJob
 
 log = logging.getLogger(__name__)
 
@@ -161,23 +162,23 @@ class CallerView:
 
     @property
     def machine(self) -> Machine:
-        """What an import asks of this machine."""
-        from memory_server.homes import ThisMachine
+        """What operations ask of this machine."""
+        from memory_server.runtime.homes import ThisMachine
 
-        return ThisMachine(on_several_machines=self.home.on_several_machines)
+        return ThisMachine(self.home.on_several_machines, self.settings.notes.documents)
 
     # Imported at first use: a process that asks once does not need it, and a hook saves a tenth of a second.
 
     @property
     def word_giver(self) -> WordGiver:
         """What asks a model for the other words of memories."""
-        from memory_server.composition import word_giver_of
+        from memory_server.runtime.composition import word_giver_of
 
         return word_giver_of(self.settings, self.memories)
 
     @cached_property
     def _knowledge(self) -> Knowledge:
-        from memory_server.composition import knowledge_of
+        from memory_server.runtime.composition import knowledge_of
 
         folder = None
         if self.runtime.serves == "this machine":
@@ -441,7 +442,7 @@ class App(CallerView):
     @cached_property
     def maintenance(self) -> Maintenance:
         """The daily upkeep of these memories."""
-        from memory_server.composition import maintenance_of
+        from memory_server.runtime.composition import maintenance_of
 
         return maintenance_of(self.settings, self.home, self.memories, self.recalls)
 
@@ -462,7 +463,7 @@ class App(CallerView):
         """Run the daily upkeep of this app, or of `maintenance`, at its time, until it is cancelled."""
         if not self.settings.upkeep.enabled or self.settings.read_only:
             return
-        from memory_server.upkeep import Jobs
+        from memory_server.runtime.upkeep import Jobs
 
         jobs = Jobs(
             maintenance or self.maintenance, self.settings.upkeep.hour, self.settings.timezone
@@ -478,6 +479,18 @@ class App(CallerView):
             await super().__aexit__()
         finally:
             await self.runtime.aclose()
+
+
+def tenants_of(view: CallerView) -> Tenants:
+    """The tenants beside the memories of a view, each to be opened for one question."""
+
+    def opened(where: Mapping[str, Any]) -> App:
+        settings = view.settings.model_copy(update=where)
+        runtime = Runtime.for_tenant(settings, view.runtime, lifetime=ONE_QUESTION)
+        return App(settings, runtime=runtime)
+
+    places = zip(view.home.tenant_names(), view.home.tenants(), strict=True)
+    return {name: partial(opened, where) for name, where in places}
 
 
 def open_memory(

@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from languages import MessageError, _
-from memory_server.cli.install.clients import (
+from memory_server.kernel.values import dataclass
+from memory_server.operations.install.clients import (
     CLIENTS,
     Client,
     Server,
@@ -26,7 +27,6 @@ from memory_server.cli.install.clients import (
     is_our_server,
     server_entry,
 )
-from memory_server.kernel.values import dataclass
 
 Document = dict[str, Any]
 """A client's settings: the JSON object that a file holds."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_server.config import Settings
 from memory_server.kernel.errors import StorageError
+from memory_server.kernel.foreign_files import has_git, is_ours, nearest
 from memory_server.kernel.options import extended
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.layers import LayerName, LayerOptions
@@ -21,7 +22,6 @@ from memory_server.knowledge.projects import Project, named_by_user
 from memory_server.knowledge.refs import RefOptions
 from memory_server.knowledge.service import Knowledge
 from memory_server.knowledge.sessions.models import SessionOptions
-from memory_server.storage.projects import has_git, is_ours, nearest
 from memory_server.storage.repositories import project_at
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from memory_server.memories.memories import Memories
     from memory_server.memories.recalls import Recalls
     from memory_server.memories.word_giver import WordGiver
+    from memory_server.runtime.upkeep import Maintenance
     from memory_server.storage.data_dir import Home
-    from memory_server.upkeep import Maintenance
 
 WORDS_SECONDS = 60.0
 """The timeout of a request for the words of 30 memories, some 2,400 tokens: models of this machine write 40 a second,
@@ -109,7 +109,7 @@ def maintenance_of(
     settings: Settings, home: Home, memories: Memories, recalls: Recalls
 ) -> Maintenance:
     """The upkeep of a home: its engines, the record of recalls, vectors and other words."""
-    from memory_server.upkeep import Maintenance
+    from memory_server.runtime.upkeep import Maintenance
 
     clock = memories.services.clock
 

@@ -1,0 +1,370 @@
+"""`copy_store`: conversations with their versions and their past, and all else that a store keeps, from one store to
+another. Nothing is merged: what differs there stays as it is, and is named."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Protocol
+
+from languages import _, counted, n_
+from memory_server.conversations.contents import holds_erased
+from memory_server.conversations.model import ConversationState, conversation_id_of, short_term_mark
+from memory_server.conversations.recall_log import Line
+from memory_server.kernel import json_text
+from memory_server.kernel.erasure import Tombstones
+from memory_server.kernel.errors import InvalidInput, StorageError
+from memory_server.kernel.recorded_recall import recorded_recall
+from memory_server.kernel.scopes import Scope
+from memory_server.kernel.values import dataclass
+from memory_server.knowledge import erasing
+from memory_server.knowledge.entry import EVERYTHING, Entry, Operation
+from memory_server.knowledge.ports import EntryStore
+from memory_server.operations.ports import HomeOfMemories, Progress, no_progress
+
+
+class Homes(Protocol):
+    """The homes of a store."""
+
+    def owner(self) -> AbstractAsyncContextManager[HomeOfMemories]: ...
+
+    def tenant(self, name: str) -> AbstractAsyncContextManager[HomeOfMemories]:
+        """Open the home of a tenant, while that of the owner is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRequest:
+    """What is copied, from where to where: all of it, or only these `conversations`, or only what a `tenant` has.
+
+    `known_tenants`: names that tenants may have whose folder does not tell the whole name.
+    """
+
+    source: Homes
+    target: Homes
+    conversations: Sequence[str] = ()
+    tenant: str | None = None
+    known_tenants: Sequence[str] = ()
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CopyStep:
+    """A sentence about a part of a store. `is_fault`: it was not copied, and is not there as it is here."""
+
+    sentence: str
+    is_fault: bool = False
+
+
+@dataclass(slots=True)
+class CopyReport:
+    """What became of a copy. `present`: conversations that were there already, as they are here. `not_copied`: the
+    names of what was not copied and is not there as it is here."""
+
+    conversations: int = 0
+    present: int = 0
+    tenants: int = 0
+    not_copied: list[str] = field(default_factory=list)
+    steps: list[CopyStep] = field(default_factory=list)
+
+    def say(self, sentence: str, *, is_fault: bool = False) -> None:
+        self.steps.append(CopyStep(sentence, is_fault))
+
+
+async def copy_store(request: CopyRequest, progress: Progress = no_progress) -> CopyReport:
+    """Copy conversations, and unless these are named, the knowledge, the record of recalls, the tombstones and every
+    tenant. Raises InvalidInput: both stores are one, or a conversation or tenant is not there."""
+    report = CopyReport()
+    async with request.source.owner() as source, request.target.owner() as target:
+        if source.shown == target.shown:
+            raise InvalidInput(
+                "Both stores are {place}; give another one as --from or --to.", source.shown
+            )
+        tenants = source.tenant_names([*request.known_tenants, *target.tenant_names()])
+        if request.tenant is None:
+            await _HomeCopy(source, target, request, report, progress).run()
+            if request.conversations:
+                tenants = []  # a conversation without a tenant is the owner's
+        elif source.has_tenant(request.tenant):
+            tenants = [request.tenant]
+        else:
+            raise InvalidInput(
+                "There is no tenant {tenant}; the tenants are: {known}.",
+                request.tenant,
+                ", ".join(tenants) or _("none"),
+            )
+
+        if tenants and target.is_of_a_tenant:
+            sentence = _(
+                "{place} is the home of a tenant, which cannot have tenants.", target.shown
+            )
+            report.say(sentence, is_fault=True)
+            report.not_copied += tenants
+            return report
+        for name in tenants:
+            if not source.has_tenant(name):
+                sentence = _(
+                    "The whole name of the tenant {name} is not known; copy it with --tenant NAME.",
+                    name,
+                )
+                report.say(sentence, is_fault=True)
+                report.not_copied.append(name)
+                continue
+            async with (
+                request.source.tenant(name) as tenants_source,
+                request.target.tenant(name) as tenants_target,
+            ):
+                copy = _HomeCopy(tenants_source, tenants_target, request, report, progress, name)
+                await copy.run()
+            if not request.dry_run:
+                target.note_tenant(name)
+            report.tenants += 1
+    return report
+
+
+class _HomeCopy:
+    """The copy of one home. `tenant` None: it is the owner's."""
+
+    def __init__(
+        self,
+        source: HomeOfMemories,
+        target: HomeOfMemories,
+        request: CopyRequest,
+        report: CopyReport,
+        progress: Progress,
+        tenant: str | None = None,
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._names = request.conversations
+        self._dry_run = request.dry_run
+        self._report = report
+        self._progress = progress
+        self._tenant = tenant
+
+    async def run(self) -> None:
+        """Copy the named conversations, or everything if none is named. Raises InvalidInput: one of them is not
+        there."""
+        stored = await self._source.conversations.conversations()
+        names = [conversation_id_of(name) for name in self._names] or stored
+        missing = sorted(set(names) - set(stored))
+        if missing:
+            raise InvalidInput(
+                "There is no conversation {name} in {place}.", missing[0], self._source.shown
+            )
+        present = set(await self._target.conversations.conversations())
+        with self._progress(_("copying"), len(names)) as advance:
+            for name in names:
+                await self._copy_conversation(name, present=name in present)
+                advance()
+        if self._names:
+            return
+
+        await self._copy_part(_("the knowledge"), self._copy_knowledge())
+        await self._copy_part(_("the record of recalls"), asyncio.to_thread(self._copy_recalls))
+        if not self._dry_run:
+            await self._copy_part(
+                _("the record of erased texts"), asyncio.to_thread(self._copy_erased)
+            )
+
+    def _named(self, part: str) -> str:
+        """A part of the source, such as a conversation, for people."""
+        if self._tenant is None:
+            return part
+        return _("{part} of {tenant}", part, self._tenant)
+
+    def _refuse(self, sentence: str) -> bool:
+        """Report why a part is not copied."""
+        self._report.say(sentence, is_fault=True)
+        return False
+
+    def _refuse_erased(self, name: str) -> bool:
+        return self._refuse(
+            _(
+                "{name} was not copied: it contains text that was erased for good in {place}. Export it and "
+                "import it there; the import leaves that text out.",
+                name,
+                self._target.shown,
+            )
+        )
+
+    async def _copy_part(self, name: str, copying: Awaitable[bool]) -> None:
+        """Copy a part of a home. One that cannot be read must not keep the others from being copied."""
+        try:
+            is_there = await copying
+        except StorageError as error:
+            is_there = self._refuse(_("{name} was not copied: {reason}", self._source.shown, error))
+        if not is_there:
+            self._report.not_copied.append(self._named(name))
+
+    async def _copy_conversation(self, name: str, *, present: bool) -> None:
+        source = self._source
+        target = self._target
+        shown = self._named(name)
+        try:
+            source.refuse_newer(name)
+            commits = await source.conversations.history(name, limit=2**31)
+            state = await source.conversations.read(name)
+            past = [commit for commit in reversed(commits) if commit.version <= state.version]
+            present_state = ConversationState(name)
+            erased = False
+            if present:
+                present_state = await target.conversations.read(name)
+            else:
+                changes = [change for commit in past for change in commit.changes]
+                erased = await asyncio.to_thread(holds_erased, state, changes, target.erased.holds)
+            adopted = not present and not erased
+            if adopted and not self._dry_run:
+                adopted = await target.conversations.adopt(name, state, past)
+        except StorageError as error:
+            self._refuse(_("{name} was not copied: {reason}", shown, error))
+            self._report.not_copied.append(shown)
+            return
+
+        if adopted:
+            self._report.say(_adopted_text(shown, changes=len(past), dry_run=self._dry_run))
+            self._report.conversations += 1
+        elif not erased and present_state == state:
+            self._report.say(_("{name} is already in the other store.", shown))
+            self._report.present += 1
+        else:
+            self._report.not_copied.append(shown)
+            if erased:
+                self._refuse_erased(shown)
+                return
+            self._refuse(
+                _(
+                    "{name} was not copied: the other store has a different one of this name (version {there} "
+                    "there, {here} here); nothing is merged.",
+                    shown,
+                    present_state.version,
+                    state.version,
+                )
+            )
+
+    async def _copy_knowledge(self) -> bool:
+        """Copy notes and other entries with their past and their numbers; tell whether they are there now."""
+        source = self._source.entries(durability="full", cache_mb=16)
+        target = self._target.entries(durability="full", cache_mb=16)
+        name = self._named(_("knowledge"))
+        try:
+            contents = await _contents(source)
+            present = await _contents(target)
+            count = counted(sum(map(len, contents.entries.values())), "entry")
+            if present == contents:
+                if any(contents.entries.values()):
+                    self._report.say(_("{name} is already in the other store.", name))
+                return True
+            if not present.entries:
+                if await erasing.holds_erased(source, self._target.erased.holds):
+                    return self._refuse_erased(self._named(_("the knowledge")))
+                if self._dry_run:
+                    self._report.say(_("{name} would be copied: {count}.", name, count))
+                    return True
+                with TemporaryDirectory() as folder:
+                    path = Path(folder, "knowledge.sqlite3")
+                    await source.copy_to(path)
+                    if await target.adopt(path):
+                        self._report.say(_("{name} copied: {count}.", name, count))
+                        return True
+            return self._refuse(
+                _(
+                    "The {name} was not copied: the other store already has some, and it differs; nothing is "
+                    "merged.",
+                    name,
+                )
+            )
+        finally:
+            await source.aclose()
+            await target.aclose()
+
+    def _copy_recalls(self) -> bool:
+        """Copy the record of recalls, where there is none; tell whether all of it is there now."""
+        target = self._target
+        present_lines = {json_text.dumps(line) for line in target.recalls.lines()}
+        lines = self._source.recalls.lines()
+        coming = _without_erased(lines, target.erased)
+        left_out = len(lines) - len(coming)
+        if left_out:
+            self._report.say(
+                n_(
+                    "{count} recall was left out: it contains text that was erased for good in {place}",
+                    "{count} recalls were left out: they contain text that was erased for good in {place}",
+                    left_out,
+                    target.shown,
+                ),
+                is_fault=True,
+            )
+        lacking = [line for line in coming if json_text.dumps(line) not in present_lines]
+        if lacking and present_lines:
+            return self._refuse(
+                _(
+                    "The record of recalls was not copied: the other store already has one, and it differs; "
+                    "nothing is merged."
+                )
+            )
+        if not self._dry_run:
+            for line in lacking:
+                target.recalls.append(line)
+        return True
+
+    def _copy_erased(self) -> bool:
+        """Copy what was erased, so that it does not come back."""
+        key, hashes = self._source.erased.known()
+        target = self._target
+        if not key or hashes <= target.erased.known()[1] or target.erased.adopt(key, hashes):
+            return True
+        return self._refuse(
+            _(
+                "The record of erased texts was not copied from {place} to {other}, which has one of its own.",
+                self._source.shown,
+                target.shown,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    """All that a store of entries holds, as it is compared."""
+
+    entries: dict[Scope, list[Entry]]
+    operations: list[tuple[Scope, Operation]]
+
+
+async def _contents(store: EntryStore) -> _Contents:
+    entries = {}
+    for scope in await store.scopes():
+        entries[scope] = await store.read(
+            scope, lambda view: view.entries(EVERYTHING, order="oldest")
+        )
+    return _Contents(entries, await store.operations(limit=2**31))
+
+
+def _without_erased(lines: Sequence[Line], tombstones: Tombstones) -> list[Line]:
+    """The lines that tell of nothing that was erased for good."""
+    if not tombstones.known()[1]:
+        return list(lines)
+    return [line for line in lines if not tombstones.holds(_marks_in(line))]
+
+
+def _marks_in(line: Line) -> list[str]:
+    recall = recorded_recall(line)
+    items = (*recall.came, *recall.near)
+    marks = [short_term_mark(item.id, item.conversation) for item in items if item.is_memory]
+    return [recall.said, *marks]
+
+
+def _adopted_text(name: str, *, changes: int, dry_run: bool) -> str:
+    if dry_run:
+        return n_(
+            "{name} would be copied: {count} change.",
+            "{name} would be copied: {count} changes.",
+            changes,
+            name,
+        )
+    return n_(
+        "{name} was copied: {count} change.", "{name} was copied: {count} changes.", changes, name
+    )

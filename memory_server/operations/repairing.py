@@ -1,0 +1,54 @@
+"""`repair`: mend now what the next use of a conversation would mend."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from languages import _
+from memory_server.kernel.errors import StorageError
+from memory_server.kernel.values import dataclass
+from memory_server.operations.ports import HomeOfMemories, Progress, RepairPlan, no_progress
+
+
+@dataclass(frozen=True, slots=True)
+class RepairRequest:
+    """Which conversation is mended; None: all of them."""
+
+    conversation_id: str | None = None
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What was mended, or set aside before, and why conversations could not be mended."""
+
+    plans: Sequence[RepairPlan]
+    failures: Sequence[str]
+
+    @property
+    def mended(self) -> list[RepairPlan]:
+        """The conversations of which something was broken."""
+        return [plan for plan in self.plans if plan.steps]
+
+
+async def repair(
+    home: HomeOfMemories, request: RepairRequest, progress: Progress = no_progress
+) -> RepairReport:
+    """Mend conversations, or say what would be mended."""
+    repairs = await asyncio.to_thread(
+        home.repairs, request.conversation_id, dry_run=request.dry_run
+    )
+    plans: list[RepairPlan] = []
+    failures: list[str] = []
+    with progress(_("repairing"), len(repairs)) as advance:
+        for mend in repairs:
+            try:
+                plan = await asyncio.to_thread(mend)
+            except StorageError as error:
+                failures.append(str(error))
+            else:
+                if plan is not None:
+                    plans.append(plan)
+            advance()
+    return RepairReport(plans, failures)

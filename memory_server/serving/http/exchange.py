@@ -1,0 +1,172 @@
+"""`POST /v1/import` and `POST /v1/export`: what `memory-server import -` and `export -` do, for programs without a
+shell. A request bounds what comes, and nothing of the server's own files can be named."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64decode
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from memory_server.kernel.backups import MergeCounts
+from memory_server.kernel.errors import InvalidInput, QuotaReached, ReadOnly, StorageError
+from memory_server.kernel.items import Family
+from memory_server.operations.exports import (
+    Exported,
+    ExportRequest,
+    exported,
+    file_content,
+    nothing_to_export,
+)
+from memory_server.operations.imports import (
+    ImportReport,
+    ImportRequest,
+    form_named,
+    import_sources,
+)
+from memory_server.operations.lore_import import book_text
+from memory_server.operations.ports import OpenMemory, ReadOptions, Source
+from memory_server.tools.base.shapes import Text
+
+MOST_BYTES = 64_000_000
+"""Bytes of an export; other tenants wait while one is made."""
+_MEDIA = {
+    "native": "application/json",
+    "pack": "application/json",
+    "csv": "text/csv",
+    "markdown": "text/markdown",
+}
+_Name = Annotated[Text, Field(max_length=1_000)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    conversation_id: _Name | None = None
+
+
+class ImportBody(_Body):
+    """The content of a file. `content`: of a text file; `base64`: of any file. `format`: by default what the content
+    shows. `conversation_id`: for records that do not name one."""
+
+    content: str | None = None
+    base64: str | None = None
+    format: _Name | None = None
+    dry_run: bool = False
+
+
+class ExportBody(_Body):
+    """What is exported, by default everything, and in which form."""
+
+    format: Literal["native", "csv", "markdown", "pack"] = "native"
+    family: Family | None = None
+
+
+async def import_content(
+    view: OpenMemory, fields: Mapping[str, Any], *, may_write: bool
+) -> Response:
+    """Import a content, and tell what came of it. Raises ValidationError, MemoryServerError."""
+    body = ImportBody.model_validate(dict(fields))
+    if not body.dry_run:
+        if not may_write:
+            raise ReadOnly("This token or server only reads; with dry_run nothing is stored.")
+        view.memories.services.refuse_where_full()
+    options = ReadOptions(form_named(body.format), conversation=body.conversation_id)
+    request = ImportRequest([Source("-", _data_of(body))], options, dry_run=body.dry_run)
+    report = await import_sources(view, request)
+    answer = await asyncio.to_thread(_json_of, report)
+    return Response(orjson.dumps(answer), media_type="application/json")
+
+
+def _data_of(body: ImportBody) -> bytes:
+    """Raises InvalidInput: there is no content, or it is given twice or wrongly."""
+    if (body.content is None) == (body.base64 is None):
+        raise InvalidInput("Give the file as `content`, or as `base64` if it is not text.")
+    if body.base64 is None:
+        return (body.content or "").encode(errors="replace")
+    try:
+        return b64decode(body.base64, validate=True)
+    except ValueError as error:
+        raise InvalidInput("`base64` is not base64: {reason}.", error) from error
+
+
+def _json_of(report: ImportReport) -> dict[str, Any]:
+    places: list[dict[str, Any]] = []
+    books: list[str] = []
+    for source in report.sources:
+        places += [
+            _place(conversation.contents.conversation_id, conversation.counts)
+            for conversation in source.conversations
+        ]
+        places += [_place(entries.place, entries.counts) for entries in source.entries]
+        books += [book_text(book.book, book.stored.update) for book in source.books]
+    return {
+        "formats": [source.form for source in report.sources],
+        "usable": report.count,
+        "leftOut": report.left_out,
+        "places": places,
+        "books": books,
+        "remarks": [asdict(line) for line in report.lines()],
+        "warnings": report.warnings,
+    }
+
+
+def _place(name: str, counts: MergeCounts) -> dict[str, Any]:
+    return {"place": name, **asdict(counts)}
+
+
+async def export_content(
+    view: OpenMemory, fields: Mapping[str, Any], *, may_write: bool
+) -> Response:
+    """Answer with a file. Raises ValidationError, MemoryServerError."""
+    body = ExportBody.model_validate(dict(fields))
+    stored = await exported(view, ExportRequest(body.conversation_id, body.family))
+    for reason in stored.unread:
+        raise StorageError(reason)
+    if stored.is_empty_in(body.format):
+        raise await nothing_to_export(view)
+    content = await asyncio.to_thread(_bounded, view, stored, body.format)
+    return Response(content, media_type=_MEDIA[body.format])
+
+
+def _bounded(view: OpenMemory, stored: Exported, form: str) -> bytes:
+    content = b"".join(file_content(view, stored, form))
+    if len(content) > MOST_BYTES:
+        raise QuotaReached(
+            "The export has more than {bytes:,} bytes; export each conversation and family by itself.",
+            MOST_BYTES,
+        )
+    return content
+
+
+def documented(refused: Mapping[str, Any]) -> dict[str, Any]:
+    """The paths as OpenAPI describes them; `refused` is the answer to what is refused."""
+    told = {
+        "description": "What came, by place, and what was left out",
+        "content": {"application/json": {"schema": {"type": "object"}}},
+    }
+    file = {"description": "A file", "content": {media: {} for media in _MEDIA.values()}}
+    kinds = (
+        ("import", "Import the content of a file", ImportBody, told),
+        ("export", "Export what is stored as a file", ExportBody, file),
+    )
+    paths: dict[str, Any] = {}
+    for name, summary, body, answer in kinds:
+        schema = body.model_json_schema()
+        paths[f"/v1/{name}"] = {
+            "post": {
+                "operationId": name,
+                "summary": summary,
+                "requestBody": {
+                    "required": True,
+                    "content": {"application/json": {"schema": schema}},
+                },
+                "responses": {"200": answer, "default": refused},
+            }
+        }
+    return paths
