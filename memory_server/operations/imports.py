@@ -198,7 +198,7 @@ async def _import_source(
     if request.options.conversation is not None and names_others:
         raise InvalidInput("{named} names its own conversations; leave -c out.", source.shown)
     if not request.keep_secrets:
-        await asyncio.to_thread(_remove_secrets, app, incoming, form)
+        await asyncio.to_thread(_remove_secrets, view, incoming, form)
     if form not in TRUSTED:
         await _check(view, incoming, progress)
     if request.shift_to_now:
@@ -233,10 +233,10 @@ async def _import_source(
     return SourceReport(source, form, incoming, conversations, books, entries, count)
 
 
-def _remove_secrets(app: OpenMemory, incoming: Incoming, form: Format) -> None:
+def _remove_secrets(view: OpenMemory, incoming: Incoming, form: Format) -> None:
     """Remove secrets from what was read, and say how many. Clients that write code also speak in pairs of a name and a
     value."""
-    clean = partial(app.memories.services.secrets.of, with_pairs=form in SESSIONS)
+    clean = partial(view.memories.services.secrets.of, with_pairs=form in SESSIONS)
     with counting_secrets() as kinds:
         incoming.entries = clean(incoming.entries)
         incoming.books = clean(incoming.books)

@@ -23,13 +23,12 @@ from memory_server.config.project_file import in_folder
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import MemoryPaused, MemoryServerError
 from memory_server.kernel.failures import failure_text
-from memory_server.kernel.secrets import counting_secrets, removed_text
 from memory_server.kernel.streams import complain, standard_input, write
 from memory_server.kernel.text import words_between_commas
 from memory_server.memories.hooks import CURSOR, HookEvent
 from memory_server.operations.hook_events import event_of
 from memory_server.process import entrance, linked_server
-from memory_server.process.hook_contexts import context_of
+from memory_server.process.hook_contexts import context_of, without_secrets
 from memory_server.process.hooks import answer
 from memory_server.process.hosts import Host
 from memory_server.runtime.homes import is_foreign
@@ -56,7 +55,7 @@ async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
     output = ""
     try:
         settings = in_folder(settings, event.cwd)
-        context = _without_secrets(settings, context)
+        context = without_secrets(context, settings.secret_filter)
         link = linked_server.link_of(settings) if context is not None else None
         if context is not None and link is not None:
             from memory_server.process import (
@@ -85,17 +84,6 @@ async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
         sys.stdout.flush()
     if server is not None:
         await server.end(linked_server.AFTER_HOOK_SECONDS)
-
-
-def _without_secrets(settings: Settings, context: HookContext | None) -> HookContext | None:
-    """Return what is known at the event without its secrets, and say how many a turn that will be stored had."""
-    secrets = settings.secret_filter
-    if context is not None and context.turn is not None:
-        with counting_secrets() as kinds:
-            secrets.of(context.turn.messages, with_pairs=True)
-        if kinds:
-            complain(_("hook: {reason}", removed_text(len(kinds))))
-    return secrets.of(context, with_pairs=True)
 
 
 def _reason(error: Exception) -> str:
