@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from memory_server.config import Settings
     from memory_server.config.reader_language import language
     from memory_server.conversations.model import ShortTermMemory
+    from memory_server.conversations.recall.request import RecallRequest
+    from memory_server.conversations.short_term import Origin
     from memory_server.kernel.errors import (
         InvalidInput,
         MemoryNotFound,
@@ -34,6 +36,8 @@ __all__ = [
     "MemoryNotFound",
     "MemoryServerError",
     "Message",
+    "Origin",
+    "RecallRequest",
     "Session",
     "Settings",
     "ShortTermMemory",
@@ -46,6 +50,8 @@ __all__ = [
 _MODULES = dict.fromkeys(("App", "open_memory"), "runtime.app")
 _MODULES |= {"Settings": "config", "language": "config.reader_language"}
 _MODULES["GivenRules"] = "lore"
+_MODULES["Origin"] = "conversations.short_term"
+_MODULES["RecallRequest"] = "conversations.recall.request"
 _MODULES |= dict.fromkeys(("LongTermMemory", "ShortTermMemory"), "conversations.model")
 _MODULES |= dict.fromkeys(("Message", "Session"), "kernel.messages")
 

@@ -9,7 +9,7 @@ words that the others have.
 
 Pairs of neighbouring characters find the Chinese names and compounds that are not in the dictionary (阿黄 in
 我的狗叫阿黄), and Japanese and Korean words with endings; a single Chinese character counts too (猫 in 猫の名前は？). Only
-Han, kana and Hangul have pairs: other scripts have blanks. recall/gram_index.py does the same for many texts at once
+Han, kana and Hangul have pairs: other scripts have blanks. recall/index.py does the same for many texts at once
 and is tested against this.
 """
 

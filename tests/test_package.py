@@ -55,6 +55,8 @@ def test_the_public_names_are_these() -> None:
         "MemoryNotFound",
         "MemoryServerError",
         "Message",
+        "Origin",
+        "RecallRequest",
         "Session",
         "Settings",
         "ShortTermMemory",
@@ -169,3 +171,52 @@ def test_no_module_is_longer_than_800_lines() -> None:
     }
     assert len(lines) > 300
     assert {name: count for name, count in lines.items() if count > 800} == {}
+
+
+MANY = 8
+"""Parameters from which on a function takes a request instead."""
+
+
+def test_at_most_five_functions_but_tools_take_eight_parameters_or_more() -> None:
+    paths = [path for package in PACKAGES for path in Path(package.__path__[0]).rglob("*.py")]
+    long_ones = {
+        f"{path.relative_to(ROOT)}: {function.name}"
+        for path in paths
+        for function in _functions_in(path)
+        if _parameter_count(function) >= MANY
+    }
+    assert len(long_ones) <= 5, long_ones
+
+
+def test_parameters_are_counted_without_self_and_tools_are_left_out() -> None:
+    tree = ast.parse(
+        "class A:\n    def f(self, a, /, b, *c, d, **e): ...\n@tool(x=1)\ndef g(): ..."
+    )
+    assert {f.name: _parameter_count(f) for f in _functions_of(tree)} == {"f": 5}
+
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def _functions_in(path: Path) -> list[Function]:
+    return _functions_of(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def _functions_of(tree: ast.Module) -> list[Function]:
+    """The functions of a module that are not tools: the arguments of a tool are its form."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, Function)]
+    return [
+        function for function in functions if not any(map(_makes_tool, function.decorator_list))
+    ]
+
+
+def _makes_tool(decorator: ast.expr) -> bool:
+    return ast.unparse(decorator).startswith("tool(")
+
+
+def _parameter_count(function: Function) -> int:
+    arguments = function.args
+    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    if named and named[0].arg in ("self", "cls"):
+        del named[0]
+    return len(named) + (arguments.vararg is not None) + (arguments.kwarg is not None)

@@ -10,7 +10,8 @@ from random import Random
 import pytest
 
 from memory_server.config import Settings
-from memory_server.conversations.recall.filters import MemoryFilter
+from memory_server.conversations.insight import ListRequest
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.kernel.items import Sought
 from memory_server.kernel.messages import Message
 from memory_server.memories import forgetting
@@ -118,7 +119,9 @@ async def _faults_of(app: App, word: str, chance: Chance) -> list[str]:
     look = chance.look(word)
     messages = [Message("user", f"Tell me of {look}")]
     recall = (
-        await app.conversation().short_term.search(messages, asked=True, reinforce=False)
+        await app.conversation().short_term.search(
+            RecallRequest(messages, mode="asked", reinforce=False)
+        )
     ).recall
     expect(
         any(_holds(item.memory.text, word) for item in (*recall.top, *recall.next)), "recall", look
@@ -131,7 +134,7 @@ async def _faults_of(app: App, word: str, chance: Chance) -> list[str]:
     )
 
     look = chance.look(word)
-    filtered, _ = await app.conversation().insight.search(MemoryFilter(), keywords=[look])
+    filtered, _ = await app.conversation().insight.search(ListRequest(keywords=[look]))
     expect(len(filtered) == 2, "search of memories by keyword", look)
 
     look = chance.look(word)

@@ -18,7 +18,8 @@ from memory_server.conversations.changes import (
     version_of,
 )
 from memory_server.conversations.model import ConversationState, ShortTermMemory
-from memory_server.conversations.recall.selection import Recall, select
+from memory_server.conversations.recall.request import RecallContext
+from memory_server.conversations.recall.selection import NOTHING_RECALLED, Recall, select
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.conversations.services import Done, Services
 from memory_server.kernel.errors import InvalidInput
@@ -93,6 +94,8 @@ class ArchiveManager:
         """What a search by `query` would find among the short-term memories that were removed last, at most `RECALLED`,
         without those that a person asked to be forgotten. Nothing is reinforced."""
         archived = await self._services.store.archive(self.conversation_id, newest=RECALLED)
+        if not archived:
+            return NOTHING_RECALLED
         state = await self._services.store.read(self.conversation_id)
         # No session has a removed memory in its context any more, and the search draws no flashbacks.
         parameters = replace(
@@ -101,11 +104,13 @@ class ArchiveManager:
         return select(
             _recallable(archived, live_ids=state.short_term.keys()),
             query,
-            conversation_id=self.conversation_id,
-            now_ms=self._services.clock(),
-            rng=Random(0),
-            parameters=parameters,
-            wording=self._services.parameters.wording.within(self.conversation_id),
+            RecallContext(
+                conversation_id=self.conversation_id,
+                now_ms=self._services.clock(),
+                rng=Random(0),
+                parameters=parameters,
+                wording=self._services.parameters.wording.within(self.conversation_id),
+            ),
         )
 
     async def undo(self, change: str, *, by: str = "api") -> UndoneCommit:

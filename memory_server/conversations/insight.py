@@ -4,12 +4,11 @@ common. Nothing is written. Slow work runs in a thread, on records that do not c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from memory_server.conversations.archive import Archived
-from memory_server.conversations.found import Asking
 from memory_server.conversations.model import Memory, ShortTermMemory
 from memory_server.conversations.recall.filters import (
     Filtered,
@@ -22,14 +21,15 @@ from memory_server.conversations.recall.filters import (
 )
 from memory_server.conversations.recall.receipts import Receipt
 from memory_server.conversations.recall.relevance import receipts
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.recall.words import RecallQuery
+from memory_server.conversations.search import conversations_of
 from memory_server.conversations.services import ALL, Services
 from memory_server.conversations.short_term import ShortTermManager
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
-from memory_server.kernel.messages import GivenMessage, Message, Session
+from memory_server.kernel.messages import GivenMessage, Message
 from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.values import dataclass
-from nlp import ROLE_WEIGHTS
 from nlp.index_terms import seen_form
 
 if TYPE_CHECKING:
@@ -54,6 +54,24 @@ class ExplainedMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class ListRequest:
+    """Which memories to list, and in which order. With `text` or `keywords`, a memory must also hold one of their words,
+    or of `other_words`, which count less. `most`: the first of so many; None: all. `archived`: removed memories that
+    can come back."""
+
+    conditions: MemoryFilter = field(default_factory=MemoryFilter)
+    text: str = ""
+    keywords: Sequence[str] = ()
+    other_words: Sequence[str] = ()
+    kinds: str = "both"
+    sort_by: SortBy = "relevance"
+    descending: bool = True
+    scope: str | None = None
+    most: int | None = None
+    archived: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class _Nearest:
     """The memory, given by its id, or the removed memory that a text means, and how many others share words with the
     text."""
@@ -74,48 +92,35 @@ class InsightManager:
 
     async def explain(
         self,
-        recent: Sequence[GivenMessage],
+        request: RecallRequest | Sequence[GivenMessage],
         *,
         memory_id: str | None = None,
         text: str | None = None,
-        scope: str | None = None,
-        role_weights: Mapping[str, float] = ROLE_WEIGHTS,
-        other_words: Sequence[str] = (),
-        session: Session | None = None,
-        folder: str | None = None,
-        asked: bool = False,
-        at_every_prompt: bool = False,
     ) -> ExplainedMemory:
-        """Why a search by the recent messages and `other_words`, made now in `session` and `folder`, by somebody who
-        `asked` for memories or `at_every_prompt` by the stricter rule of a hook, finds a memory or does not: the memory
-        with `memory_id`, or the one that shares most with the words of `text`. Raises InvalidInput: both or neither was
-        given, all that the messages say was recalled, there are too many other words, or there is no such scope;
-        MemoryNotFound: no conversation has it, nor the archive of this one."""
+        """Why a search made now finds a memory or does not: the memory with `memory_id`, or the one that shares most
+        with the words of `text`. Raises InvalidInput: both or neither was given, all that the messages say was
+        recalled, there are too many other words, or there is no such scope; MemoryNotFound: no conversation has it, nor
+        the archive of this one."""
+        request = RecallRequest.of(request)
         if (memory_id is None) == (text is None):
             raise InvalidInput(
                 "One memory must be named; give either its memory_id, or text with some of its words."
             )
-        query = await self._short_term.query_of(
-            recent, role_weights=role_weights, other_words=other_words
-        )
-        asking = Asking(
-            scope, session=session, folder=folder, asked=asked, at_every_prompt=at_every_prompt
-        )
         alike = 0
         if text is not None:
-            nearest = await self._nearest(text, scope)
+            nearest = await self._nearest(text, request.scope)
             alike = nearest.alike
             if isinstance(nearest.memory, Archived):
-                return replace(self._explained_removed(nearest.memory, query), alike=alike)
+                return replace(await self._explained_removed(nearest.memory, request), alike=alike)
             memory_id = nearest.memory
         assert memory_id is not None
-        explained = await self._explained(memory_id, query, asking)
+        explained = await self._explained(memory_id, request)
         if explained is not None:
             return replace(explained, alike=alike)
         for entry in reversed(await self._services.store.archive(self.conversation_id)):
             if isinstance(entry.memory, ShortTermMemory) and entry.memory.id == memory_id:
-                return self._explained_removed(entry, query)
-        explained = await self._explained(memory_id, query, replace(asking, scope=ALL))
+                return await self._explained_removed(entry, request)
+        explained = await self._explained(memory_id, replace(request, scope=ALL))
         if explained is not None:
             return replace(explained, searched=False)
         raise MemoryNotFound(
@@ -125,30 +130,17 @@ class InsightManager:
             self.conversation_id,
         )
 
-    async def search(
-        self,
-        wanted: MemoryFilter,
-        *,
-        text: str = "",
-        keywords: Sequence[str] = (),
-        other_words: Sequence[str] = (),
-        kinds: str = "both",
-        sort_by: SortBy = "relevance",
-        descending: bool = True,
-        scope: str | None = None,
-        most: int | None = None,
-        archived: bool = False,
-    ) -> tuple[list[Filtered], int]:
-        """The first `most` memories that meet the filter, and how many meet it. With `text` or `keywords`, a memory
-        must also hold one of their words, or of `other_words`, which count less. `archived`: search removed memories
-        that can come back. Raises InvalidInput: there is no such scope, or there are too many other words."""
-        conditions = wanted
-        if text or keywords or other_words:
-            words = await self._other_weights(other_words)
+    async def search(self, request: ListRequest) -> tuple[list[Filtered], int]:
+        """The memories that are asked for, and how many there are in all. Raises InvalidInput: there is no such scope,
+        or there are too many other words."""
+        conditions = request.conditions
+        if request.text or request.keywords or request.other_words:
+            words = await self._other_weights(request.other_words)
             words |= conditions.words
-            words |= await self._weights(text, keywords)
+            words |= await self._weights(request.text, request.keywords)
             if not words:  # 你来啦 has no word that says something: so it is found as it was typed
-                words = {typed.strip(): 1.0 for typed in (text, *other_words) if typed.strip()}
+                typed_texts = map(str.strip, (request.text, *request.other_words))
+                words = dict.fromkeys(filter(None, typed_texts), 1.0)
             if not words:
                 raise InvalidInput(
                     "The query has no words to look for; words of one character count only as keywords."
@@ -157,10 +149,12 @@ class InsightManager:
         removals: dict[int, Archived] = {}
         """The removals of removed memories, by the `id()` of each memory."""
         memories: list[tuple[str, list[Memory]]] = []
-        for conversation_id in await self._short_term.conversations_of(scope):
+        for conversation_id in await conversations_of(
+            self._services, self.conversation_id, request.scope
+        ):
             stored: list[Memory] = []
             try:
-                if archived:
+                if request.archived:
                     for entry in await self._last_removals(conversation_id):
                         stored.append(entry.memory)
                         removals[id(entry.memory)] = entry
@@ -172,7 +166,10 @@ class InsightManager:
                     raise
                 continue
             memories.append(
-                (conversation_id, [memory for memory in stored if _is_of_kind(memory, kinds)])
+                (
+                    conversation_id,
+                    [memory for memory in stored if _is_of_kind(memory, request.kinds)],
+                )
             )
         first, count = await asyncio.to_thread(
             filtered,
@@ -180,9 +177,9 @@ class InsightManager:
             conditions,
             now_ms=self._services.clock(),
             parameters=self._services.parameters.recall,
-            sort_by=sort_by,
-            descending=descending,
-            most=most,
+            sort_by=request.sort_by,
+            descending=request.descending,
+            most=request.most,
         )
         return [replace(match, removal=removals.get(id(match.memory))) for match in first], count
 
@@ -215,13 +212,11 @@ class InsightManager:
             ),
         )
 
-    async def _explained(
-        self, memory_id: str, query: RecallQuery, asking: Asking
-    ) -> ExplainedMemory | None:
+    async def _explained(self, memory_id: str, request: RecallRequest) -> ExplainedMemory | None:
         """Why a search brings a memory or not; None: it does not look at such a memory."""
         from memory_server.conversations.recall.explanation import explain
 
-        decision = await self._short_term.decision(query, asking)
+        decision = await self._short_term.decision(request)
         row = decision.columns.row_of(memory_id)
         if row is None:
             return None
@@ -231,8 +226,9 @@ class InsightManager:
             conversation_id, explanation.memory, explanation.receipt, explanation
         )
 
-    def _explained_removed(self, entry: Archived, query: RecallQuery) -> ExplainedMemory:
+    async def _explained_removed(self, entry: Archived, request: RecallRequest) -> ExplainedMemory:
         """A removed memory, with what it shares with the query."""
+        query = await self._short_term.query_of(request)
         assert isinstance(entry.memory, ShortTermMemory)
         [receipt] = self._receipts([entry.memory], query)
         return ExplainedMemory(
@@ -241,9 +237,10 @@ class InsightManager:
 
     async def _nearest(self, text: str, scope: str | None) -> _Nearest:
         """The memory or removed memory that shares the heaviest words with `text`, or else contains it."""
-        query = await self._short_term.query_of([Message("user", text)])
+        request = RecallRequest([Message("user", text)], scope=scope)
+        query = await self._short_term.query_of(request)
         entries = await self._services.store.archive(self.conversation_id)
-        decision = await self._short_term.decision(replace(query, said=""), Asking(scope))
+        decision = await self._short_term.decision(request, by_meaning=False)
         points, row, sharing_count = decision.nearest()
         memory_id: str | None = None
         memories: Sequence[ShortTermMemory] = ()

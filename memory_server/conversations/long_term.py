@@ -6,16 +6,33 @@ without a conversation.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from languages import Sentence, _
-from memory_server.conversations.changes import Change
+from memory_server.conversations.changes import Change, ChatMoved
 from memory_server.conversations.model import ConversationState
-from memory_server.conversations.services import Done, refuse_excess
-from memory_server.conversations.trigger_search import TriggerSearch
-from memory_server.kernel.errors import InvalidInput, MemoryNotFound, TriggerRejected
+from memory_server.conversations.recall.request import RecallRequest
+from memory_server.conversations.search import SEARCH_WAIT_SECONDS
+from memory_server.conversations.services import Done, Services, refuse_excess
+from memory_server.conversations.trigger_search import (
+    Activation,
+    Occasion,
+    TriggerSearch,
+    trigger_context,
+)
+from memory_server.kernel.errors import (
+    InvalidInput,
+    LockTimeout,
+    MemoryNotFound,
+    StorageError,
+    StorageUnwritable,
+    TriggerRejected,
+)
 from memory_server.kernel.messages import (
     GivenMessage,
     Message,
@@ -26,23 +43,37 @@ from memory_server.kernel.messages import (
 from memory_server.kernel.private import to_keep, without_private
 from memory_server.kernel.readers import way
 from memory_server.kernel.recalled_block import as_said
+from memory_server.kernel.strict_json import DEEPEST, deeper
 from memory_server.kernel.times import moment_of
 from memory_server.kernel.values import dataclass
 from memory_server.lore import (
     NO_RULES,
     PLAIN,
+    Came,
+    ChatState,
+    ChatStep,
+    Counted,
     FiringRules,
     GivenRules,
+    JoinedShelves,
     LongTermMemory,
+    Shelf,
+    Shelved,
     TriggerRemoved,
     TriggerSet,
+    advanced,
+    key_of,
+    shelf_of,
 )
-from sandbox import Problem
+from sandbox import Problem, given_by_a_hook
 
 if TYPE_CHECKING:
     from sandbox import TriggerRecord
 
 
+log = logging.getLogger(__name__)
+_WORTH_A_THREAD = 2_000
+"""Memories of several conversations that take some 10 ms to be put together."""
 _MOST_NAMED = 10
 """Names of memories in an error, at most."""
 
@@ -67,8 +98,122 @@ class Deleted(Done):
     change_id: str = field(default="", kw_only=True)
 
 
-class LongTermManager(TriggerSearch):
-    """Keeps and evaluates the triggers of a conversation."""
+class LongTermManager:
+    """Keeps and evaluates the triggers of `conversation_id`; `shared_conversation`: the shared conversation, None if
+    there is none."""
+
+    def __init__(
+        self, conversation_id: str, services: Services, shared_conversation: str | None
+    ) -> None:
+        self.conversation_id = conversation_id
+        self._services = services
+        self._shared_conversation = (
+            shared_conversation if shared_conversation != conversation_id else None
+        )
+        self._joined = JoinedShelves()
+
+    async def with_shared(self, also: Sequence[str] = ()) -> tuple[Shelf, dict[str, Path | None]]:
+        """All memories that a search evaluates: those of the conversation, of `also` and of the shared conversation.
+        And the conversations that cannot be read, with the file."""
+        shelves = [shelf_of(await self._services.store.read(self.conversation_id))]
+        unread: dict[str, Path | None] = {}
+        for name in dict.fromkeys((*also, self._shared_conversation)):
+            if name in (None, self.conversation_id):
+                continue
+            try:
+                shelves.append(shelf_of(await self._services.store.read(name)))
+            except StorageError as error:
+                log.warning("the triggers of a conversation were not evaluated: %s", error)
+                unread[name] = error.path
+        joined = self._joined.known(shelves)
+        if joined is not None:
+            return joined, unread
+        if sum(len(shelf.memories) for shelf in shelves) < _WORTH_A_THREAD:
+            return self._joined.of(shelves), unread
+        return await asyncio.to_thread(self._joined.of, shelves), unread
+
+    async def messages_of_a_hook(self) -> int:
+        """How many messages a hook gives the triggers of a search: as many as one of them looks at, within bounds."""
+        shelf, _unread = await self.with_shared()
+        return given_by_a_hook(shelf.triggers.values(), shelf.entries.depth)
+
+    async def search(
+        self,
+        request: RecallRequest | Sequence[GivenMessage],
+        *,
+        room: int | None = None,
+        given: Collection[str] = (),
+    ) -> Activation:
+        """Evaluate every trigger of the conversation, of those searched too and of the shared conversation against the
+        messages, without the parts marked as recalled. `room`: characters beyond which the texts of books start no
+        further entries; texts with a key of `given` (`version_key`) take none, because the reader has them. Without
+        messages, as when a chat opens, what asks for a date or for participants can fire. Nothing is changed:
+        `keep_firings` does that. Raises InvalidInput: all that the messages say was recalled, or the participants are
+        nested too deeply."""
+        request = RecallRequest.of(request)
+        messages = (*request.earlier, *request.messages)
+        said_messages = as_said(messages)
+        if messages and not said_messages:
+            raise InvalidInput(
+                "There are no messages to evaluate triggers against; give the last few."
+            )
+        if request.participants and deeper(dict(request.participants)):
+            raise InvalidInput(
+                "The participants may be nested {deepest} levels deep; remove levels.", DEEPEST
+            )
+        session = request.session or self._services.session
+        session_id = "" if session is None else session.id
+        shelf, unread = await self.with_shared(request.also)
+        state = await self._services.store.read(self.conversation_id)
+        occasion = Occasion(
+            self.conversation_id,
+            request,
+            said_messages,
+            session=session_id,
+            chat=state.chats.get(session_id, ChatState()),
+            room=room,
+            given=given,
+        )
+        activation = await TriggerSearch(self._services, shelf, occasion).activation()
+        return replace(activation, unread=unread)
+
+    async def keep_firings(
+        self, activation: Activation, came: Iterable[Shelved], *, by: str
+    ) -> str | None:
+        """Note in the state of the chat that these memories were given. Returns a sentence if that could not be
+        written."""
+        services = self._services
+        if not activation.counting or not services.writable or services.paused() is not None:
+            return None
+        chat = activation.chat
+        counting = activation.counting
+        keys = counting.keys() & {key_of(shelved) for shelved in came}
+        counted = _as_came(sorted(keys, key=lambda key: counting[key].index), counting)
+        now_ms = services.clock()
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], None]:
+            before = state.chats.get(chat.session)
+            former = ChatState() if before is None else before
+            messages = chat.messages if chat.is_counted else former.messages + 1
+            others = _as_came(
+                [key for key in former.firings if key in counting and key not in keys], counting
+            )
+            after = advanced(former, counted, others, messages=messages, now_ms=now_ms)
+            if chat.is_counted and after.firings == former.firings:
+                # The host counts the messages, so nothing of this recall matters to the next one.
+                return [], None
+            return [ChatMoved.of(chat.session, ChatStep.between(before, after))], None
+
+        try:
+            await services.store.update(
+                self.conversation_id, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS
+            )
+        except (LockTimeout, StorageUnwritable) as error:
+            log.warning("the state of a chat was not written: %s", error)
+            return _(
+                "What came was not counted for cooldowns, because the conversation could not be written in time."
+            )
+        return None
 
     async def add(
         self,
@@ -231,7 +376,7 @@ class LongTermManager(TriggerSearch):
             raise InvalidInput(
                 "The trigger is empty; give a JavaScript condition such as `match_keys(context.messages, ['生日'])`."
             )
-        context = self._context(recent, {}) if recent else None
+        context = trigger_context(recent, self.conversation_id, {}) if recent else None
         report = await self._services.runner.check(
             trigger,
             context,
@@ -305,3 +450,8 @@ def _ruled(before: FiringRules, rules: FiringRules | GivenRules) -> FiringRules:
         "`rules` is FiringRules(…) or GivenRules(…), and not a {type}; write FiringRules(once=True), for example.",
         type(rules).__name__,
     )
+
+
+def _as_came(keys: Iterable[str], counting: Mapping[str, Counted]) -> list[Came]:
+    """The memories of these keys, each with its rules."""
+    return [Came(key, counting[key].rules) for key in keys]

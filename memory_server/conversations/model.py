@@ -195,14 +195,6 @@ def marks_of_unusable(row: UnusableRecord, place: str) -> tuple[str, ...]:
     return tuple(mark for mark in marks if isinstance(mark, str))
 
 
-def muting_places(conversation_id: str, folder: str | None) -> frozenset[str]:
-    """The places of which a search made in this conversation and folder (None: unknown) is one."""
-    places = {EVERYWHERE, f"conversation:{conversation_id}"}
-    if folder is not None:
-        places.add(f"folder:{folder}")
-    return frozenset(places)
-
-
 def place_text(place: str) -> str:
     """A place in which a memory is muted, for a person."""
     kind, _colon, name = place.partition(":")

@@ -6,9 +6,7 @@ of verdicts run triggers. The clock is not a port but an argument.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -25,37 +23,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 Decide = Callable[[ConversationState], tuple[Sequence[Change], Result]]
 """A pure decision. A store may call it more than once before it commits, so it must not consume anything."""
-
-
-class Seen(dict[tuple["ConversationStore", str], ConversationState]):
-    """The conversations that a call has read."""
-
-    over = False
-    """Whether the call has ended. A task that it started, and that still runs, asks the store again."""
-
-
-_seen: ContextVar[Seen | None] = ContextVar("seen", default=None)
-
-
-@contextmanager
-def one_call() -> Iterator[None]:
-    """While a call lasts, a store on another machine is asked once for each conversation: what is read again need not
-    be newer."""
-    seen = Seen()
-    token = _seen.set(seen)
-    try:
-        yield
-    finally:
-        _seen.reset(token)
-        seen.over = True
-
-
-def seen_in_call() -> Seen:
-    """What the call that lasts has read; where no call lasts, it is empty, and nothing is kept in it."""
-    seen = _seen.get()
-    if seen is None or seen.over:
-        return Seen()
-    return seen
 
 
 class ConversationStore(Protocol):

@@ -1,24 +1,29 @@
-"""Searching short-term memories: reads the conversations that the scope names, decides once, reinforces each memory
-where it is kept."""
+"""One search of short-term memories: it reads the conversations that the scope names, finds its query once, and decides
+as often as it is asked. What came is reinforced where it is kept."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
 from fnmatch import fnmatchcase
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from memory_server.conversations.changes import Change
-from memory_server.conversations.found import NOTHING_SEARCHED, Asking, Found
-from memory_server.conversations.model import ConversationState, ShortTermMemory, muting_places
-from memory_server.conversations.recall.selection import Recall, held_in, reinforcements
-from memory_server.conversations.recall.words import RecallQuery, speakers_of, users_of
+from memory_server.conversations.model import EVERYWHERE, ConversationState, ShortTermMemory
+from memory_server.conversations.recall.request import RecallContext, RecallRequest
+from memory_server.conversations.recall.selection import (
+    NOTHING_RECALLED,
+    Recall,
+    reinforcements,
+    select,
+)
+from memory_server.conversations.recall.words import KeywordOptions, Known, RecallQuery
 from memory_server.conversations.services import ALL, OWN, Services
 from memory_server.kernel.collecting import without_collecting
 from memory_server.kernel.errors import (
@@ -28,12 +33,10 @@ from memory_server.kernel.errors import (
     StorageError,
     StorageUnwritable,
 )
-from memory_server.kernel.messages import NOTHING, GivenMessage, Message, Session
+from memory_server.kernel.messages import NOTHING, Message
 from memory_server.kernel.other_words import other_words_of
-from memory_server.kernel.private import to_keep
-from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.scopes import Scope
-from nlp import ROLE_WEIGHTS
+from memory_server.kernel.values import dataclass
 
 if TYPE_CHECKING:
     from memory_server.conversations.recall.indexed_selection import Decision
@@ -53,13 +56,42 @@ PLAIN_AT_MOST = 1_500
 """Memories up to which the first search of a process makes no index: 31 ms for 1,000; numpy and an index take 130."""
 DECISIONS = "memory_server.conversations.recall.indexed_selection"
 """The module that decides a search; it imports numpy, which takes 0.1 s or more."""
-_SAID_AGAIN = 3
-"""How often a search is repeated without what the messages hold; it may bring more of that."""
 _MANY_CONVERSATIONS = 1
 """The fewest memories of a conversation whose index is made in a thread, if several conversations are searched: many
 small indexes together would block the event loop as long as one large index."""
 Cosines: TypeAlias = Mapping[str, Mapping[str, float]]
 """How near memories are by meaning, by conversation and id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The answer of a search. `changes`: the change ids of its reinforcements, by conversation. `unreinforced`:
+    conversations that could not be written (locked, read-only). `unread`: those that could not be read, with the
+    file."""
+
+    recall: Recall
+    changes: Mapping[str, str] = field(default_factory=dict)
+    unreinforced: tuple[str, ...] = ()
+    unread: Mapping[str, Path | None] = field(default_factory=dict)
+    outdated: int = 0
+    """Searched memories whose words were found with other settings: `doctor --reindex` finds them again."""
+    unusable: int = 0
+    """Stored records of what was searched that cannot be used: `doctor` names them."""
+    only_words: str = ""
+    """Why it searched only by words, where a model of meaning is named."""
+
+    @property
+    def reinforced(self) -> bool:
+        """Whether every memory that should be reinforced was."""
+        return not self.unreinforced
+
+    @property
+    def change_id(self) -> str | None:
+        """The change id, if exactly one conversation was changed."""
+        if len(self.changes) != 1:
+            return None
+        [change_id] = self.changes.values()
+        return change_id
 
 
 def vectors_of(conversation_id: str) -> Scope:
@@ -68,332 +100,172 @@ def vectors_of(conversation_id: str) -> Scope:
     return Scope("conversations", conversation_id)
 
 
-class ShortTermSearch:
-    """Searches made in `conversation_id`."""
+def muting_places(conversation_id: str, folder: str | None) -> frozenset[str]:
+    """The places of which a search made in this conversation and folder (None: unknown) is one."""
+    places = {EVERYWHERE, f"conversation:{conversation_id}"}
+    if folder is not None:
+        places.add(f"folder:{folder}")
+    return frozenset(places)
 
-    def __init__(self, conversation_id: str, services: Services) -> None:
-        self.conversation_id = conversation_id
+
+def query_of(
+    request: RecallRequest,
+    wording: KeywordOptions,
+    now_ms: int,
+    known: Known = Known(),
+) -> RecallQuery:
+    """The query of a search. Without messages, as when a chat opens, memories come by score and chance. Blocking. Raises
+    InvalidInput: all that the messages say was recalled, or there are too many other words."""
+    messages = request.said
+    if request.messages and not messages:
+        raise InvalidInput(
+            "There are no recent messages to search by; give the last few of the conversation."
+        )
+    if not messages:
+        messages = (Message("user", ""),)  # a chat opens, and nobody has said a word
+    others = other_words_of(request.other_words, messages)
+    query = wording.of_query(
+        messages,
+        now_ms,
+        request.role_weights,
+        names=request.names,
+        other_words=others.texts,
+        known=known,
+    )
+    return replace(query, private_words=others.private)
+
+
+class Search:
+    """A search made in `conversation_id`: the memories that it looks at, its query, and how near they are by meaning.
+    What it decides is valid until the next `await`."""
+
+    def __init__(self, services: Services, conversation_id: str, request: RecallRequest) -> None:
+        secrets = services.secrets
+        self.request = replace(
+            request,
+            messages=secrets.of(request.messages),
+            other_words=secrets.of(request.other_words),
+        )
+        self.states: list[ConversationState] = []
+        self.query = RecallQuery()
+        self.without: set[str] = set()
+        """Ids of memories that do not come, because the asker has them."""
         self._services = services
+        self._conversation_id = conversation_id
         self._wording = services.parameters.wording.within(conversation_id)
-        self._indexing = asyncio.Lock()
+        self._unread: dict[str, Path | None] = {}
+        self._is_plain = False
+        self._cosines: Cosines = {}
+        self._only_words = ""
 
-    async def search(
-        self,
-        recent: Sequence[GivenMessage],
-        *,
-        role_weights: Mapping[str, float] = ROLE_WEIGHTS,
-        other_words: Sequence[str] = (),
-        scope: str | None = None,
-        also: Sequence[str] = (),
-        reinforce: bool = True,
-        session: Session | None = None,
-        folder: str | None = None,
-        names: Iterable[str] = (),
-        asked: bool = False,
-        at_every_prompt: bool = False,
-        flashbacks: int | None = None,
-        said_again: bool = True,
-        also_turns: Mapping[str, Collection[str]] = NOTHING,
-        by: str = "api",
-    ) -> Found:
-        """The memories that the recent messages bring to mind. Top and next are reinforced, unless `reinforce` is
-        False.
-
-        `scope` names the conversations to search: `conversation` (this one), `all`, or a group of the settings; None:
-        the scope of the settings. `also` are further ones. `session` is the one that asks, in `folder`. `names`, such
-        as those of the participants, are never cut; those of the speakers are not cut either. `other_words`: further
-        texts to search for. `asked`: a user asked for memories, so weak and muted ones come too, and vectors have more
-        time. `at_every_prompt`: by the stricter rule of a hook. `said_again`: whether text that the messages hold may
-        come. `also_turns`: of these conversations `also`, only such turns: those of a trunk before its branch. Raises
-        InvalidInput: all that the messages say was recalled, or there is no such scope.
-        """
-        query = await self.query_of(
-            recent, role_weights=role_weights, names=names, other_words=other_words
-        )
-        asking = Asking(
-            scope,
-            tuple(also),
-            session,
-            folder,
-            asked,
-            flashbacks,
-            at_every_prompt=at_every_prompt,
-        )
-        asking = await self._with_turns(asking, also_turns)
-        result = await self._searched(query, asking)
-        if not said_again:
-            texts = {message.content.strip() for message in as_said(recent)}
-            for _ in range(_SAID_AGAIN):
-                ids_said = held_in(texts, result.recall)
-                if not ids_said:
-                    break
-                asking = replace(asking, without=asking.without | ids_said)
-                result = await self._searched(query, asking)
-        if not (reinforce and self._services.writable):
-            return result
-        changes, unreinforced = await self._reinforce(result.recall, by)
-        return replace(result, changes=changes, unreinforced=unreinforced)
-
-    async def _with_turns(
-        self, asking: Asking, also_turns: Mapping[str, Collection[str]]
-    ) -> Asking:
-        """The search that finds only these turns of conversations that it looks at too. What was forgotten there is not
-        found here either."""
-        for conversation_id, turns in also_turns.items():
-            if conversation_id == self.conversation_id or conversation_id not in asking.also:
-                continue
+    async def read(
+        self, ids: Sequence[str], indexing: asyncio.Lock, *, indexed: bool = False
+    ) -> None:
+        """Read these conversations, with their indexes; a single one, where an index would take longer than a search
+        without, has none unless it must be `indexed`. Raises StorageError: the only one cannot be read."""
+        for conversation_id in ids:
             try:
-                state = await self._services.store.read(conversation_id)
-            except StorageError:
-                continue  # the search says that it cannot be read
+                self.states.append(await self._services.store.read(conversation_id))
+            except StorageError as error:
+                if len(ids) == 1:
+                    raise
+                self._unread[conversation_id] = error.path
+        if not indexed and tuple(ids) == (self._conversation_id,):
+            self._is_plain = self._services.brief or _is_sooner_without_index(self.states[0])
+        if not self._is_plain:
+            least = WORTH_A_THREAD if len(ids) == 1 else _MANY_CONVERSATIONS
+            for state in self.states:
+                await prepare_index(state, self._wording, least, indexing)
+        self._leave_out_other_turns()
+
+    def _leave_out_other_turns(self) -> None:
+        """Let only memories come that are of the turns that the request names. What was forgotten there is not found
+        here either."""
+        for state in self.states:
+            turns = self.request.also_turns.get(state.conversation_id)
+            if turns is None or state.conversation_id == self._conversation_id:
+                continue
             belonging = frozenset(turns)
-            others = {
+            self.without.update(
                 memory.id for memory in state.short_term.values() if memory.turn not in belonging
-            }
-            asking = replace(asking, without=asking.without | others)
-        return asking
-
-    async def credit(
-        self,
-        recent: Sequence[GivenMessage],
-        answer: Message,
-        *,
-        became: str | None = None,
-        session: Session | None = None,
-        by: str = "api",
-    ) -> Found:
-        """Reinforce the memories that a search by the recent messages finds and that the answer used: the answer shares
-        rare words with them that the messages did not have. `became`: the id of the memory that holds the answer, if it
-        is stored already. Raises InvalidInput: all that the messages say was recalled."""
-        from memory_server.conversations.recall.credit import used, words_said
-
-        query = await self.query_of(recent)
-        result = await self._searched(query, Asking(session=session))
-        if not self._services.writable or not (result.recall.top or result.recall.next):
-            return Found(replace(result.recall, top=(), next=(), flashback=()))
-        searched: list[ShortTermMemory] = []
-        for conversation_id in await self.conversations_of(None):
-            if conversation_id not in result.unread:
-                state = await self._services.store.read(conversation_id)
-                searched += [memory for memory in state.short_term.values() if memory.id != became]
-        now_ms = self._services.clock()
-
-        def used_recall() -> Recall:
-            asked_words = words_said(as_said(recent), self._wording, now_ms)
-            answered_words = words_said(as_said([answer]), self._wording, now_ms)
-            return used(result.recall, searched, asked=asked_words, answered=answered_words)
-
-        recall = await asyncio.to_thread(used_recall)
-        changes, unreinforced = await self._reinforce(recall, by)
-        return Found(recall, changes=changes, unreinforced=unreinforced, unread=result.unread)
-
-    async def query_of(
-        self,
-        recent: Sequence[GivenMessage],
-        *,
-        role_weights: Mapping[str, float] = ROLE_WEIGHTS,
-        names: Iterable[str] = (),
-        other_words: Sequence[str] = (),
-    ) -> RecallQuery:
-        """The query of a search by the recent messages and `other_words`; `names` are never cut. Without messages, as
-        when a chat opens, memories come by score and chance. Raises InvalidInput: all that the messages say was
-        recalled, or there are too many other words."""
-        now_ms = self._services.clock()
-
-        def find_query() -> RecallQuery:
-            messages = self._services.secrets.of(as_said(recent))
-            if recent and not messages:
-                raise InvalidInput(
-                    "There are no recent messages to search by; give the last few of the conversation."
-                )
-            if not messages:
-                messages = (Message("user", ""),)  # a chat opens, and nobody has said a word
-            others = other_words_of(self._services.secrets.of(other_words), messages)
-            query = self._wording.of_query(
-                messages, now_ms, role_weights, names=names, other_words=others.texts
             )
-            last_text = "\n".join(message.content for message in to_keep(messages[-1:]))
-            return replace(query, said=last_text, private_words=others.private)
 
-        return await asyncio.to_thread(find_query)
+    async def find_query(self) -> None:
+        """Find the query, and by meaning what is near to it. Raises InvalidInput as `query_of`."""
+        known = self._known()
+        now_ms = self._services.clock()
+        self.query = await asyncio.to_thread(query_of, self.request, self._wording, now_ms, known)
 
-    async def decision(self, query: RecallQuery, asking: Asking) -> Decision:
-        """The decision that a search would make now; nothing is changed. Use it before the next `await`. Raises
-        InvalidInput: the scope is not known; StorageError: the scope is only this conversation, and it cannot be
-        read."""
-        ids = await self.conversations_of(asking.scope) or (self.conversation_id,)
-        states, _unread = await self._read(ids)
-        cosines, _reason = await self._cosines(states, query)
-        return self._decided(states, query, cosines, asking)
+    def _known(self) -> Known:
+        if self._is_plain:
+            return Known.of(list(chain.from_iterable(s.short_term.values() for s in self.states)))
+        from memory_server.conversations.recall.index import index_of
 
-    async def conversations_of(self, scope: str | None) -> tuple[str, ...]:
-        """The ids of the conversations that `scope` names, this one first; None: the scope of the settings. A
-        conversation outside of a group recalls itself. Raises InvalidInput: the scope is not known."""
-        chosen = self._services.scope if scope is None else scope
-        own = self.conversation_id
-        patterns = {**self._services.groups, OWN: (), ALL: ("*",)}.get(chosen)
-        if patterns is None:
-            named = "".join(f", `{name}`" for name in self._services.groups)
-            raise InvalidInput(
-                "There is no scope `{chosen}`; use `{own}` or `{all}`{named}, or add it to the setting `groups`.",
-                chosen,
-                OWN,
-                ALL,
-                named,
-            )
-        is_member = _matches_any(own, patterns)
-        if chosen == OWN or (scope is None and not is_member):
-            return (own,)
-        all_ids = await self._services.store.conversations()
-        other_ids = [id_ for id_ in all_ids if id_ != own and _matches_any(id_, patterns)]
-        if is_member:
-            return (own, *other_ids)
-        return tuple(other_ids)
-
-    async def _searched(self, query: RecallQuery, asking: Asking) -> Found:
-        """What `query` brings to mind."""
-        scope_ids = await self.conversations_of(asking.scope)
-        ids = tuple(dict.fromkeys((*scope_ids, *asking.also)))
-        if ids == (self.conversation_id,):
-            state = await self._services.store.read(self.conversation_id)
-            if self._services.brief or _is_sooner_without_index(state):
-                return await self._searched_plainly(state, query, asking)
-        states, unread = await self._read(ids)
-        if not states:
-            return Found(NOTHING_SEARCHED, unread=unread)
-        cosines, only_words = await self._cosines(states, query, asked=asking.asked)
-        decision = self._decided(states, query, cosines, asking)
-        wording = self._services.parameters.wording
-        forms = [wording.within(state.conversation_id).enrichment.signature for state in states]
-        outdated = decision.columns.of_other_form(forms)
-        return Found(
-            decision.recall,
-            unread=unread,
-            outdated=outdated,
-            unusable=sum(len(state.unusable) for state in states),
-            only_words=only_words,
+        indexes = [index_of(state, self._wording) for state in self.states]
+        return Known(
+            speakers=tuple(chain.from_iterable(index.speakers for index in indexes)),
+            users=tuple(chain.from_iterable(index.users for index in indexes)),
+            keeps_words=any(index.keeps_words for index in indexes),
         )
 
-    async def _searched_plainly(
-        self, state: ConversationState, query: RecallQuery, asking: Asking
-    ) -> Found:
-        """What `query` brings to mind in this conversation alone, without an index."""
-        cosines, only_words = await self._cosines([state], query, asked=asking.asked)
-        result = self._plainly(state, query, cosines, asking)
-        if not self._services.brief:  # for the next search
-            asyncio.get_running_loop().run_in_executor(None, import_module, DECISIONS)
-        return replace(result, unusable=len(state.unusable), only_words=only_words)
-
-    async def _cosines(
-        self, states: Sequence[ConversationState], query: RecallQuery, *, asked: bool = False
-    ) -> tuple[Cosines, str]:
-        """How near the memories are to what was said last, by conversation and id; or why that is not known."""
-        if (
-            self._services.meaning is None
-            or not query.said
-            or not any(state.short_term for state in states)
-        ):
-            return {}, ""
+    async def find_nearness(self) -> None:
+        """Find how near the memories are to what was said last, or why that is not known."""
+        if self._services.meaning is None or not self.query.said:
+            return
         ids_of_texts: dict[Scope, dict[str, list[str]]] = {}
-        for state in states:
+        for state in self.states:
             ids_of_text = ids_of_texts.setdefault(vectors_of(state.conversation_id), {})
             for memory in state.short_term.values():
                 ids_of_text.setdefault(memory.text, []).append(memory.id)
-        own_scope = vectors_of(self.conversation_id)
-        seconds = VECTOR_SECONDS if asked else UNASKED_VECTOR_SECONDS
+        if not any(ids_of_texts.values()):
+            return
+        seconds = VECTOR_SECONDS if self.request.mode == "asked" else UNASKED_VECTOR_SECONDS
         try:
             text_cosines = await self._services.meaning().cosines(
-                own_scope, query.said, ids_of_texts, seconds
+                vectors_of(self._conversation_id), self.query.said, ids_of_texts, seconds
             )
         except (ModelsFailed, StorageError) as error:
-            return {}, str(error)
+            self._only_words = str(error)
+            return
         cosines: dict[str, dict[str, float]] = {}
         for scope, cosine_of_text in text_cosines.items():
             cosine_of_id = cosines.setdefault(scope.owner, {})
             for text, cosine in cosine_of_text.items():
                 cosine_of_id.update(dict.fromkeys(ids_of_texts[scope][text], cosine))
-        return cosines, ""
+        self._cosines = cosines
 
-    async def _read(
-        self, ids: Sequence[str]
-    ) -> tuple[list[ConversationState], dict[str, Path | None]]:
-        """The states with their indexes, and the ids of those that could not be read, with the file."""
-        states: list[ConversationState] = []
-        unread: dict[str, Path | None] = {}
-        for conversation_id in ids:
-            try:
-                state = await self._services.store.read(conversation_id)
-            except StorageError as error:
-                if len(ids) == 1:
-                    raise
-                unread[conversation_id] = error.path
-            else:
-                await self._prepare(state, WORTH_A_THREAD if len(ids) == 1 else _MANY_CONVERSATIONS)
-                states.append(state)
-        return states, unread
-
-    async def _prepare(self, state: ConversationState, least: int) -> None:
-        """Give `state` its index, made in a thread so that other clients do not wait, unless it has one or fewer than
-        `least` memories. If the store replaced the state meanwhile, `index_of` makes the index later."""
-        if DECISIONS not in sys.modules:
-            # Only a process that was not warmed up imports it here; the decision itself runs in the event loop.
-            await asyncio.to_thread(import_module, DECISIONS)
-        if len(state.short_term) < least and not _is_long(state):
-            return
-        from memory_server.conversations.recall.index import Index
-
-        async with self._indexing:
-            if state.follower is not None:
-                return
-            recorder = _Recorder()
-            state.follower = recorder
-            try:
-                with without_collecting():
-                    index = await asyncio.to_thread(
-                        Index, list(state.short_term.values()), self._wording
-                    )
-            finally:
-                # Another decision may have made an index meanwhile.
-                is_ours = state.follower is recorder
-                if is_ours:
-                    state.follower = None
-            if is_ours:
-                for change in recorder:
-                    index.follow(change)
-                state.follower = index
-
-    def _arguments(self, asking: Asking) -> dict[str, Any]:
-        """The arguments that both selections, `decide` and `select`, take by the same names."""
-        services = self._services
-        parameters = services.parameters.recall
-        if asking.at_every_prompt:
-            parameters = services.parameters.at_every_prompt
-        places: frozenset[str] = frozenset()
-        if (
-            asking.asked
-        ):  # what somebody asked for may share little, come by meaning alone, or be muted
-            parameters = replace(parameters, weak_too=True)
+    def found(self) -> Found:
+        """What comes to mind now; nothing is changed."""
+        if not self.states:
+            return Found(NOTHING_RECALLED, unread=self._unread)
+        if self._is_plain:
+            [state] = self.states
+            memories = state.short_term.values()
+            cosines = self._cosines.get(state.conversation_id, NOTHING)
+            recall = select(memories, self.query, self._context(), cosines)
+            outdated = sum(not self._wording.is_of(memory) for memory in memories)
+            if not self._services.brief:  # for the next search
+                asyncio.get_running_loop().run_in_executor(None, import_module, DECISIONS)
         else:
-            places = muting_places(self.conversation_id, asking.folder)
-        if asking.flashbacks is not None:
-            parameters = parameters.with_flashbacks(asking.flashbacks)
-        return {
-            "conversation_id": self.conversation_id,
-            "now_ms": services.clock(),
-            "rng": Random(services.rng.getrandbits(64)),
-            "parameters": parameters,
-            "session": asking.session or services.session,
-            "places": places,
-            "without": asking.without,
-        }
+            decision = self.decision()
+            recall = decision.recall
+            wording = self._services.parameters.wording
+            outdated = decision.columns.of_other_form(
+                [
+                    wording.within(state.conversation_id).enrichment.signature
+                    for state in self.states
+                ]
+            )
+        return Found(
+            recall,
+            unread=self._unread,
+            outdated=outdated,
+            unusable=sum(len(state.unusable) for state in self.states),
+            only_words=self._only_words,
+        )
 
-    def _decided(
-        self,
-        states: Sequence[ConversationState],
-        query: RecallQuery,
-        cosines: Cosines,
-        asking: Asking,
-    ) -> Decision:
+    def decision(self) -> Decision:
+        """The decision about every memory; nothing is changed."""
         # Not at the top: numpy would double the time that a client waits for the server to start.
         from memory_server.conversations.recall.columns import Searched
         from memory_server.conversations.recall.index import index_of
@@ -404,80 +276,132 @@ class ShortTermSearch:
                 state.short_term,
                 index=index_of(state, self._wording),
                 conversation_id=state.conversation_id,
-                cosines=cosines.get(state.conversation_id, NOTHING),
+                cosines=self._cosines.get(state.conversation_id, NOTHING),
             )
-            for state in states
+            for state in self.states
         ]
-        query = self._wording.naming(
-            query,
-            chain.from_iterable(part.index.speakers for part in searched),
-            chain.from_iterable(part.index.users for part in searched),
-        )
-        if any(part.index.keeps_words for part in searched):
-            query = self._wording.reaching_kept(query)
-        return decide(searched, query, **self._arguments(asking))
+        return decide(searched, self.query, self._context())
 
-    def _plainly(
-        self, state: ConversationState, query: RecallQuery, cosines: Cosines, asking: Asking
-    ) -> Found:
-        """What a search finds without an index: for a process that asks once, and for the first search of a small
-        conversation."""
-        from memory_server.conversations.recall.selection import select
-
-        memories = state.short_term.values()
-        query = self._wording.naming(query, speakers_of(memories), users_of(memories))
-        if any(memory.other_words for memory in memories):
-            query = self._wording.reaching_kept(query)
-        recall = select(
-            memories,
-            query,
+    def _context(self) -> RecallContext:
+        services = self._services
+        request = self.request
+        parameters = services.parameters.recall
+        if request.mode == "every_prompt":
+            parameters = services.parameters.at_every_prompt
+        places = muting_places(self._conversation_id, request.folder)
+        if request.mode == "asked":  # it may share little, come by meaning alone, or be muted
+            parameters = replace(parameters, weak_too=True)
+            places = frozenset()
+        if request.flashbacks is not None:
+            parameters = parameters.with_flashbacks(request.flashbacks)
+        return RecallContext(
+            conversation_id=self._conversation_id,
+            now_ms=services.clock(),
+            rng=Random(services.rng.getrandbits(64)),
+            parameters=parameters,
             wording=self._wording,
-            cosines=cosines.get(state.conversation_id, NOTHING),
-            **self._arguments(asking),
+            session=request.session or services.session,
+            places=places,
+            without=frozenset(self.without),
         )
-        return Found(recall, outdated=sum(not self._wording.is_of(memory) for memory in memories))
 
-    async def _reinforce(self, recall: Recall, by: str) -> tuple[dict[str, str], tuple[str, ...]]:
-        """The change ids by conversation, and the conversations that could not be written in time."""
-        parameters = self._services.parameters.recall
-        gains: dict[str, list[tuple[ShortTermMemory, float]]] = {}
-        for recalled, points in recall.gains(parameters):
-            conversation_id = recalled.kept_in or self.conversation_id
-            gains.setdefault(conversation_id, []).append((recalled.memory, points))
-        changes: dict[str, str] = {}
-        unwritten: set[str] = set()
 
-        async def reinforce(conversation_id: str) -> None:
-            if not reinforcements(gains[conversation_id], parameters):
-                return
-
-            def decide(state: ConversationState) -> tuple[Sequence[Change], None]:
-                # With the scores as they are now: another search may have raised them meanwhile.
-                present = state.short_term
-                present_gains = [
-                    (present[memory.id], points)
-                    for memory, points in gains[conversation_id]
-                    if memory.id in present
-                ]
-                return reinforcements(present_gains, parameters), None
-
-            try:
-                _none, change_id = await self._services.store.update(
-                    conversation_id, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS
-                )
-            except (LockTimeout, StorageUnwritable):
-                unwritten.add(conversation_id)
-                return
-            if change_id is not None:
-                changes[conversation_id] = change_id
-
-        await asyncio.gather(*map(reinforce, gains))
-        in_order = {id_: changes[id_] for id_ in gains if id_ in changes}
-        return in_order, tuple(id_ for id_ in gains if id_ in unwritten)
+async def conversations_of(services: Services, own: str, scope: str | None) -> tuple[str, ...]:
+    """The ids of the conversations that `scope` names, `own` first; None: the scope of the settings. A conversation
+    outside of a group recalls itself. Raises InvalidInput: the scope is not known."""
+    chosen = services.scope if scope is None else scope
+    patterns = {**services.groups, OWN: (), ALL: ("*",)}.get(chosen)
+    if patterns is None:
+        named = "".join(f", `{name}`" for name in services.groups)
+        raise InvalidInput(
+            "There is no scope `{chosen}`; use `{own}` or `{all}`{named}, or add it to the setting `groups`.",
+            chosen,
+            OWN,
+            ALL,
+            named,
+        )
+    is_member = _matches_any(own, patterns)
+    if chosen == OWN or (scope is None and not is_member):
+        return (own,)
+    all_ids = await services.store.conversations()
+    other_ids = [id_ for id_ in all_ids if id_ != own and _matches_any(id_, patterns)]
+    if is_member:
+        return (own, *other_ids)
+    return tuple(other_ids)
 
 
 def _matches_any(conversation_id: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(conversation_id, pattern) for pattern in patterns)
+
+
+async def reinforced(services: Services, own: str, recall: Recall, by: str) -> Found:
+    """Give the memories that came their points, each where it is kept; those without a place are kept in `own`. Returns
+    the changes, and the conversations that could not be written in time."""
+    parameters = services.parameters.recall
+    gains: dict[str, list[tuple[ShortTermMemory, float]]] = {}
+    for recalled, points in recall.gains(parameters):
+        gains.setdefault(recalled.kept_in or own, []).append((recalled.memory, points))
+    changes: dict[str, str] = {}
+    unwritten: set[str] = set()
+
+    async def reinforce(conversation_id: str) -> None:
+        if not reinforcements(gains[conversation_id], parameters):
+            return
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], None]:
+            # With the scores as they are now: another search may have raised them meanwhile.
+            present = state.short_term
+            present_gains = [
+                (present[memory.id], points)
+                for memory, points in gains[conversation_id]
+                if memory.id in present
+            ]
+            return reinforcements(present_gains, parameters), None
+
+        try:
+            _none, change_id = await services.store.update(
+                conversation_id, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS
+            )
+        except (LockTimeout, StorageUnwritable):
+            unwritten.add(conversation_id)
+            return
+        if change_id is not None:
+            changes[conversation_id] = change_id
+
+    await asyncio.gather(*map(reinforce, gains))
+    in_order = {id_: changes[id_] for id_ in gains if id_ in changes}
+    return Found(recall, in_order, tuple(id_ for id_ in gains if id_ in unwritten))
+
+
+async def prepare_index(
+    state: ConversationState, wording: KeywordOptions, least: int, indexing: asyncio.Lock
+) -> None:
+    """Give `state` its index, made in a thread so that other clients do not wait, unless it has one or fewer than
+    `least` memories. If the store replaced the state meanwhile, `index_of` makes the index later."""
+    if DECISIONS not in sys.modules:
+        # Only a process that was not warmed up imports it here; the decision itself runs in the event loop.
+        await asyncio.to_thread(import_module, DECISIONS)
+    if len(state.short_term) < least and not _is_long(state):
+        return
+    from memory_server.conversations.recall.index import Index
+
+    async with indexing:
+        if state.follower is not None:
+            return
+        recorder = _Recorder()
+        state.follower = recorder
+        try:
+            with without_collecting():
+                index = await asyncio.to_thread(Index, list(state.short_term.values()), wording)
+        finally:
+            # Another decision may have made an index meanwhile.
+            is_ours = state.follower is recorder
+            if is_ours:
+                state.follower = None
+        if is_ours:
+            for change in recorder:
+                index.follow(change)
+            state.follower = index
 
 
 def _is_sooner_without_index(state: ConversationState) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import field, replace
 from datetime import tzinfo
 from random import Random
@@ -10,10 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 from zoneinfo import ZoneInfo
 
 from languages import _
-from memory_server.conversations.model import Memory, excess
+from memory_server.conversations.model import ConversationState, Memory, excess
 from memory_server.conversations.ports import ConversationStore, Decide, TriggerRunner
 from memory_server.conversations.recall.parameters import Parameters
-from memory_server.conversations.recall.prompt_lines import Language
 from memory_server.kernel.errors import (
     InvalidInput,
     InvalidPattern,
@@ -25,6 +26,7 @@ from memory_server.kernel.messages import Session
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.private import Pause
 from memory_server.kernel.secrets import SecretFilter
+from memory_server.kernel.text import Language
 from memory_server.kernel.values import dataclass
 from sandbox import PatternError
 
@@ -52,6 +54,37 @@ def refuse_excess(memory: Memory) -> None:
     reason = excess(memory)
     if reason is not None:
         raise InvalidInput("Nothing was stored, because {reason}.", reason)
+
+
+class Seen(dict[tuple["ConversationStore", str], ConversationState]):
+    """The conversations that a call has read."""
+
+    over = False
+    """Whether the call has ended. A task that it started, and that still runs, asks the store again."""
+
+
+_seen: ContextVar[Seen | None] = ContextVar("seen", default=None)
+
+
+@contextmanager
+def one_call() -> Iterator[None]:
+    """While a call lasts, a store on another machine is asked once for each conversation: what is read again need not
+    be newer."""
+    seen = Seen()
+    token = _seen.set(seen)
+    try:
+        yield
+    finally:
+        _seen.reset(token)
+        seen.over = True
+
+
+def seen_in_call() -> Seen:
+    """What the call that lasts has read; where no call lasts, it is empty, and nothing is kept in it."""
+    seen = _seen.get()
+    if seen is None or seen.over:
+        return Seen()
+    return seen
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,10 @@ import hashlib
 import re
 import secrets
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
 
 from memory_server.conversations.changes import (
     Added,
@@ -31,11 +33,19 @@ from memory_server.conversations.model import (
     ShortTermMemory,
     mark_of,
 )
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.recall.retention import plan_cleanup
-from memory_server.conversations.rewording import Rewording
-from memory_server.conversations.same_turn import other_words_of_both, replacing, stored_just_now
-from memory_server.conversations.search import ShortTermSearch, vectors_of
-from memory_server.conversations.services import Done, refuse_excess
+from memory_server.conversations.recall.selection import Recall, held_in
+from memory_server.conversations.recall.words import RecallQuery
+from memory_server.conversations.search import (
+    Found,
+    Search,
+    conversations_of,
+    query_of,
+    reinforced,
+    vectors_of,
+)
+from memory_server.conversations.services import Done, Services, refuse_excess
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, NothingToKeep
 from memory_server.kernel.messages import (
     NOTHING,
@@ -50,8 +60,39 @@ from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.values import dataclass
-from nlp import ROLE_WEIGHTS
+from nlp import MOST_TEXTS, ROLE_WEIGHTS
 
+
+@dataclass(frozen=True, slots=True)
+class Rewording:
+    """A memory as it was read, and the same with its words found again."""
+
+    before: ShortTermMemory
+    after: ShortTermMemory
+
+    def edit_in(self, state: ConversationState) -> Edited | None:
+        """The change to the memory as `state` has it; None if it is gone, its text was changed, or the words are the
+        same."""
+        before = self.before
+        present = state.short_term.get(before.id)
+        if present is None or (present.text, present.messages) != (before.text, before.messages):
+            return None
+        if present.time_ms != before.time_ms:
+            return None
+        after = self.after
+        edited = replace(
+            present, words=after.words, weights=after.weights, indexed_with=after.indexed_with
+        )
+        if edited == present:
+            return None
+        return Edited(edited, present)
+
+
+if TYPE_CHECKING:
+    from memory_server.conversations.recall.indexed_selection import Decision
+
+_SAID_AGAIN = 3
+"""How often a search is repeated without what the messages hold; it may bring more of that."""
 _REINDEX_BATCH = 200
 """Memories whose words are found again in one step, in a thread: some 50 ms, so that a cancellation is quick."""
 _MANY = 2_000
@@ -121,8 +162,112 @@ class Statistics:
     """Pieces of damaged files that were set aside."""
 
 
-class ShortTermManager(ShortTermSearch):
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where messages come from that are stored."""
+
+    turn: str | None = None
+    """What its client calls the turn; None: it has no name."""
+    replaces: bool = False
+    """Whether the messages come in place of what the turn was before; otherwise they are stored beside it."""
+    session: Session | None = None
+    """Where they were said: another session finds the memory at once, the same or an unknown one after 20 minutes.
+    None: the session of the services."""
+    folder: str | None = None
+    """Where the work was."""
+    muted: tuple[str, ...] = ()
+    """The places in which the memory does not come unasked."""
+
+
+class ShortTermManager:
     """Remembers and recalls for `conversation_id`."""
+
+    def __init__(self, conversation_id: str, services: Services) -> None:
+        self.conversation_id = conversation_id
+        self._services = services
+        self._wording = services.parameters.wording.within(conversation_id)
+        self._indexing = asyncio.Lock()
+
+    async def search(self, request: RecallRequest | Sequence[GivenMessage]) -> Found:
+        """The memories that the messages bring to mind; top and next are reinforced, if the request wants it. Raises
+        InvalidInput: all that the messages say was recalled, there are too many other words, or there is no such
+        scope."""
+        request = RecallRequest.of(request)
+        search = await self._search(request)
+        found = search.found()
+        if not request.said_again:
+            texts = {message.content.strip() for message in request.said}
+            for _ in range(_SAID_AGAIN):
+                ids_said = held_in(texts, found.recall)
+                if not ids_said:
+                    break
+                search.without |= ids_said
+                found = search.found()
+        if not (request.reinforce and self._services.writable):
+            return found
+        gained = await reinforced(self._services, self.conversation_id, found.recall, request.by)
+        return replace(found, changes=gained.changes, unreinforced=gained.unreinforced)
+
+    async def _search(
+        self, request: RecallRequest, *, indexed: bool = False, by_meaning: bool = True
+    ) -> Search:
+        """The search that is asked for. `indexed`: its decision is wanted, so it looks at this conversation where the
+        scope names none."""
+        scope_ids = await conversations_of(self._services, self.conversation_id, request.scope)
+        ids = tuple(dict.fromkeys((*scope_ids, *request.also)))
+        if indexed and not ids:
+            ids = (self.conversation_id,)
+        search = Search(self._services, self.conversation_id, request)
+        await search.read(ids, self._indexing, indexed=indexed)
+        await search.find_query()
+        if by_meaning:
+            await search.find_nearness()
+        return search
+
+    async def decision(self, request: RecallRequest, *, by_meaning: bool = True) -> Decision:
+        """The decision that a search would make now; nothing is changed. Use it before the next `await`. Raises
+        InvalidInput: the scope is not known; StorageError: the scope is only this conversation, and it cannot be
+        read."""
+        search = await self._search(request, indexed=True, by_meaning=by_meaning)
+        return search.decision()
+
+    async def query_of(self, request: RecallRequest | Sequence[GivenMessage]) -> RecallQuery:
+        """The query of a search as far as the messages tell it, without the memories. Raises InvalidInput: all that the
+        messages say was recalled, or there are too many other words."""
+        now_ms = self._services.clock()
+        return await asyncio.to_thread(query_of, RecallRequest.of(request), self._wording, now_ms)
+
+    async def credit(
+        self,
+        recent: Sequence[GivenMessage],
+        answer: Message,
+        *,
+        became: str | None = None,
+        session: Session | None = None,
+        by: str = "api",
+    ) -> Found:
+        """Reinforce the memories that a search by the recent messages finds and that the answer used: the answer shares
+        rare words with them that the messages did not have. `became`: the id of the memory that holds the answer, if it
+        is stored already. Raises InvalidInput: all that the messages say was recalled."""
+        from memory_server.conversations.recall.credit import used, words_said
+
+        search = await self._search(RecallRequest(recent, session=session))
+        found = search.found()
+        if not self._services.writable or not (found.recall.top or found.recall.next):
+            return Found(replace(found.recall, top=(), next=(), flashback=()))
+        searched: list[ShortTermMemory] = []
+        for state in search.states:
+            searched += [memory for memory in state.short_term.values() if memory.id != became]
+        now_ms = self._services.clock()
+
+        def used_recall() -> Recall:
+            asked_words = words_said(as_said(recent), self._wording, now_ms)
+            answered_words = words_said(as_said([answer]), self._wording, now_ms)
+            return used(found.recall, searched, asked=asked_words, answered=answered_words)
+
+        recall = await asyncio.to_thread(used_recall)
+        gained = await reinforced(self._services, self.conversation_id, recall, by)
+        return replace(gained, unread=found.unread)
 
     async def add(
         self,
@@ -130,20 +275,14 @@ class ShortTermManager(ShortTermSearch):
         *,
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
         other_words: Sequence[str] = (),
-        turn: str | None = None,
-        replaces: bool = False,
-        session: Session | None = None,
-        folder: str | None = None,
-        muted: tuple[str, ...] = (),
+        origin: Origin = Origin(),
         by: str = "api",
     ) -> Stored:
         """Store the messages as one memory, with the timestamp of the last message, else now.
 
         Parts marked as recalled or private, and secrets, are left out. `other_words`: texts by which one may ask for the memory,
-        though it does not have their words. `turn` identifies the turn. The same messages of a turn, or equal messages
-        within ten minutes, are stored once. Other messages of the turn are stored beside them, or in their place with
-        `replaces`. `session` is where they were said: another session finds the memory at once, the same or an unknown
-        session after 20 minutes. `folder` is where the work was. It does not come unasked in the places `muted`.
+        though it does not have their words. The same messages of a turn, or equal messages within ten minutes, are
+        stored once.
 
         Raises:
             MemoryPaused: the memory is paused.
@@ -158,23 +297,15 @@ class ShortTermManager(ShortTermSearch):
             raise NothingToKeep("All of the text is marked as private, so nothing was stored.")
         if not any(message.content.strip() for message in kept_messages):
             raise InvalidInput("There is no text to remember; give at least one message with text.")
-        unindexed = self._unindexed(
-            kept_messages,
-            role_weights=role_weights,
-            turn=turn,
-            replaces=replaces,
-            session=session or self._services.session,
-            folder=folder,
-        )
+        unindexed = self._unindexed(kept_messages, role_weights, origin)
         refuse_excess(unindexed)
 
         def find_words() -> tuple[ShortTermMemory, int]:
-            if turn is not None:  # a hook that comes late; what somebody says again is meant
+            if origin.turn is not None:  # a hook that comes late; what somebody says again is meant
                 self._services.refuse_erased(mark_of(unindexed, self.conversation_id))
             others = other_words_of(other_words, all_messages)
-            return self._wording.of_text(
-                replace(unindexed, other_words=others.texts, muted=muted)
-            ), others.private
+            worded = self._wording.of_text(replace(unindexed, other_words=others.texts))
+            return worded, others.private
 
         # In a thread: the first call loads a dictionary, a long message takes tens of milliseconds, and a database may
         # be asked what was erased.
@@ -208,32 +339,26 @@ class ShortTermManager(ShortTermSearch):
         return stored
 
     def _unindexed(
-        self,
-        messages: tuple[Message, ...],
-        *,
-        role_weights: Mapping[str, float],
-        turn: str | None,
-        replaces: bool,
-        session: Session | None,
-        folder: str | None,
+        self, messages: tuple[Message, ...], role_weights: Mapping[str, float], origin: Origin
     ) -> ShortTermMemory:
         """The memory of these messages, as `add` describes it, without its words."""
         time_ms = messages[-1].time_ms
         if time_ms is None:
             time_ms = self._services.clock()
+        session = origin.session or self._services.session
         session_id: str | None = None
         if session is not None and self._services.parameters.recall.sessions:
             session_id = without_surrogates(session.id)
         turn_replaced: str | None = None
-        if turn is not None and replaces:
-            turn_replaced = without_surrogates(turn)
+        if origin.turn is not None and origin.replaces:
+            turn_replaced = without_surrogates(origin.turn)
         unusual_weights = {
             role: weight
             for role, weight in role_weights.items()
             if ROLE_WEIGHTS.get(role) != weight
         }
         return ShortTermMemory(
-            id=_new_id(messages, turn),
+            id=_new_id(messages, origin.turn),
             time_ms=time_ms,
             text=context_text(messages),
             words=(),
@@ -243,8 +368,9 @@ class ShortTermManager(ShortTermSearch):
             messages=messages,
             role_weights=unusual_weights or NOTHING,
             session=session_id,
-            folder=None if folder is None else without_surrogates(folder),
+            folder=None if origin.folder is None else without_surrogates(origin.folder),
             turn=turn_replaced,
+            muted=origin.muted,
         )
 
     def _former(self, state: ConversationState, memory: ShortTermMemory) -> ShortTermMemory | None:
@@ -492,3 +618,65 @@ def _new_id(messages: Sequence[Message], turn: str | None) -> str:
         parts += [message.role, message.content]
     content = "\0".join(map(without_surrogates, parts))
     return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+_LATELY = 32
+"""How many of the last memories are compared: even many clients together store fewer in ten minutes."""
+
+
+def replacing(former: ShortTermMemory, memory: ShortTermMemory, *, timed: bool) -> ShortTermMemory:
+    """What a turn becomes that was stored as `former` and comes again as `memory`; the former one, if it says the same.
+    `timed`: its messages say when they were said."""
+    if former.messages == memory.messages:
+        return former
+    return replace(
+        memory,
+        id=former.id,
+        time_ms=memory.time_ms if timed else former.time_ms,
+        score=former.score,
+        pinned=former.pinned,
+        muted=former.muted,
+        extra=former.extra,
+    )
+
+
+def other_words_of_both(former: ShortTermMemory, memory: ShortTermMemory) -> tuple[str, ...]:
+    """The other words of a turn that comes again, the new ones first. Where it says something else, the former ones may
+    be of what it says no longer: they stay only if it says all that it said before, and more."""
+    contents = {message.content for message in memory.messages}
+    texts = memory.other_words
+    if all(message.content in contents for message in former.messages):
+        texts += former.other_words
+    return tuple(dict.fromkeys(texts))[:MOST_TEXTS]
+
+
+def stored_just_now(
+    newest_first: Iterable[ShortTermMemory], memory: ShortTermMemory, within_ms: int
+) -> ShortTermMemory | None:
+    """The memory of the same conversation with equal messages less than `within_ms` from `memory`; None if there is
+    none."""
+    for stored in islice(newest_first, _LATELY):
+        is_near = abs(stored.time_ms - memory.time_ms) < within_ms
+        if (
+            is_near
+            and stored.conversation_id == memory.conversation_id
+            and _say_the_same(stored, memory)
+        ):
+            return stored
+    return None
+
+
+def _say_the_same(stored: ShortTermMemory, memory: ShortTermMemory) -> bool:
+    if len(stored.messages) != len(memory.messages):
+        return False
+    return all(map(_is_same_message, stored.messages, memory.messages))
+
+
+def _is_same_message(message: Message, twin: Message) -> bool:
+    """Whether two messages say the same. Names may be missing: a tool gets names that a transcript does not have."""
+    is_same_name = message.name == twin.name or None in (message.name, twin.name)
+    return (
+        message.role == twin.role
+        and is_same_name
+        and message.content.strip() == twin.content.strip()
+    )

@@ -1,53 +1,40 @@
-"""Searching long-term memories: evaluates their triggers, lets memory_server/lore decide which of them come, and keeps
-the state of the chat when what came was given."""
+"""One search of long-term memories: it evaluates their triggers, and lets memory_server/lore decide which of them come.
+
+Memories of books whose client finds them by vectors are found by words too: such an entry comes where it clears the
+threshold of what comes unasked, ranked as a short-term memory without age.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import field, replace
 from random import Random
 from typing import Any
 
-from languages import _
-from memory_server.conversations.changes import Change, ChatMoved
-from memory_server.conversations.lore_words import found_by_words
-from memory_server.conversations.model import ConversationState
-from memory_server.conversations.recall.activation import (
-    Activation,
-    Chat,
-    HeldBackMemory,
-    drawn_by_chance,
-    failed_in,
-    fired_in,
-)
-from memory_server.conversations.recall.words import RecallQuery
-from memory_server.conversations.search import SEARCH_WAIT_SECONDS
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.order import comes_unasked
+from memory_server.conversations.recall.relevance import receipts
+from memory_server.conversations.recall.request import RecallRequest
+from memory_server.conversations.recall.words import KeywordOptions, Known
 from memory_server.conversations.services import Services
-from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
-from memory_server.kernel.messages import GivenMessage, Message
+from memory_server.kernel.messages import Message
 from memory_server.kernel.other_words import other_words_of
-from memory_server.kernel.recalled_block import as_said
-from memory_server.kernel.strict_json import DEEPEST, deeper
 from memory_server.kernel.times import local, moment_of
 from memory_server.kernel.values import dataclass
 from memory_server.lore import (
-    Came,
     ChatMoment,
     ChatState,
-    ChatStep,
     Counted,
     EntryKeys,
     FiringRounds,
-    JoinedShelves,
+    HeldBackReason,
+    LongTermMemory,
     MacroContext,
     Recursion,
     ScannedChat,
     Shelf,
     Shelved,
-    advanced,
     character_name,
     characters_of,
     filled,
@@ -56,16 +43,81 @@ from memory_server.lore import (
     last_fired,
     message_seed,
     question_of,
-    shelf_of,
     short_seed,
     user_name,
     with_text_of_book,
 )
-from sandbox import Failed, Fired, TooMuchText, Verdict, given_by_a_hook
+from sandbox import Failed, Fired, TooMuchText, Verdict
 
-log = logging.getLogger(__name__)
-_WORTH_A_THREAD = 2_000
-"""Memories of several conversations that take some 10 ms to be put together."""
+
+@dataclass(frozen=True, slots=True)
+class HeldBackMemory:
+    """A memory whose trigger fired and which does not come, and why."""
+
+    shelved: Shelved
+    reason: HeldBackReason
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """The chat of a search: its session ("": the host has none), and how many messages it has. `is_counted`: the host
+    said how many; otherwise each recall counts as one."""
+
+    session: str = ""
+    messages: int = 0
+    is_counted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Activation:
+    """The answer of one search: the triggers that fired, in the order in which they take room, those that came by
+    chance, and those that failed. `held_back` fired too. `unread`: conversations whose triggers could not be read, with
+    the file. `chat`: where the search was made. `is_complete`: False if there was no time to search all texts of books
+    that came. `counting`: the memories whose rules count its messages."""
+
+    activated: tuple[Shelved, ...]
+    random: tuple[Shelved, ...]
+    failed: tuple[tuple[Shelved, Failed], ...]
+    searched: int
+    unread: Mapping[str, object] = field(default_factory=dict)
+    held_back: tuple[HeldBackMemory, ...] = ()
+    chat: Chat = Chat()
+    is_complete: bool = True
+    counting: Mapping[str, Counted] = field(default_factory=dict)
+
+
+NOTHING_ACTIVATED = Activation((), (), (), 0)
+
+
+def fired_in(verdicts: Mapping[int, Verdict]) -> list[int]:
+    """The indexes of the triggers that fired."""
+    return [index for index, verdict in verdicts.items() if isinstance(verdict, Fired)]
+
+
+def failed_in(
+    verdicts: Mapping[int, Verdict], memories: Sequence[Shelved]
+) -> tuple[tuple[Shelved, Failed], ...]:
+    """The memories whose trigger failed; that counts as quiet."""
+    return tuple(
+        (memories[index], verdict)
+        for index, verdict in verdicts.items()
+        if isinstance(verdict, Failed)
+    )
+
+
+def drawn_by_chance(
+    memories: Sequence[Shelved], excluded: Collection[int], *, rng: Random, count: int
+) -> tuple[Shelved, ...]:
+    """Up to `count` of the memories, drawn evenly from those that are not `excluded`. A failing trigger is `false` for
+    recall, so its memory may still come by chance."""
+    candidate_count = len(memories) - len(excluded)
+    drawn = rng.sample(range(candidate_count), min(count, candidate_count))
+    # From indexes among the candidates to indexes among all.
+    for excluded_index in sorted(excluded):
+        drawn = [index + (index >= excluded_index) for index in drawn]
+    return tuple(memories[index] for index in drawn)
+
+
 _WORTH_A_THREAD_CHARS = 1_000_000
 """Characters of messages, times the entries whose keys are looked for in them: some milliseconds."""
 _MOST_FILLED_CHARS = 1_000_000
@@ -74,208 +126,168 @@ _MOST_FILLED_CHARS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Occasion:
-    """Who searches for what: the messages as they were said, the people in the chat, and the chat."""
+    """What is asked in `conversation_id`, the messages as they were said, and the chat. `room`: characters beyond which
+    the texts of books start no further entries. `given`: keys of texts that the reader has."""
 
+    conversation_id: str
+    request: RecallRequest
     messages: Sequence[Message]
-    participants: Mapping[str, Any]
-    session: str = ""
-    message_count: int | None = None
-    other_words: Sequence[str] = ()
-    room: int | None = None
-    given: Collection[str] = ()
+    session: str
+    chat: ChatState
+    room: int | None
+    given: Collection[str]
 
-    @property
-    def seed(self) -> str:
-        """A text that is the same whenever this message of this chat is searched for."""
+    def moment(self, now_ms: int) -> ChatMoment:
+        """The chat as it is now."""
+        count = self.request.message_count
+        if count is None:
+            count = self.chat.messages + 1
         time_ms, content = None, ""
         if self.messages:
             last = self.messages[-1]
             time_ms, content = last.time_ms, last.content
-        return message_seed(self.session, self.message_count, time_ms, content)
+        # The same whenever this message of this chat is searched for.
+        seed = message_seed(self.session, self.request.message_count, time_ms, content)
+        return ChatMoment(
+            messages=count,
+            now_ms=now_ms,
+            seed=f"{self.conversation_id}\0{seed}",
+            state=self.chat,
+            characters=characters_of(self.request.participants, self.conversation_id),
+            room=self.room,
+        )
+
+    def context(self, text_of_books: str = "") -> dict[str, Any]:
+        """What a trigger sees. `text_of_books`: texts of its book that came, which are searched as part of the last
+        message."""
+        seen = trigger_context(self.messages, self.conversation_id, self.request.participants)
+        if seen["messages"]:
+            last = seen["messages"][-1]
+            last["content"] = with_text_of_book(last["content"], text_of_books)
+        return seen
+
+
+def trigger_context(
+    messages: Iterable[Message], conversation_id: str, participants: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What a trigger sees (docs/reference/trigger-api.md)."""
+    return {
+        "messages": list(map(_seen, messages)),
+        "conversation_id": conversation_id,
+        "participants": dict(participants),
+    }
+
+
+def _seen(message: Message) -> dict[str, Any]:
+    """A message as a trigger sees it."""
+    fields = {
+        "role": message.role,
+        "content": message.content,
+        "timestamp": message.time_ms,
+        "name": message.name,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 class TriggerSearch:
-    """Searches made in `conversation_id`; `shared_conversation` is the shared conversation, None if there is none."""
+    """The rounds of one search among the memories of `shelf`."""
 
-    def __init__(
-        self, conversation_id: str, services: Services, shared_conversation: str | None
-    ) -> None:
-        self.conversation_id = conversation_id
+    def __init__(self, services: Services, shelf: Shelf, occasion: Occasion) -> None:
         self._services = services
-        self._shared_conversation = (
-            shared_conversation if shared_conversation != conversation_id else None
+        self._shelf = shelf
+        self._occasion = occasion
+        self._moment = occasion.moment(services.clock())
+        self._filled_memories = _FilledMemories(self._macros())
+        self._rounds = FiringRounds(
+            shelf.memories,
+            shelf.rules,
+            self._moment,
+            lambda index: self._filled_memories.of(shelf.memories[index]).text,
+            is_given=self._is_given,
         )
-        self._joined = JoinedShelves()
+        self._failed_later: dict[int, Failed] = {}
+        """Triggers that failed on the text of a book, where they could have made their memory come."""
 
-    async def with_shared(self, also: Sequence[str] = ()) -> tuple[Shelf, dict[str, Path | None]]:
-        """All memories that a search evaluates: those of the conversation, of `also` and of the shared conversation.
-        And the conversations that cannot be read, with the file."""
-        shelves = [shelf_of(await self._services.store.read(self.conversation_id))]
-        unread: dict[str, Path | None] = {}
-        for name in dict.fromkeys((*also, self._shared_conversation)):
-            if name in (None, self.conversation_id):
-                continue
-            try:
-                shelves.append(shelf_of(await self._services.store.read(name)))
-            except StorageError as error:
-                log.warning("the triggers of a conversation were not evaluated: %s", error)
-                unread[name] = error.path
-        joined = self._joined.known(shelves)
-        if joined is not None:
-            return joined, unread
-        if sum(len(shelf.memories) for shelf in shelves) < _WORTH_A_THREAD:
-            return self._joined.of(shelves), unread
-        return await asyncio.to_thread(self._joined.of, shelves), unread
-
-    async def messages_of_a_hook(self) -> int:
-        """How many messages a hook gives the triggers of a search: as many as one of them looks at, within bounds."""
-        shelf, _unread = await self.with_shared()
-        return given_by_a_hook(shelf.triggers.values(), shelf.entries.depth)
-
-    async def search(
-        self,
-        messages: Sequence[GivenMessage],
-        *,
-        participants: Mapping[str, Any] | None = None,
-        also: Sequence[str] = (),
-        flashbacks: int | None = None,
-        session: str | None = None,
-        message_count: int | None = None,
-        other_words: Sequence[str] = (),
-        room: int | None = None,
-        given: Collection[str] = (),
-    ) -> Activation:
-        """Evaluate every trigger of the conversation, of `also` and of the shared conversation against `messages`,
-        without the parts marked as recalled. `flashbacks`: how many may come by chance; None: as the settings say.
-        `session`: the chat, whose number of messages is `message_count`; None: its recalls are counted. `room`:
-        characters beyond which the texts of books start no further entries; texts with a key of `given` (`version_key`) take
-        none, because the reader has them. Without messages, as when a chat opens, what asks for a date or for participants
-        can fire. Nothing is changed: `keep_firings` does that. Raises InvalidInput: all that the messages say was
-        recalled, or the participants are nested too deeply."""
-        said_messages = as_said(messages)
-        if messages and not said_messages:
-            raise InvalidInput(
-                "There are no messages to evaluate triggers against; give the last few."
-            )
-        if participants and deeper(dict(participants)):
-            raise InvalidInput(
-                "The participants may be nested {deepest} levels deep; remove levels.", DEEPEST
-            )
-        usual = self._services.session
-        session = session or ("" if usual is None else usual.id)
-        occasion = Occasion(
-            said_messages,
-            participants or {},
-            session=session,
-            message_count=message_count,
-            other_words=other_words,
-            room=room,
-            given=given,
-        )
-        shelf, unread = await self.with_shared(also)
-        moment = await self._moment(occasion)
-        filled_memories = _FilledMemories(self._macros(occasion, moment))
-        scan = _Scan(self, shelf, occasion, moment, filled_memories)
-        verdicts = await scan.run()
+    async def activation(self) -> Activation:
+        """What comes; nothing is changed."""
+        request = self._occasion.request
+        shelf = self._shelf
+        verdicts = await self._verdicts(self._occasion.context())
+        recursion = Recursion(self._rounds, shelf.memories, self)
+        is_complete = await recursion.run([*fired_in(verdicts), *await self._by_words()])
+        # What fired cannot come by chance, and what its rules hold back cannot either.
+        excluded = frozenset((*fired_in(verdicts), *self._rounds.activated, *self._rounds.barred()))
+        by_chance = request.flashbacks
+        if by_chance is None:
+            by_chance = self._services.parameters.random_long_term
         rng = Random(self._services.rng.getrandbits(64))
-        by_chance = self._services.parameters.random_long_term if flashbacks is None else flashbacks
-        excluded = scan.excluded_from_chance(verdicts)
         drawn = drawn_by_chance(shelf.memories, excluded, rng=rng, count=by_chance)
         # The rounds have filled the texts of what fired; only those that came by chance are filled here.
-        activated = filled_memories.each(shelf.memories[index] for index in scan.rounds.activated)
+        fill = self._filled_memories.each
+        activated = fill(shelf.memories[index] for index in self._rounds.activated)
         random: tuple[Shelved, ...] = ()
         if drawn:
-            random = await asyncio.to_thread(filled_memories.each, drawn)
-        failed = failed_in({**verdicts, **scan.failed_later}, shelf.memories)
+            random = await asyncio.to_thread(fill, drawn)
+        failed = failed_in({**verdicts, **self._failed_later}, shelf.memories)
         # As a chat opens, a trigger that reads the last message throws, and nothing is wrong with it.
-        if not said_messages:
+        if not self._occasion.messages:
             failed = tuple(item for item in failed if item[1].kind != "thrown")
+        held_back = tuple(
+            HeldBackMemory(shelf.memories[index], reason)
+            for index, reason in self._rounds.held_back().items()
+        )
+        is_counted = request.message_count is not None
         return Activation(
             activated=activated,
             random=random,
             failed=failed,
             searched=len(shelf.memories),
-            unread=unread,
-            held_back=scan.held_back(),
-            chat=Chat(occasion.session, moment.messages, is_counted=message_count is not None),
+            held_back=held_back,
+            chat=Chat(self._occasion.session, self._moment.messages, is_counted=is_counted),
             counting=shelf.rules.counting,
-            is_complete=scan.is_complete,
+            is_complete=is_complete,
         )
 
-    async def keep_firings(
-        self, activation: Activation, came: Iterable[Shelved], *, by: str
-    ) -> str | None:
-        """Note in the state of the chat that these memories were given. Returns a sentence if that could not be
-        written."""
-        services = self._services
-        if not activation.counting or not services.writable or services.paused() is not None:
-            return None
-        chat = activation.chat
-        counting = activation.counting
-        keys = counting.keys() & {key_of(shelved) for shelved in came}
-        counted = _as_came(sorted(keys, key=lambda key: counting[key].index), counting)
-        now_ms = services.clock()
+    async def fired_entries(self, indexes: Sequence[int], text_of_book: str) -> list[int]:
+        """Those of the memories whose triggers fire where the last message has this text of a book too."""
+        context = self._occasion.context(text_of_book)
+        verdicts = await self._verdicts(context, frozenset(indexes))
+        for index, verdict in verdicts.items():
+            self._failed_later.pop(index, None)
+            if isinstance(verdict, Failed) and self._rounds.may_recurse(index):
+                self._failed_later[index] = verdict
+        return fired_in(verdicts)
 
-        def decide(state: ConversationState) -> tuple[Sequence[Change], None]:
-            before = state.chats.get(chat.session)
-            former = ChatState() if before is None else before
-            messages = chat.messages if chat.is_counted else former.messages + 1
-            others = _as_came(
-                [key for key in former.firings if key in counting and key not in keys], counting
-            )
-            after = advanced(former, counted, others, messages=messages, now_ms=now_ms)
-            if chat.is_counted and after.firings == former.firings:
-                return (
-                    [],
-                    None,
-                )  # the host counts the messages, so nothing of this recall matters to the next one
-            return [ChatMoved.of(chat.session, ChatStep.between(before, after))], None
+    async def present_keys(
+        self, entries: Mapping[int, EntryKeys], text_of_book: str
+    ) -> Mapping[int, Collection[str]]:
+        """Those of the counted keys of each entry that are in the messages with this text of a book."""
+        context = self._occasion.context(text_of_book)
+        chat = ScannedChat(context, max((keys.depth for keys in entries.values()), default=0))
+        present: dict[int, set[str]] = {}
+        asking: dict[str, list[tuple[int, str]]] = {}
+        """The entries and keys of each question that only V8 answers."""
+        for index, keys in entries.items():
+            present[index] = set()
+            for key in () if keys.counted is None else keys.counted.all:
+                is_there = chat.answer(keys, key)
+                if is_there is None:
+                    asking.setdefault(question_of(keys, key), []).append((index, key))
+                elif is_there:
+                    present[index].add(key)
 
-        try:
-            await services.store.update(
-                self.conversation_id, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS
-            )
-        except (LockTimeout, StorageUnwritable) as error:
-            log.warning("the state of a chat was not written: %s", error)
-            return _(
-                "What came was not counted for cooldowns, because the conversation could not be written in time."
-            )
-        return None
-
-    async def _moment(self, occasion: Occasion) -> ChatMoment:
-        state = await self._services.store.read(self.conversation_id)
-        chat = state.chats.get(occasion.session, ChatState())
-        counted = chat.messages + 1 if occasion.message_count is None else occasion.message_count
-        return ChatMoment(
-            messages=counted,
-            now_ms=self._services.clock(),
-            seed=f"{self.conversation_id}\0{occasion.seed}",
-            state=chat,
-            characters=characters_of(occasion.participants, self.conversation_id),
-            room=occasion.room,
-        )
-
-    def _macros(self, occasion: Occasion, moment: ChatMoment) -> MacroContext:
-        names = {
-            "user": user_name(occasion.participants),
-            "char": character_name(occasion.participants),
-        }
-        return MacroContext(
-            now=local(moment.now_ms, self._services.zone),
-            names={name: meaning for name, meaning in names.items() if meaning},
-            message_seed=moment.seed,
-            chat_seed=short_seed(f"{self.conversation_id}\0{occasion.session}"),
-        )
+        questions = list(asking)
+        for position in fired_in(await self._run(questions, context, {})):
+            for index, key in asking[questions[position]]:
+                present[index].add(key)
+        return present
 
     async def _verdicts(
-        self,
-        shelf: Shelf,
-        context: Mapping[str, Any],
-        last_fired: Mapping[int, Mapping[str, int]],
-        among: Collection[int] | None = None,
+        self, context: Mapping[str, Any], among: Collection[int] | None = None
     ) -> Mapping[int, Verdict]:
         """Return the verdicts on memories of the shelf by their indexes; those without one are quiet. Entries are
         decided by their keys, all else by the sandbox. `among`: no others are looked at."""
+        shelf = self._shelf
         triggers = shelf.triggers
         if among is not None:
             triggers = {index: triggers[index] for index in among if index in triggers}
@@ -298,10 +310,11 @@ class TriggerSearch:
         verdicts: dict[int, Verdict] = dict.fromkeys(coming, Fired(0))
 
         indexes = list(triggers)
+        last_came = self._last_fired()
         asking = {
-            position: last_fired[index]
+            position: last_came[index]
             for position, index in enumerate(indexes)
-            if index in last_fired
+            if index in last_came
         }
         ran = await self._run(list(triggers.values()), context, asking)
         for position, verdict in ran.items():
@@ -312,7 +325,7 @@ class TriggerSearch:
         self,
         triggers: Sequence[str],
         context: Mapping[str, Any],
-        last_fired: Mapping[int, Mapping[str, int]],
+        last_came: Mapping[int, Mapping[str, int]],
     ) -> Mapping[int, Verdict]:
         """Return the verdicts of the sandbox on these triggers, by their places."""
         if not triggers:
@@ -322,135 +335,59 @@ class TriggerSearch:
             context,
             now=moment_of(self._services.clock()),
             seed=self._services.rng.getrandbits(32),
-            last_fired=last_fired,
+            last_fired=last_came,
         )
 
-    async def by_words(self, shelf: Shelf, occasion: Occasion) -> list[int]:
+    async def _by_words(self) -> list[int]:
         """The indexes of the memories that the messages bring to mind by words."""
-        if not shelf.rules.by_words:
+        if not self._shelf.rules.by_words:
             return []
+        return await asyncio.to_thread(self._found_by_words)
+
+    def _found_by_words(self) -> list[int]:
+        """A blocking call: it takes some milliseconds for each memory whose words are not known yet."""
+        occasion = self._occasion
         parameters = self._services.parameters
-        wording = parameters.wording.within(self.conversation_id)
+        wording = parameters.wording.within(occasion.conversation_id)
         now_ms = self._services.clock()
+        indexes = self._shelf.rules.by_words
+        documents = [_document(self._shelf, index, now_ms, wording) for index in indexes]
+        others = other_words_of(occasion.request.other_words, occasion.messages)
+        keeps_words = any(document.other_words for document in documents)
+        query = wording.of_query(
+            occasion.messages,
+            now_ms,
+            other_words=others.texts,
+            known=Known(keeps_words=keeps_words),
+        )
+        if not query or query.overview is not None:
+            return []
+        judged = receipts(
+            documents, query, now_ms=now_ms, parameters=parameters.recall, wording=wording
+        )
+        return [
+            index
+            for index, receipt in zip(indexes, judged, strict=True)
+            if comes_unasked(receipt, query, len(documents), parameters.recall)
+        ]
 
-        def sought() -> list[int]:
-            words = other_words_of(occasion.other_words, occasion.messages)
-            query: RecallQuery = wording.of_query(
-                occasion.messages, now_ms, other_words=words.texts
-            )
-            return found_by_words(
-                shelf, query, now_ms=now_ms, parameters=parameters.recall, wording=wording
-            )
-
-        return await asyncio.to_thread(sought)
-
-    def _context(
-        self, messages: Sequence[Message], participants: Mapping[str, Any], text_of_books: str = ""
-    ) -> dict[str, Any]:
-        """What a trigger sees (docs/reference/trigger-api.md). `text_of_books`: texts of its book that came, which are
-        searched as part of the last message."""
-        seen = [_seen(message) for message in messages]
-        if seen:
-            seen[-1]["content"] = with_text_of_book(seen[-1]["content"], text_of_books)
-        return {
-            "messages": seen,
-            "conversation_id": self.conversation_id,
-            "participants": dict(participants),
+    def _macros(self) -> MacroContext:
+        occasion = self._occasion
+        names = {
+            "user": user_name(occasion.request.participants),
+            "char": character_name(occasion.request.participants),
         }
-
-
-class _Scan:
-    """The rounds of one search."""
-
-    def __init__(
-        self,
-        search: TriggerSearch,
-        shelf: Shelf,
-        occasion: Occasion,
-        moment: ChatMoment,
-        filled_memories: _FilledMemories,
-    ) -> None:
-        self._search = search
-        self._shelf = shelf
-        self._occasion = occasion
-        self._moment = moment
-        self.rounds = FiringRounds(
-            shelf.memories,
-            shelf.rules,
-            moment,
-            lambda index: filled_memories.of(shelf.memories[index]).text,
-            is_given=self._is_given,
+        return MacroContext(
+            now=local(self._moment.now_ms, self._services.zone),
+            names={name: meaning for name, meaning in names.items() if meaning},
+            message_seed=self._moment.seed,
+            chat_seed=short_seed(f"{occasion.conversation_id}\0{occasion.session}"),
         )
-        self.is_complete = True
-        """Whether the texts of books were searched to the end."""
-        self.failed_later: dict[int, Failed] = {}
-        """Triggers that failed on the text of a book, where they could have made their memory come."""
-
-    async def run(self) -> Mapping[int, Verdict]:
-        """The verdicts of the first round, after all rounds have been decided."""
-        verdicts = await self._search._verdicts(
-            self._shelf, self._context_with(""), self._last_fired()
-        )
-        by_words = await self._search.by_words(self._shelf, self._occasion)
-        recursion = Recursion(self.rounds, self._shelf.memories, self)
-        self.is_complete = await recursion.run([*fired_in(verdicts), *by_words])
-        return verdicts
 
     def _is_given(self, index: int) -> bool:
         """Whether the reader has this version of the memory."""
         given = self._occasion.given
         return bool(given) and self._shelf.memories[index].version_key in given
-
-    def held_back(self) -> tuple[HeldBackMemory, ...]:
-        """What fired in any round and does not come, each with the reason."""
-        return tuple(
-            HeldBackMemory(self._shelf.memories[index], reason)
-            for index, reason in self.rounds.held_back().items()
-        )
-
-    def excluded_from_chance(self, verdicts: Mapping[int, Verdict]) -> frozenset[int]:
-        """What cannot come by chance: what fired, and what its rules hold back."""
-        return frozenset((*fired_in(verdicts), *self.rounds.activated, *self.rounds.barred()))
-
-    async def fired_entries(self, indexes: Sequence[int], text_of_book: str) -> list[int]:
-        """Those of the memories whose triggers fire where the last message has this text of a book too."""
-        verdicts = await self._search._verdicts(
-            self._shelf, self._context_with(text_of_book), self._last_fired(), frozenset(indexes)
-        )
-        for index, verdict in verdicts.items():
-            self.failed_later.pop(index, None)
-            if isinstance(verdict, Failed) and self.rounds.may_recurse(index):
-                self.failed_later[index] = verdict
-        return fired_in(verdicts)
-
-    async def present_keys(
-        self, entries: Mapping[int, EntryKeys], text_of_book: str
-    ) -> Mapping[int, Collection[str]]:
-        """Those of the counted keys of each entry that are in the messages with this text of a book."""
-        context = self._context_with(text_of_book)
-        chat = ScannedChat(context, max((keys.depth for keys in entries.values()), default=0))
-        present: dict[int, set[str]] = {}
-        asking: dict[str, list[tuple[int, str]]] = {}
-        """The entries and keys of each question that only V8 answers."""
-        for index, keys in entries.items():
-            present[index] = set()
-            for key in () if keys.counted is None else keys.counted.all:
-                is_there = chat.answer(keys, key)
-                if is_there is None:
-                    asking.setdefault(question_of(keys, key), []).append((index, key))
-                elif is_there:
-                    present[index].add(key)
-
-        questions = list(asking)
-        for position in fired_in(await self._search._run(questions, context, {})):
-            for index, key in asking[questions[position]]:
-                present[index].add(key)
-        return present
-
-    def _context_with(self, text_of_book: str) -> dict[str, Any]:
-        return self._search._context(
-            self._occasion.messages, self._occasion.participants, text_of_book
-        )
 
     def _last_fired(self) -> dict[int, Mapping[str, int]]:
         """For each trigger that asks: how many messages and milliseconds ago its memory last came."""
@@ -462,6 +399,33 @@ class _Scan:
             if answer is not None:
                 answers[index] = answer
         return answers
+
+
+def _document(shelf: Shelf, index: int, now_ms: int, wording: KeywordOptions) -> ShortTermMemory:
+    """A memory of a book as a short-term memory of now, with its words."""
+    shelved = shelf.memories[index]
+    content = f"{shelved.conversation_id}\n{shelved.memory.name}\n{shelved.memory.prompt}"
+    key = (wording.enrichment.signature, content)
+    if key not in shelf.documents:
+        shelf.documents[key] = wording.of_text(
+            _without_words(shelved.memory, shelved.conversation_id)
+        )
+    document: ShortTermMemory = shelf.documents[key]
+    return replace(document, time_ms=now_ms)
+
+
+def _without_words(memory: LongTermMemory, conversation_id: str) -> ShortTermMemory:
+    """A memory of a book as a short-term memory whose words are not known yet."""
+    return ShortTermMemory(
+        id=memory.name,
+        time_ms=0,
+        text=f"{memory.name}\n{memory.prompt}",
+        words=(),
+        weights=(),
+        score=0.0,
+        conversation_id=conversation_id,
+        other_words=memory.rules.other_words,
+    )
 
 
 class _FilledMemories:
@@ -503,19 +467,3 @@ def _filled(shelved: Shelved, context: MacroContext) -> Shelved:
         chat_seed=context.chat_seed + of_memory,
     )
     return replace(shelved, memory=replace(memory, prompt=filled(memory.prompt, own_context)))
-
-
-def _seen(message: Message) -> dict[str, Any]:
-    """A message as a trigger sees it."""
-    fields = {
-        "role": message.role,
-        "content": message.content,
-        "timestamp": message.time_ms,
-        "name": message.name,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _as_came(keys: Iterable[str], counting: Mapping[str, Counted]) -> list[Came]:
-    """The memories of these keys, each with its rules."""
-    return [Came(key, counting[key].rules) for key in keys]

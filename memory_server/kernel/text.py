@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import ceil
 from typing import Literal
 from unicodedata import category
 
 from languages import _
 from memory_server.kernel.values import dataclass
+
+Language = Literal["zh", "en"]
 
 MOST_NAME_CHARS = 200
 """Characters of a quoted name at most: a sentence about an error must not be longer than the error."""
@@ -25,6 +27,11 @@ def has_ideograph(text: str) -> bool:
     """Tell whether a text has a character by which it is taken for Chinese."""
     first, last = _IDEOGRAPHS
     return not text.isascii() and any(first <= character <= last for character in text)
+
+
+def language_of(texts: Iterable[str]) -> Language:
+    """Chinese where any of the texts holds an ideograph, else English."""
+    return "zh" if any(map(has_ideograph, texts)) else "en"
 
 
 def ideograph_count(text: str) -> int:

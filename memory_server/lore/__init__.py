@@ -25,8 +25,11 @@ from memory_server.lore.chat_state import (
     ChatState,
     ChatStep,
     advanced,
+    character_name,
+    characters_of,
     firing_key,
     last_fired,
+    user_name,
     without_memory,
 )
 from memory_server.lore.entry_index import ScannedChat
@@ -79,7 +82,6 @@ from memory_server.lore.memory import (
     TriggerRemoved,
     TriggerSet,
 )
-from memory_server.lore.participants import character_name, characters_of, user_name
 from memory_server.lore.reasons import reason_text
 from memory_server.lore.recursion import Recursion, with_text_of_book
 from memory_server.lore.room import Fitting, LoreText, Room, fitting, head_of

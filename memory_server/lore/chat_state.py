@@ -11,7 +11,9 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field, replace
 from types import MappingProxyType
+from typing import Any
 
+from memory_server.kernel.text import MOST_NAME_CHARS
 from memory_server.kernel.values import dataclass
 from memory_server.lore.rules import FiringRules
 
@@ -244,3 +246,29 @@ def without_memory(state: ChatState, key: str) -> ChatState:
     return replace(
         state, firings={name: firing for name, firing in state.firings.items() if name != key}
     )
+
+
+_CHARACTERS = ("char", "character", "assistant")
+"""The names of the field that says who the character is."""
+
+
+def name_of(participant: Any) -> str:
+    """The name of a participant, of a long one the beginning; "": it has none."""
+    name = participant.get("name") if isinstance(participant, Mapping) else participant
+    return name.strip()[:MOST_NAME_CHARS] if isinstance(name, str) else ""
+
+
+def user_name(participants: Mapping[str, Any]) -> str:
+    """The name of the user; "": nobody said it."""
+    return name_of(participants.get("user"))
+
+
+def character_name(participants: Mapping[str, Any]) -> str:
+    """The name of the character; "": nobody said it."""
+    names = (name_of(participants.get(field)) for field in _CHARACTERS)
+    return next(filter(None, names), "")
+
+
+def characters_of(participants: Mapping[str, Any], conversation_id: str) -> frozenset[str]:
+    """The names by which a memory may be for this chat: that of the character, and that of the conversation."""
+    return frozenset(filter(None, (character_name(participants), conversation_id)))

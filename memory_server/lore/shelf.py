@@ -32,7 +32,7 @@ class Shelf:
     rules: RuleIndex = field(default_factory=RuleIndex)
     documents: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False, repr=False)
     """The words of memories that are found by words, by the signature of the options and the name; filled when they are
-    first sought (conversations/lore_words.py)."""
+    first sought (conversations/trigger_search.py)."""
 
     @property
     def all(self) -> Sequence[Shelved]:

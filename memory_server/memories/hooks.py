@@ -7,7 +7,6 @@ This module does not import MCP, numpy or the tools, because a user waits for it
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
@@ -16,24 +15,23 @@ from languages import N_, _
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.earlier_turns import Corrections
 from memory_server.conversations.model import EVERYWHERE
-from memory_server.conversations.recall.prompt_lines import language_of
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.recall_log import Line, RecallLog
+from memory_server.conversations.short_term import Origin
 from memory_server.kernel.errors import NothingToKeep
 from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.recalled_block import FRAME_CHARS
+from memory_server.kernel.text import language_of
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import Project
 from memory_server.lore import Room
 from memory_server.memories.memories import Call
-from memory_server.memories.prompt_block import Reader, recalled_block
 from memory_server.memories.recalls import Given
 from memory_server.memories.turns import (
     BEGINNING_CHARS,
     beginning_block,
-    keep_firings,
-    noted_block,
     other_words_asked,
-    recall_for_turn,
+    turn_prompt,
 )
 
 CHARS = 800
@@ -157,8 +155,9 @@ class HookMemory:
     def now_ms(self) -> int:
         return self.call.memories.services.clock()
 
-    def note(self, given: Given) -> None:
-        """Note for the record of recalls what was given at this event."""
+    @property
+    def noted_call(self) -> Call:
+        """The call as the record of recalls names it."""
         event = self.context.event
         asker = {
             "by": N_("hook"),
@@ -166,7 +165,7 @@ class HookMemory:
             "cwd": event.cwd,
             "turn": event.prompt_id,
         }
-        replace(self.call, asker=asker, folder=self.context.folder).note(given)
+        return replace(self.call, asker=asker, folder=self.context.folder)
 
     def claimed(self, answer: HookAnswer) -> str:
         """Return the text of the `answer`, or an empty one if another hook has just given it.
@@ -216,43 +215,18 @@ async def recall_at_prompt(
 
     # A hook searches unasked, so it must not reinforce what it finds: it would find that more and more often.
     given_lines = memory.stores.given_lines.to(context.session)
-    recollection = await recall_for_turn(
-        here,
+    lines_before = frozenset(given_lines)
+    request = RecallRequest(
         messages,
         earlier=earlier_messages,
         folder=context.folder,
         flashbacks=memory.flashbacks,
         reinforce=False,
-        lore_room=LORE_CHARS,
-        given=given_lines,
         by="hook",
     )
-    lines_before = frozenset(given_lines)
-    search = recollection.found
-    activation = recollection.activation
-
-    memories = memory.call.memories
-    reader = Reader(given_lines, context.folder)
-    block = await asyncio.to_thread(
-        recalled_block, memories, search, activation, _room(max_chars), reader
-    )
-    recollection = await keep_firings(here, recollection, block)
-    noted, items = await noted_block(memories, messages, project)
-
-    text = "\n".join(filter(None, (block.text, noted)))
-    memory.note(
-        Given(
-            here.id,
-            messages,
-            text,
-            search.recall,
-            activation,
-            others=items,
-            fitting=block.fitting,
-            without_room=block.without_room,
-        )
-    )
-    return HookAnswer(text, given_lines - lines_before, recollection.trouble)
+    call = replace(memory.noted_call, project=project)
+    turn = await turn_prompt(call, here, request, _room(max_chars), given_lines)
+    return HookAnswer(turn.text, given_lines - lines_before, turn.recollection.trouble)
 
 
 def _room(max_chars: int) -> Room:
@@ -292,7 +266,7 @@ async def recall_at_beginning(
         here=context.folder,
     )
     if block:
-        memory.note(Given(here.id, (), block, others=shown))
+        memory.noted_call.note(Given(here.id, (), block, others=shown))
     text = "\n".join(filter(None, (block, asked)))
     return HookAnswer(text, given_keys)
 
@@ -318,9 +292,9 @@ async def remember_turn(memory: HookMemory) -> str | None:
     try:
         stored = await short_term.add(
             turn.messages,
-            turn=turn.id,
-            folder=context.folder,
-            muted=(EVERYWHERE,) if turn.program else (),
+            origin=Origin(
+                turn.id, folder=context.folder, muted=(EVERYWHERE,) if turn.program else ()
+            ),
             by="hook",
         )
     except NothingToKeep as error:

@@ -8,21 +8,20 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from memory_server.conversations.conversation import Conversations
 from memory_server.conversations.model import ShortTermMemory, conversation_id_of
 from memory_server.conversations.recall.prompt_lines import (
     MAX_BYTES,
-    Language,
     PromptLines,
-    language_of,
+    Reader,
     prompt_lines,
 )
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.services import Services
-from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import NOTHING, Session
+from memory_server.kernel.text import Language, language_of
 from memory_server.kernel.times import zone_named
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import Project
@@ -104,49 +103,22 @@ class Memories:
         recall: Recall | None = None,
         memories: Sequence[ShortTermMemory] = (),
         *,
+        reader: Reader = Reader(),
         max_bytes: int = MAX_BYTES,
         max_chars: int | None = None,
-        given: set[str] | None = None,
-        here: str | None = None,
-        language: Language | None = None,
-    ) -> str:
-        """Recalled memories, and `memories` from no search, as lines for a prompt, in the zone and language of the
-        readers: at most `max_bytes` of UTF-8, or `max_chars` characters if that is given. `given` and `here` as for
-        `prompt_lines`."""
-        fitted = self.fitted_lines(
-            recall,
-            memories,
-            max_bytes=max_bytes,
-            max_chars=max_chars,
-            given=given,
-            here=here,
-            language=language,
-        )
-        return fitted.text
-
-    def fitted_lines(
-        self,
-        recall: Recall | None = None,
-        memories: Sequence[ShortTermMemory] = (),
-        *,
-        max_bytes: int = MAX_BYTES,
-        max_chars: int | None = None,
-        given: set[str] | None = None,
-        here: str | None = None,
-        language: Language | None = None,
     ) -> PromptLines:
-        """As `lines`, with the memories that had no room."""
+        """Recalled memories, and `memories` from no search, as lines for a prompt, in the zone and language of the
+        readers: at most `max_bytes` of UTF-8, or `max_chars` characters if that is given."""
+        services = self.services
+        language = reader.language or services.language
         return prompt_lines(
             recall,
             memories,
-            now_ms=self.services.clock(),
-            zone=self.services.zone,
-            language=language or self.services.language,
-            wording=self.services.parameters.wording,
+            now_ms=services.clock(),
+            reader=replace(reader, zone=services.zone, language=language),
+            wording=services.parameters.wording,
             max_bytes=max_bytes,
             max_chars=max_chars,
-            given=given,
-            here=here,
         )
 
 
@@ -183,20 +155,6 @@ class Call:
         return replace(
             self, memories=memories, conversations=self.conversations.served_by(services)
         )
-
-    def in_zone_of(self, participants: Mapping[str, Any] | None) -> Call:
-        """The same call in the time zone that its participants say: `{"user": {"timezone": "Asia/Shanghai"}}`. Raises
-        InvalidInput: there is no such zone."""
-        timezone = None
-        if participants is not None:
-            user = participants.get("user")
-            if isinstance(user, Mapping):
-                timezone = user.get("timezone")
-        if timezone is not None and not isinstance(timezone, str):
-            raise InvalidInput(
-                "`participants.user.timezone` is a text; write for example `Asia/Shanghai`."
-            )
-        return self.in_zone(timezone)
 
     @property
     def session_id(self) -> str | None:

@@ -26,10 +26,10 @@ from memory_server.kernel.values import dataclass
 from memory_server.lore import USUAL_ORDER
 
 if TYPE_CHECKING:
-    from memory_server.conversations.recall.activation import Activation
     from memory_server.conversations.recall.order import Recalled
     from memory_server.conversations.recall.receipts import MatchedWord
     from memory_server.conversations.recall.selection import Recall
+    from memory_server.conversations.trigger_search import Activation
     from memory_server.kernel.recorded_recall import RecordedRecall
     from memory_server.lore import Fitting, Shelved
 

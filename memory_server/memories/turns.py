@@ -7,36 +7,149 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from languages import _, counted
 from memory_server.conversations.conversation import Conversation
-from memory_server.conversations.found import Found
-from memory_server.conversations.model import ShortTermMemory, muting_places
-from memory_server.conversations.recall.activation import NOTHING_ACTIVATED, Activation
-from memory_server.conversations.recall.prompt_lines import Language
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.passages import CHARS, clipped, first_sentences
+from memory_server.conversations.recall.prompt_lines import Reader
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.recall_log import Line
+from memory_server.conversations.search import Found, muting_places
+from memory_server.conversations.trigger_search import NOTHING_ACTIVATED, Activation
 from memory_server.kernel.errors import StorageError, TriggersUnavailable
-from memory_server.kernel.messages import NOTHING, GivenMessage, Message, Session, messages_of
+from memory_server.kernel.messages import MAX_NAME_CHARS, GivenMessage, Session, messages_of
 from memory_server.kernel.readers import way
-from memory_server.kernel.recalled_block import FRAME_CHARS, OTHER_WORDS_ASKED, as_said, marked
-from memory_server.kernel.text import unreadable
+from memory_server.kernel.recalled_block import (
+    FRAME_CHARS,
+    OTHER_WORDS_ASKED,
+    as_said,
+    marked,
+    one_line,
+)
+from memory_server.kernel.text import Language, ideograph_count, unreadable
 from memory_server.kernel.times import LAST_MS
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import Project
-from memory_server.lore import user_name
+from memory_server.lore import Fitting, LoreText, Room, Shelved, fitting, head_of
 from memory_server.memories.memories import Call, Memories
-from memory_server.memories.prompt_block import (
-    Reader,
-    RecalledBlock,
-    is_made_quickly,
-    prompt_room,
-    recalled_block,
-)
 from memory_server.memories.recalls import Given
+
+_UNBOUNDED = 10_000_000
+_NAME_CHARS = 60
+
+_CHINESE_SHARE = 10
+"""A text is Chinese where one character in so many is an ideograph."""
+
+
+_QUICK_CHARS = 20_000
+"""Characters of texts and names of which a block is made in some 4 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledBlock:
+    """The text of a recall, marked as recalled; empty if nothing came. `fitting`: which memories with triggers are in
+    it, and which are not. `without_room`: the ids of the short-term memories that came to mind and had no room."""
+
+    text: str
+    fitting: Fitting
+    without_room: frozenset[str]
+
+
+def lore_text(shelved: Shelved, body: str, *, is_chinese: bool) -> LoreText:
+    """Return the memory with the text `body`, in which macros are filled."""
+    name = clipped(one_line(shelved.name), _NAME_CHARS, CHARS)
+    head = head_of(name, is_chinese=is_chinese)
+    return LoreText(shelved, head, one_line(body), shelved.version_key, is_chinese)
+
+
+def recalled_block(
+    memories: Memories,
+    short_term: Found,
+    activation: Activation,
+    room: Room,
+    reader: Reader = Reader(),
+) -> RecalledBlock:
+    """What came to mind, within `room`, which does not count the frame of the block. The keys of the texts and lines
+    that are in the block are added to `reader.given`."""
+    language = _language(memories, short_term, activation)
+    reader = replace(reader, language=language)
+    is_chinese = language == "zh"
+    texts = [
+        lore_text(shelved, shelved.memory.prompt, is_chinese=is_chinese)
+        for shelved in activation.activated
+    ]
+    if _needs_more(texts, room):
+        short_term_chars = _unbounded_chars(memories, short_term, reader)
+        ignoring_chars = sum(text.chars for text in texts if text.entry.rules.ignores_budget)
+        # Texts that ignore the budget may take the reserve too, so no more of it is lent than they leave over.
+        needed_reserve = max(short_term_chars, min(ignoring_chars, room.ignoring_budget))
+        room = room.with_lent_reserve(needed_reserve)
+    fitted = fitting(texts, room, first_sentences, reader.given or ())
+    if reader.given is not None:
+        reader.given.update(text.key for text in fitted.texts)
+    chars_left = room.total - fitted.chars
+    short_term_lines = memories.lines(
+        short_term.recall, reader=reader, max_chars=max(0, min(room.short_term, chars_left))
+    )
+    block_lines = [text.line for text in fitted.texts]
+    if short_term_lines.text:
+        block_lines.append(short_term_lines.text)
+    block_text = "\n".join(block_lines)
+    if block_text:
+        block_text = marked(block_text, language)
+    return RecalledBlock(block_text, fitted, short_term_lines.without_room)
+
+
+def is_made_quickly(short_term: Found, activation: Activation) -> bool:
+    """Whether the block of this recall takes a few milliseconds at most, so that it needs no thread."""
+    chars = len(activation.activated) * MAX_NAME_CHARS
+    for shelved in activation.activated:
+        chars += len(shelved.text)
+    recall = short_term.recall
+    for tier in (recall.top, recall.next, recall.flashback):
+        chars += sum(len(recalled.memory.text) for recalled in tier)
+    return chars <= _QUICK_CHARS
+
+
+def prompt_room(max_chars: int) -> Room:
+    """The room of a prompt with so many characters, of which the frame of the block takes a part."""
+    return Room.of(max(0, max_chars - FRAME_CHARS))
+
+
+def _needs_more(texts: Sequence[LoreText], room: Room) -> bool:
+    """Whether memories with triggers need more than their own room, and may have it."""
+    return room.lends and sum(text.chars for text in texts) > room.long_term
+
+
+def _unbounded_chars(memories: Memories, short_term: Found, reader: Reader) -> int:
+    """The characters of all short-term memories that came, if each stood whole."""
+    if reader.given is not None:
+        reader = replace(reader, given=set(reader.given))  # a copy, because `lines` adds to it
+    lines = memories.lines(short_term.recall, reader=reader, max_chars=_UNBOUNDED)
+    if not lines.text:
+        return 0
+    return len(lines.text) + len("\n")
+
+
+def _language(memories: Memories, short_term: Found, activation: Activation) -> Language:
+    recall = short_term.recall
+    texts: list[str] = []
+    for tier in (recall.top, recall.next, recall.flashback):
+        texts += [recalled.memory.text for recalled in tier]
+    prompts = "".join(shelved.memory.prompt for shelved in activation.activated)
+    if _is_chinese(prompts):
+        texts.append(prompts)
+    return memories.language(texts)
+
+
+def _is_chinese(text: str) -> bool:
+    """Whether the text of a book is Chinese: one in another language may spell a name in ideographs."""
+    return ideograph_count(text) * _CHINESE_SHARE >= len(text) > 0
+
 
 log = logging.getLogger(__name__)
 MAX_CHARS = 7_200
@@ -60,111 +173,47 @@ _STEPS_TO_START = 10
 @dataclass(frozen=True, slots=True)
 class TurnRecall:
     """Both searches. `trouble` says why triggers could not run, which conversations could not be read, or how many
-    triggers had no time. `by`: who asked; "": nothing of it may be written."""
+    triggers had no time."""
 
     found: Found
     activation: Activation
     trouble: str | None
-    by: str = ""
 
 
 async def recall_for_turn(
     conversation: Conversation,
-    messages: Sequence[GivenMessage],
+    request: RecallRequest,
     *,
-    earlier: Sequence[Message] = (),
-    other_words: Sequence[str] = (),
-    participants: Mapping[str, Any] | None = None,
-    also: Sequence[str] = (),
-    also_turns: Mapping[str, Collection[str]] = NOTHING,
-    session: Session | None = None,
-    folder: str | None = None,
-    flashbacks: int = 0,
-    said_again: bool = True,
-    reinforce: bool = True,
-    message_count: int | None = None,
-    keeps_state: bool = True,
     lore_room: int | None = None,
     given: Collection[str] = (),
-    by: str = "api",
 ) -> TurnRecall:
-    """What the messages bring to mind in `session` and `folder`, of both kinds of memory, of this conversation and of
-    those searched `also`, of which `also_turns` limits some to such turns; `earlier`: messages before them, which only
-    triggers get; `other_words` as for `ShortTermSearch.search`; `flashbacks` of each kind may come by chance.
-    It is reinforced, unless the caller does not want it. `message_count`: how many messages the chat has; None: its
-    recalls are counted. `keeps_state`: what is given counts for cooldowns (`keep_firings`). `lore_room`: the characters
-    that memories with triggers may have; None: no bound is known. `given`: the keys of texts that the session has.
-    Raises InvalidInput: all that the messages say was recalled, or there are too many other words."""
+    """What the messages bring to mind, of both kinds of memory. `lore_room`: the characters that memories with triggers
+    may have; None: no bound is known. `given`: the keys of texts that the session has. Raises InvalidInput: all that
+    the messages say was recalled, or there are too many other words."""
 
     async def search_triggers() -> tuple[Activation, str | None]:
         """What the triggers activate, and why they could not run."""
-        session_id = None
-        if session is not None:
-            session_id = session.id
         try:
-            activation = await conversation.long_term.search(
-                (*earlier, *messages),
-                participants=participants,
-                also=also,
-                flashbacks=flashbacks,
-                session=session_id,
-                message_count=message_count,
-                other_words=other_words,
-                room=lore_room,
-                given=given,
-            )
+            activation = await conversation.long_term.search(request, room=lore_room, given=given)
         except TriggersUnavailable as error:
             return NOTHING_ACTIVATED, str(error)
         return activation, None
 
     trigger_search = asyncio.create_task(search_triggers())
     try:
-        with_shared, _unread = await conversation.long_term.with_shared(also)
+        with_shared, _unread = await conversation.long_term.with_shared(request.also)
         # The worker gets ready in its own process while this one finds the words. But starting it needs the interpreter
         # lock, which finding the first words holds for a tenth of a second: so the worker is started first.
         if with_shared.triggers:
             for _step in range(_STEPS_TO_START):
                 await asyncio.sleep(0)
-        short_term = await conversation.short_term.search(
-            _with_asker(messages_of(messages), participants or {}),
-            other_words=other_words,
-            also=also,
-            also_turns=also_turns,
-            session=session,
-            folder=folder,
-            names=_names_of(participants),
-            flashbacks=flashbacks,
-            said_again=said_again,
-            reinforce=reinforce,
-            by=by,
-        )
+        short_term = await conversation.short_term.search(request)
         activation, trouble = await trigger_search
     finally:
         trigger_search.cancel()
     if trouble is None:
         trouble = _trouble_of(short_term, activation)
-    if not keeps_state:
-        by = ""
-    return TurnRecall(short_term, activation, trouble, by)
-
-
-def _with_asker(messages: Sequence[Message], participants: Mapping[str, Any]) -> Sequence[Message]:
-    """The messages, of which the last has the name of the user, if it is the user's and has no name."""
-    if not messages or messages[-1].role != "user" or messages[-1].name:
-        return messages
-    return [*messages[:-1], replace(messages[-1], name=user_name(participants) or None)]
-
-
-def _names_of(participants: Mapping[str, Any] | None) -> list[str]:
-    """The names of the participants, who are texts, or objects with the field `name`."""
-    names: list[str] = []
-    for participant in (participants or {}).values():
-        name = participant
-        if isinstance(participant, Mapping):
-            name = participant.get("name")
-        if isinstance(name, str):
-            names.append(name)
-    return names
+    return TurnRecall(short_term, activation, trouble)
 
 
 def _trouble_of(short_term: Found, activation: Activation) -> str | None:
@@ -185,15 +234,12 @@ def _trouble_of(short_term: Found, activation: Activation) -> str | None:
     return _("{number} did not run; {where} says why.", number, where)
 
 
-async def keep_firings(
-    conversation: Conversation, recollection: TurnRecall, block: RecalledBlock
+async def _keep_firings(
+    conversation: Conversation, recollection: TurnRecall, block: RecalledBlock, *, by: str
 ) -> TurnRecall:
     """Count what was given for cooldowns and the like; the recall with what could not be written."""
-    if not recollection.by:
-        return recollection
-    activation = recollection.activation
     trouble = await conversation.long_term.keep_firings(
-        activation, block.fitting.came, by=recollection.by
+        recollection.activation, block.fitting.came, by=by
     )
     if trouble is None:
         return recollection
@@ -212,61 +258,52 @@ class TurnPrompt:
 async def turn_prompt(
     call: Call,
     conversation: Conversation,
-    messages: Sequence[GivenMessage],
-    *,
-    other_words: Sequence[str] = (),
-    participants: Mapping[str, Any] | None = None,
-    also: Sequence[str] = (),
-    also_turns: Mapping[str, Collection[str]] = NOTHING,
-    flashbacks: int = 0,
-    reinforce: bool = True,
-    message_count: int | None = None,
-    max_chars: int = MAX_CHARS,
+    request: RecallRequest,
+    room: Room,
+    given: set[str] | None = None,
 ) -> TurnPrompt:
     """What the messages bring to mind for a prompt, marked as recalled and put into the record of recalls, and where it
-    is from; the text is empty if nothing came. Raises InvalidInput: all that the messages say was recalled."""
-    room = prompt_room(max_chars)
+    is from; the text is empty if nothing came. `given`: the keys of texts that the session was given before and still
+    sees; those of this text are added. Raises InvalidInput: all that the messages say was recalled."""
+    lore_room = room.total if room.lends else room.long_term
     recollection = await recall_for_turn(
-        conversation,
-        messages,
-        other_words=other_words,
-        participants=participants,
-        also=also,
-        also_turns=also_turns,
-        session=call.session,
-        folder=call.folder,
-        flashbacks=flashbacks,
-        said_again=False,  # a client sends what it has in its context
-        reinforce=reinforce,
-        message_count=message_count,
-        keeps_state=reinforce,
-        lore_room=room.total,
-        by="recall_turn",
+        conversation, request, lore_room=lore_room, given=given or ()
     )
-    short_term = recollection.found
+    found = recollection.found
     activation = recollection.activation
-    make_block = partial(
-        recalled_block, call.memories, short_term, activation, room, Reader(folder=call.folder)
-    )
-    if is_made_quickly(short_term, activation):
+    reader = Reader(folder=request.folder, given=given)
+    make_block = partial(recalled_block, call.memories, found, activation, room, reader)
+    if is_made_quickly(found, activation):
         block = make_block()
     else:
         block = await asyncio.to_thread(make_block)
-    recollection = await keep_firings(conversation, recollection, block)
-    notes, items = await noted_block(call.memories, messages, call.project)
+    if request.counts:
+        recollection = await _keep_firings(conversation, recollection, block, by=request.by)
+    notes, items = await noted_block(call.memories, request.messages, call.project)
     prompt = "\n".join(filter(None, (block.text, notes)))
-    given = Given(
-        conversation.id,
-        messages_of(messages),
-        prompt,
-        short_term.recall,
-        activation,
-        others=items,
+    call.note(given_by(block, recollection, conversation.id, request, prompt, items))
+    return TurnPrompt(prompt, recollection, block)
+
+
+def given_by(
+    block: RecalledBlock,
+    recollection: TurnRecall,
+    conversation_id: str,
+    request: RecallRequest,
+    text: str,
+    others: Sequence[Line] = (),
+) -> Given:
+    """What was given as `text`, for the record of recalls."""
+    return Given(
+        conversation_id,
+        messages_of(request.messages),
+        text,
+        recollection.found.recall,
+        recollection.activation,
+        others=others,
         fitting=block.fitting,
         without_room=block.without_room,
     )
-    call.note(given)
-    return TurnPrompt(prompt, recollection, block)
 
 
 async def noted_block(
@@ -334,9 +371,8 @@ async def beginning_block(
     items: list[Line] = []
     for part in parts:
         room_of_lines = max(0, room_of_part - len(f"{part.heading}\n") - len("\n"))
-        lines = memories.fitted_lines(
-            memories=part.memories, max_chars=room_of_lines, given=given, here=here
-        )
+        reader = Reader(folder=here, given=given)
+        lines = memories.lines(memories=part.memories, reader=reader, max_chars=room_of_lines)
         if lines.text:
             texts.append(f"{part.heading}\n{lines.text}")
         shown = [memory for memory in part.memories if memory.id not in lines.without_room]

@@ -19,6 +19,7 @@ from memory_server.config import Settings
 from memory_server.config.recall import parameters
 from memory_server.conversations.conversation import Conversation, Conversations
 from memory_server.conversations.model import DEFAULT_CONVERSATION
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.search import DECISIONS
 from memory_server.conversations.services import Services
 from memory_server.conversations.trigger_runner import examine_sandbox
@@ -28,7 +29,7 @@ from memory_server.kernel.failures import failure_text
 from memory_server.kernel.messages import GivenMessage, Session
 from memory_server.kernel.private import Pause
 from memory_server.memories.memories import Call, Memories
-from memory_server.memories.turns import MAX_CHARS, turn_prompt
+from memory_server.memories.turns import MAX_CHARS, prompt_room, turn_prompt
 from memory_server.runtime.runtime import ONE_QUESTION, Runtime
 from memory_server.storage.repositories import folder_of_work
 from nlp.normal_forms import can_simplify, load_simplified
@@ -135,7 +136,7 @@ class CallerView:
             brief=self.runtime.lifetime.questions == "one",
             writable=not settings.read_only,
             session=session,
-            paused=self.paused,
+            paused=self.runtime.paused,
             full=lambda: self.runtime.full,
             meter=self.meter,
             meaning=vectors if makes_vectors else None,
@@ -257,19 +258,23 @@ class CallerView:
             raise InvalidInput(
                 "`flashbacks` is a number of memories, from 0 on; {number} is less.", flashbacks
             )
-        call = replace(self.call, session=session).in_zone_of(participants)
-        prompt = await turn_prompt(
-            call,
-            call.conversations.get(conversation_id),
+        request = RecallRequest(
             messages,
             other_words=other_words,
-            participants=participants,
-            also=[call.conversations.get(name).id for name in also],
+            participants=participants or {},
+            also=[self.conversations.get(name).id for name in also],
+            session=session,
+            folder=self.call.folder,
             flashbacks=flashbacks,
-            reinforce=reinforce,
+            said_again=False,  # a client sends what it has in its context
             message_count=message_count,
-            max_chars=max_chars,
+            reinforce=reinforce,
+            counts=reinforce,
+            by="recall_turn",
         )
+        call = replace(self.call, session=session).in_zone(request.timezone)
+        conversation = call.conversations.get(conversation_id)
+        prompt = await turn_prompt(call, conversation, request, prompt_room(max_chars))
         return prompt.text
 
     async def import_source(

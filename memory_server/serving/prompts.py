@@ -11,17 +11,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from memory_server.conversations.conversation import Conversation
-from memory_server.conversations.recall.prompt_lines import Language
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message, without_surrogates
 from memory_server.kernel.recalled_block import marked, one_line
-from memory_server.kernel.text import shown
+from memory_server.kernel.text import Language, shown
 from memory_server.kernel.values import dataclass
 from memory_server.lore import LongTermMemory
 from memory_server.memories.memories import Call
-from memory_server.memories.prompt_block import prompt_room, recalled_block
-from memory_server.memories.recalls import Given
-from memory_server.memories.turns import recall_for_turn
+from memory_server.memories.turns import given_by, prompt_room, recall_for_turn, recalled_block
 from memory_server.serving.texts import text
 from memory_server.tools import keeps_conversations
 
@@ -103,21 +101,15 @@ async def write(call: Call, name: str, arguments: Mapping[str, str]) -> str:
 
 
 async def _recall(request: PromptRequest, values: Mapping[str, str]) -> str:
-    query = [Message("user", values["current_topic"])]
-    recollection = await recall_for_turn(request.conversation, query, by="prompt")
-    matches = recollection.found
-    activation = recollection.activation
-    block = recalled_block(request.call.memories, matches, activation, prompt_room(_RECALLED_CHARS))
-    recalled = Given(
-        request.conversation.id,
-        query,
-        block.text,
-        matches.recall,
-        activation,
-        fitting=block.fitting,
-        without_room=block.without_room,
+    asked = RecallRequest([Message("user", values["current_topic"])], flashbacks=0, by="prompt")
+    recollection = await recall_for_turn(request.conversation, asked)
+    block = recalled_block(
+        request.call.memories,
+        recollection.found,
+        recollection.activation,
+        prompt_room(_RECALLED_CHARS),
     )
-    request.call.note(recalled)
+    request.call.note(given_by(block, recollection, request.conversation.id, asked, block.text))
     text_name = "recall-context" if block.text else "recall-nothing"
     return request.say(text_name, block=block.text, **values)
 
@@ -131,7 +123,7 @@ async def _analyze(request: PromptRequest, _: Mapping[str, str]) -> str:
     names = _names(await request.conversation.long_term.memories())
     if not newest:
         return request.say("analyze-nothing", names=marked(names, language) if names else "-")
-    lines = request.call.memories.lines(memories=newest, max_bytes=_RECENT_BYTES)
+    lines = request.call.memories.lines(memories=newest, max_bytes=_RECENT_BYTES).text
     block = "\n".join(filter(None, (lines, names)))
     return request.say("analyze-conversation", block=marked(block, language))
 

@@ -3,28 +3,40 @@ are the Node original's, so that its users can switch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
-from languages import _, counted, n_, speaking
+from languages import _, counted, joined, n_, speaking
 from memory_server.conversations.conversation import Conversation
-from memory_server.conversations.found import Found
+from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.parameters import RecallParameters
+from memory_server.conversations.recall.prompt_lines import Reader
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.recall.selection import Recall
-from memory_server.conversations.recall.why import OtherPoints, joined_words, reason
-from memory_server.conversations.recall.words import spelling_of
+from memory_server.conversations.recall.why import heaviest_words, reason_of, shared_words
+from memory_server.conversations.recall.words import shown_words, spelling_of
+from memory_server.conversations.search import Found
+from memory_server.conversations.short_term import Origin
 from memory_server.kernel.errors import StorageError
+from memory_server.kernel.messages import with_roles
 from memory_server.kernel.other_words import private_words_note
 from memory_server.kernel.recalled_block import FRAME_CHARS, marked
 from memory_server.kernel.text import unreadable
-from memory_server.kernel.times import MINUTE_MS
+from memory_server.kernel.times import MINUTE_MS, iso
 from memory_server.memories.memories import Call
 from memory_server.memories.recalls import Given
-from memory_server.tools.base.result import ChangeId, From, Result, shell_command
+from memory_server.tools.base.result import (
+    ChangeId,
+    From,
+    Result,
+    hundredths,
+    shell_command,
+    undo_hint,
+    when,
+)
 from memory_server.tools.base.shapes import (
     ConversationId,
     CurrentMessages,
@@ -37,19 +49,209 @@ from memory_server.tools.base.shapes import (
     between,
 )
 from memory_server.tools.base.tool import tool
-from memory_server.tools.short_term_results import (
-    SHOWN_KEYWORDS,
-    CleanupResult,
-    DeleteResult,
-    HeldBackCounts,
-    Item,
-    ReinforcedIn,
-    SearchResult,
-    StatsResult,
-    unusable_records,
-)
-from nlp import says_little
-from nlp.stems import FUNCTION_CHARACTERS
+
+SHOWN_KEYWORDS = 10
+"""Keywords shown with a result (the Node original's number); all 72 would hide it."""
+
+
+def _keywords(memory: ShortTermMemory) -> list[str]:
+    return shown_words(memory, SHOWN_KEYWORDS)
+
+
+def _true_or_none(is_weak: bool) -> bool | None:
+    return is_weak or None
+
+
+class Item(Result):
+    id: Annotated[str, From("memory.id")]
+    text: Annotated[str, From("memory.text")]
+    conversation_id: Annotated[str, From("memory.conversation_id")]
+    keptIn: str | None = Field(
+        None, description="The conversation that holds it, where that is another one"
+    )
+    folder: str | None = Field(None, description="Where it was said, where that is another folder")
+    timestamp: Annotated[str, From("memory.time_ms", iso)]
+    score: Annotated[float, From("memory.score")]
+    relevance: Annotated[float, From("receipt.relevance", hundredths)]
+    keywords: Annotated[list[str], From("memory", _keywords)]
+    why: str
+    matched: list[str] = Field(
+        description="The words it shares, as its text has them, heaviest first"
+    )
+    reason: str = Field(description="Why it came, for a person, in the language of the memories")
+    weak: Annotated[
+        bool | None, From("weak", _true_or_none, words="Shares little: check that it fits")
+    ] = None
+
+    def tier_text(self, tier: str) -> str:
+        """The memory for people, with the name of its tier, such as `Top`."""
+        return _(
+            "{tier}{weak} - {when}{kept_in}{folder} (relevance {relevance:.1f}: {why})\n{text}",
+            tier,
+            _(", weak") if self.weak else "",
+            when(self.timestamp),
+            _(" in {kept_in}", self.keptIn) if self.keptIn else "",
+            _(", said in {folder}", self.folder) if self.folder else "",
+            self.relevance,
+            self.why,
+            with_roles(self.text),
+        )
+
+
+class HeldBackCounts(Result):
+    tooRecent: Annotated[
+        int,
+        From(
+            "recent",
+            words="Of this chat, younger than 20 minutes (usually), not known to be of another session",
+        ),
+    ]
+    sameMoment: Annotated[
+        int, From("adjacent", words="Too near in time (usually 10 minutes) to one that is given")
+    ]
+
+
+class ReinforcedIn(Result):
+    conversation_id: str
+    changeId: str
+
+
+class SearchResult(Result):
+    topRelevant: list[Item]
+    nextRelevant: list[Item]
+    randomFlashback: list[Item]
+    heldBack: HeldBackCounts
+    totalSearched: int
+    note: str | None = None
+    changeId: str | None = None
+    changes: list[ReinforcedIn] | None = Field(
+        None, description="Each change where other conversations were changed"
+    )
+    lines: str | None = Field(
+        None, description="The memories as prompt lines, where maxBytes asked for them"
+    )
+
+    _query_words: tuple[str, ...] = PrivateAttr(())
+
+    def query_words(self) -> Sequence[str]:
+        return self._query_words
+
+    def __str__(self) -> str:
+        if self.lines is not None:
+            # Only the lines, because the caller limited the bytes.
+            return self.lines
+        blocks = [item.tier_text(_("Top")) for item in self.topRelevant]
+        blocks += [item.tier_text(_("Next")) for item in self.nextRelevant]
+        blocks += [item.tier_text(_("Flashback")) for item in self.randomFlashback]
+        if self.note:
+            blocks.append(self.note)
+        counts = _(
+            "Searched {memories}; held back: {too_recent} too recent, {same_moment} of the same moment.",
+            counted(self.totalSearched, "memory"),
+            self.heldBack.tooRecent,
+            self.heldBack.sameMoment,
+        )
+        return "\n\n".join([*blocks, counts])
+
+
+def _notice_or_none(damaged: int) -> str | None:
+    if not damaged:
+        return None
+    return notice(damaged)
+
+
+class StatsResult(Result):
+    total: int
+    avgScore: Annotated[float | None, From("average_score", hundredths)] = None
+    maxScore: Annotated[float | None, From("highest_score")] = None
+    minScore: Annotated[float | None, From("lowest_score")] = None
+    oldestMemory: Annotated[str | None, From("oldest_ms", iso)] = None
+    newestMemory: Annotated[str | None, From("newest_ms", iso)] = None
+    lastCleanup: Annotated[str | None, From("last_cleanup_ms", iso)] = None
+    conversationCounts: Annotated[dict[str, int], From("by_conversation", dict)]
+    notice: Annotated[str | None, From("damaged", _notice_or_none)] = None
+
+    def __str__(self) -> str:
+        cleaned = (
+            _("last clean-up {when}", when(self.lastCleanup))
+            if self.lastCleanup
+            else _("never cleaned up")
+        )
+        notice = f" {self.notice}" if self.notice else ""
+        if self.oldestMemory is None or self.newestMemory is None:
+            return _("No short-term memories; {cleaned}.{notice}", cleaned, notice)
+        counts = joined(
+            ", ",
+            (_("{about}: {what}", name, count) for name, count in self.conversationCounts.items()),
+        )
+        oldest = when(self.oldestMemory)
+        newest = when(self.newestMemory)
+        return _(
+            "{memories} from {oldest} to {newest}; score {min_score:g} to {max_score:g}, mean "
+            "{avg_score:g}; {cleaned}. By conversation: {counts}.{notice}",
+            counted(self.total, "short-term memory"),
+            oldest,
+            newest,
+            self.minScore,
+            self.maxScore,
+            self.avgScore,
+            cleaned,
+            counts,
+            notice,
+        )
+
+
+def notice(damaged: int) -> str:
+    """A sentence on damaged files and lines."""
+    damaged_files = n_(
+        "{count} damaged file or line is", "{count} damaged files or lines are", damaged
+    )
+    return _("{what} set aside; `memory-server doctor` says which.", damaged_files)
+
+
+def unusable_records(count: int) -> str:
+    """A sentence on stored records that cannot be used."""
+    return n_(
+        "{count} stored record cannot be used; `memory-server doctor` names it.",
+        "{count} stored records cannot be used; `memory-server doctor` names them.",
+        count,
+    )
+
+
+class DeleteResult(Result):
+    deletedCount: Annotated[int, From("forgotten", len)]
+    remainingCount: Annotated[int, From("remaining")]
+    dryRun: bool | None = None
+    changeId: str | None = None
+
+    def __str__(self) -> str:
+        verb = _("Would delete") if self.dryRun else _("Deleted")
+        return _removed_text(
+            verb, self.deletedCount, remaining=self.remainingCount, change_id=self.changeId
+        )
+
+
+class CleanupResult(Result):
+    removedCount: Annotated[int, From("forgotten", len)]
+    remainingCount: Annotated[int, From("remaining")]
+    changeId: str | None = None
+
+    def __str__(self) -> str:
+        return _removed_text(
+            _("Forgot"), self.removedCount, remaining=self.remainingCount, change_id=self.changeId
+        )
+
+
+def _removed_text(verb: str, count: int, *, remaining: int, change_id: str | None) -> str:
+    number = counted(count, "memory")
+    return _(
+        "{verb} {number}; remaining: {remaining_count}.{undo_hint}",
+        verb,
+        number,
+        remaining,
+        undo_hint(change_id),
+    )
+
 
 _HINTED_WORDS = 3
 """Words that a search for removed memories uses."""
@@ -90,8 +292,7 @@ async def add_short_term_memory(
         messages,
         role_weights=RoleWeights.of(roleWeights),
         other_words=otherWords,
-        session=call.session,
-        folder=call.folder,
+        origin=Origin(session=call.session, folder=call.folder),
         by="add_short_term_memory",
     )
     return AddResult.of(stored, success=True, note=private_words_note(stored.private_words))
@@ -132,16 +333,18 @@ async def search_short_term_memories(
     ] = None,
 ) -> SearchResult:
     conversation = call.conversations.get(conversation_id)
-    found = await conversation.short_term.search(
+    request = RecallRequest(
         recentMessages,
-        role_weights=RoleWeights.of(roleWeights),
         other_words=otherWords,
+        role_weights=RoleWeights.of(roleWeights),
         scope=scope,
-        reinforce=reinforce,
         session=call.session,
-        asked=maxBytes is None,  # lines for a prompt are for those who did not ask
+        # Lines for a prompt are for those who did not ask.
+        mode="asked" if maxBytes is None else "unasked",
+        reinforce=reinforce,
         by="search_short_term_memories",
     )
+    found = await conversation.short_term.search(request)
     result = search_result(call, conversation.id, found, line_bytes=maxBytes)
     note_on_archive = await archive_note(conversation, found.recall)
     if note_on_archive:
@@ -154,7 +357,7 @@ async def search_short_term_memories(
 async def archive_note(conversation: Conversation, recall: Recall) -> str | None:
     """If nothing relevant came to mind: a sentence on matching memories in the archive. None if there are none, if an
     overview was asked for, or if the archive cannot be read."""
-    if _came(recall) or recall.query.overview is not None:
+    if recall.came_unasked or recall.query.overview is not None:
         return None
     try:
         from_archive = await conversation.archive.recall(recall.query)
@@ -163,7 +366,7 @@ async def archive_note(conversation: Conversation, recall: Recall) -> str | None
     matches = (*from_archive.top, *from_archive.next)
     if not matches:
         return None
-    words = " ".join(_heaviest(matches[:1])[:_HINTED_WORDS])
+    words = " ".join(heaviest_words(matches[:1])[:_HINTED_WORDS])
     command = shell_command(conversation.id, "search", "--archived", words)
     verb = _("it was") if len(matches) == 1 else _("they were")
     return _(
@@ -181,10 +384,24 @@ def search_result(
     recall = found.recall
     recalled = (*recall.top, *recall.next, *recall.flashback)
     language = call.memories.language([memory.memory.text for memory in recalled])
-    items = partial(_items, conversation_id=conversation_id, folder=call.folder, language=language)
+
+    def items(memories: Iterable[Recalled], tier: str) -> list[Item]:
+        return [
+            _item(
+                memory,
+                tier,
+                conversation_id=conversation_id,
+                folder=call.folder,
+                language=language,
+            )
+            for memory in memories
+        ]
+
     lines = None
     if line_bytes is not None:
-        lines = call.memories.lines(recall, max_bytes=line_bytes - FRAME_CHARS, here=call.folder)
+        reader = Reader(folder=call.folder)
+        room = line_bytes - FRAME_CHARS
+        lines = call.memories.lines(recall, reader=reader, max_bytes=room).text
         if lines:
             lines = marked(lines, language)
     change_id = None
@@ -208,104 +425,32 @@ def search_result(
         changes=changes,
         lines=lines,
     )
-    result._query_words = _heaviest(recalled)
+    result._query_words = heaviest_words(recalled)
     return result
-
-
-def _items(
-    recalled: Iterable[Recalled],
-    tier: str,
-    *,
-    conversation_id: str,
-    folder: str | None,
-    language: str,
-) -> list[Item]:
-    """The memories of a tier as results of a search in `conversation_id` from `folder`, with reasons in `language`."""
-    return [
-        _item(memory, tier, conversation_id=conversation_id, folder=folder, language=language)
-        for memory in recalled
-    ]
 
 
 def _item(
     recalled: Recalled, tier: str, *, conversation_id: str, folder: str | None, language: str
 ) -> Item:
+    """A memory of a tier as a result of a search in `conversation_id` from `folder`, with its reason in `language`."""
     memory = recalled.memory
-    receipt = recalled.receipt
-    points = {word.word: word.points for word in receipt.words_shared}
-    words = joined_words(memory.text, _telling(points) or points)
-    heaviest = max(words.values(), default=1.0)
-    spelling = spelling_of(memory)
-    others = OtherPoints(
-        given={spelling(word.word): word.points for word in receipt.words_given},
-        kept={spelling(word.word): word.points for word in receipt.words_kept},
-    )
+    words = shared_words(recalled)
     with speaking(language):
-        why = reason(
-            tier,
-            words,
-            heaviest,
-            receipt.around,
-            zh=language == "zh",
-            overview=receipt.overview,
-            others=others,
-        )
+        reason = reason_of(recalled, tier, words)
     return Item.of(
         recalled,
         keptIn=None if recalled.kept_in == conversation_id else recalled.kept_in,
         folder=None if folder in (None, memory.folder) else memory.folder,
-        matched=_heaviest_first(words)[:SHOWN_KEYWORDS],
-        why=receipt.line(spelling),
-        reason=why,
+        matched=list(words)[:SHOWN_KEYWORDS],
+        why=recalled.receipt.line(spelling_of(memory)),
+        reason=reason,
     )
-
-
-def _heaviest_first(points: Mapping[str, float]) -> list[str]:
-    return sorted(points, key=lambda word: -points[word])
-
-
-def _telling(points: Mapping[str, float]) -> dict[str, float]:
-    """Words with their points, without function words, pairs with a function word such as 的牙, and single
-    characters."""
-    return {word: word_points for word, word_points in points.items() if _is_telling(word)}
-
-
-def _is_telling(word: str) -> bool:
-    if says_little(word.lower()):
-        return False
-    if word.isascii() or len(word) > 2:
-        return True
-    return len(word) == 2 and FUNCTION_CHARACTERS.isdisjoint(word)
-
-
-def _came(recall: Recall) -> bool:
-    """Whether a memory came that would come unasked too."""
-    return any(not item.weak for item in (*recall.top, *recall.next))
-
-
-def _heaviest(recalled: Iterable[Recalled]) -> tuple[str, ...]:
-    """The words that the messages and these memories share, the heaviest first."""
-    shared = [word for memory in recalled for word in memory.receipt.words_shared]
-    shared.sort(key=lambda word: -word.points)
-    words: list[str] = []
-    for matched_word in shared:
-        if not _is_covered(matched_word.word, words):
-            words.append(matched_word.word)
-    return tuple(words)
-
-
-def _is_covered(word: str, heavier_words: Sequence[str]) -> bool:
-    """Whether a word adds nothing to heavier ones: it is a part of one, or a pair from the ends of two words."""
-    if any(word in heavier for heavier in heavier_words):
-        return True
-    is_pair = len(word) == 2 and not word.isascii()
-    return is_pair and set(word) <= set("".join(heavier_words))
 
 
 def _notes(found: Found, own: str, parameters: RecallParameters) -> list[str]:
     """What went wrong in a search of the conversation `own`, and why nothing came."""
     notes = _troubles(found, own)
-    if not _came(found.recall):
+    if not found.recall.came_unasked:
         notes += _reasons_for_nothing(found.recall, parameters)
     return notes
 

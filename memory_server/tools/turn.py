@@ -10,7 +10,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from languages import N_, _, joined
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.services import OWN
+from memory_server.conversations.short_term import Origin
 from memory_server.kernel.errors import InvalidInput, MemoryPaused, NothingToKeep
 from memory_server.kernel.items import OF_CONVERSATIONS, Item, Sought
 from memory_server.kernel.messages import Message, said_beginning
@@ -23,8 +25,8 @@ from memory_server.knowledge.sessions.ids import NOBODY
 from memory_server.lore import ROOM, no_room_text
 from memory_server.memories import forgetting
 from memory_server.memories.memories import Call
-from memory_server.memories.turns import MAX_CHARS, turn_prompt
-from memory_server.tools import long_term_results, short_term, short_term_results
+from memory_server.memories.turns import MAX_CHARS, prompt_room, turn_prompt
+from memory_server.tools import long_term, short_term
 from memory_server.tools.base.result import From, Result
 from memory_server.tools.base.shapes import (
     ConversationId,
@@ -66,10 +68,8 @@ class RecallResult(Result):
     prompt: str = Field(
         description="What came to mind, ready for the prompt; empty where nothing did"
     )
-    shortTerm: short_term_results.SearchResult = Field(
-        description="As search_short_term_memories gives it"
-    )
-    longTerm: long_term_results.TurnResult = Field(
+    shortTerm: short_term.SearchResult = Field(description="As search_short_term_memories gives it")
+    longTerm: long_term.TurnResult = Field(
         description="Which triggers fired; their texts are in `prompt`"
     )
     note: str | None = Field(
@@ -123,21 +123,25 @@ async def recall_turn(
         int | None, Field(ge=0, le=1_000_000), FOR_PROGRAMS, "Messages of the chat"
     ] = None,
 ) -> RecallResult:
-    call = call.in_session(session).in_zone_of(participants)
-    conversation = call.conversations.get(conversation_id)
-    turn = await turn_prompt(
-        call,
-        conversation,
+    call = call.in_session(session)
+    request = RecallRequest(
         messages,
         other_words=otherWords,
-        participants=participants,
+        participants=participants or {},
         also=[call.conversations.get(name).id for name in also],
         also_turns={call.conversations.get(name).id: turns for name, turns in alsoTurns.items()},
+        session=call.session,
+        folder=call.folder,
         flashbacks=flashbacks,
-        reinforce=reinforce,
+        said_again=False,  # a client sends what it has in its context
         message_count=messageCount,
-        max_chars=maxChars,
+        reinforce=reinforce,
+        counts=reinforce,
+        by="recall_turn",
     )
+    call = call.in_zone(request.timezone)
+    conversation = call.conversations.get(conversation_id)
+    turn = await turn_prompt(call, conversation, request, prompt_room(maxChars))
     recollection = turn.recollection
     notes = (
         _paused_note(call),
@@ -147,7 +151,7 @@ async def recall_turn(
     return RecallResult(
         prompt=turn.text,
         shortTerm=short_term.search_result(call, conversation.id, recollection.found),
-        longTerm=long_term_results.turn_result(recollection.activation, turn.block.fitting),
+        longTerm=long_term.turn_result(recollection.activation, turn.block.fitting),
         note=" ".join(filter(None, notes)) or None,
     )
 
@@ -229,10 +233,7 @@ async def remember_turn(
         added = await conversation.short_term.add(
             messages,
             other_words=otherWords,
-            turn=turn_id,
-            replaces=True,
-            session=call.session,
-            folder=call.folder,
+            origin=Origin(turn_id, replaces=True, session=call.session, folder=call.folder),
             by="remember_turn",
         )
     except (MemoryPaused, NothingToKeep) as error:

@@ -17,6 +17,7 @@ from memory_server.conversations.conversation import Conversation, Conversations
 from memory_server.conversations.history_steps import ASKED_FOR_WORDS
 from memory_server.conversations.insight import ExplainedMemory
 from memory_server.conversations.model import Memory, ShortTermMemory, place_text
+from memory_server.conversations.recall.request import Mode, RecallRequest
 from memory_server.conversations.recall.retention import worth
 from memory_server.kernel.errors import MemoryNotFound
 from memory_server.kernel.lifecycle import Cleaned, PastChange, newest_first
@@ -26,9 +27,8 @@ from memory_server.kernel.times import DAY_MS, iso
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import EVERYTHING, Entry, Filter
 from memory_server.knowledge.items import place_of
-from memory_server.memories.prompt_block import prompt_room, recalled_block
 from memory_server.memories.recalls import Given, recall_line
-from memory_server.memories.turns import MAX_CHARS
+from memory_server.memories.turns import MAX_CHARS, prompt_room, recalled_block
 from memory_server.web.pages import PAGE, asked_of, number, opened_receipt, recorded
 from memory_server.web.receipts import ShownRecall, messages_of, spoken
 from memory_server.web.taking_back import mended, places_of
@@ -64,10 +64,8 @@ async def memory(view: View) -> Response:
     needed_points = None
     if is_live and last_question:
         again = await view.conversation.insight.explain(
-            [Message("user", last_question)],
+            _asked_by(HOOK if by_hook else TURN, [Message("user", last_question)]),
             memory_id=shown.id,
-            session=_new_session(),
-            at_every_prompt=by_hook,
         )
         if again.explanation is not None:
             needed_points = again.explanation.needed
@@ -250,13 +248,7 @@ async def _would_come(
 ) -> ShownRecall | None:
     """What the messages would bring in a new session, asked by this face, without what comes by chance; None: there is
     nothing to show of it."""
-    search = await conversation.short_term.search(
-        messages,
-        reinforce=False,
-        session=_new_session(),
-        asked=face == SEARCH,
-        at_every_prompt=face == HOOK,
-    )
+    search = await conversation.short_term.search(_asked_by(face, messages))
     activation = await conversation.long_term.search(messages)
     block = await asyncio.to_thread(
         recalled_block, view.call.memories, search, activation, prompt_room(MAX_CHARS)
@@ -284,18 +276,22 @@ async def _explained(
     """Why a memory comes or not in a new session, asked by this face; it is named by its id or by some of its words."""
     memory_id = sought if _ID.fullmatch(sought) else None
     return await conversation.insight.explain(
-        messages,
+        _asked_by(face, messages),
         memory_id=memory_id,
         text=sought if memory_id is None else None,
-        session=_new_session(),
-        asked=face == SEARCH,
-        at_every_prompt=face == HOOK,
     )
 
 
-def _new_session() -> Session:
-    """A session that said nothing yet, as the next window of a client is: nothing is held back for it."""
-    return Session(secrets.token_hex(8))
+def _asked_by(face: str, messages: Sequence[Message]) -> RecallRequest:
+    """What this face asks in a session that said nothing yet, as the next window of a client is: nothing is held back
+    for it."""
+    modes: dict[str, Mode] = {HOOK: "every_prompt", SEARCH: "asked"}
+    return RecallRequest(
+        messages,
+        session=Session(secrets.token_hex(8)),
+        mode=modes.get(face, "unasked"),
+        reinforce=False,
+    )
 
 
 async def health(view: View) -> Response:

@@ -6,12 +6,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from memory_server.conversations.recall.activation import Activation
+from memory_server.conversations.recall.request import RecallRequest
+from memory_server.conversations.trigger_search import Activation
 from memory_server.kernel.messages import Message
 from memory_server.kernel.values import dataclass
 from memory_server.lore import Fitting, Shelved, reason_text
-from memory_server.memories.prompt_block import prompt_room, recalled_block
-from memory_server.memories.turns import MAX_CHARS
+from memory_server.memories.turns import MAX_CHARS, prompt_room, recalled_block
 from memory_server.web.view import View
 
 _LEAST_CHARS = 200
@@ -60,10 +60,9 @@ async def would_fire(
     """What the messages would bring with so much room, in a chat of so many messages. None: as a session that says
     nothing of it."""
     room = min(_MOST_CHARS, max(_LEAST_CHARS, max_chars))
-    short_term = await view.conversation.short_term.search(messages, reinforce=False, flashbacks=0)
-    activation = await view.conversation.long_term.search(
-        messages, message_count=message_count, flashbacks=0
-    )
+    request = RecallRequest(messages, flashbacks=0, message_count=message_count, reinforce=False)
+    short_term = await view.conversation.short_term.search(request)
+    activation = await view.conversation.long_term.search(request)
     block = await asyncio.to_thread(
         recalled_block, view.call.memories, short_term, activation, prompt_room(room)
     )

@@ -11,23 +11,25 @@ import pytest
 
 from memory_server.conversations.book_manager import BookManager
 from memory_server.conversations.history import ArchiveManager
-from memory_server.conversations.insight import InsightManager
+from memory_server.conversations.insight import InsightManager, ListRequest
 from memory_server.conversations.long_term import LongTermManager
-from memory_server.conversations.short_term import ShortTermManager
+from memory_server.conversations.recall.request import RecallRequest
+from memory_server.conversations.short_term import Origin, ShortTermManager
 from memory_server.runtime.app import CallerView
 from memory_server.tools import KNOWLEDGE, TOOLS, TOOLSETS
 
 
 class Pair(NamedTuple):
     """The call of a tool. `renamed`: arguments of the tool by their names in Python. `elsewhere`: arguments of the tool
-    that Python has in another place, each with that place."""
+    that Python has in another place, each with that place. `request`: a value that the call takes, with the rest."""
 
     call: Callable[..., Any]
     renamed: Mapping[str, str] = {}
     elsewhere: Mapping[str, str] = {}
+    request: type | None = None
 
 
-_RECENT = {"recent_messages": "recent"}
+_RECENT = {"recent_messages": "messages"}
 _RULES = dict.fromkeys(
     ("order", "group", "cooldown", "once", "sticky", "probability"), "`rules`, a GivenRules"
 )
@@ -35,10 +37,10 @@ PAIRS = {
     "recall_turn": Pair(
         CallerView.recall_turn, {}, {"also_turns": "`ShortTermManager.search`, for branches"}
     ),
-    "remember_turn": Pair(ShortTermManager.add, {"turn_id": "turn"}),
+    "remember_turn": Pair(ShortTermManager.add, {"turn_id": "turn"}, {}, Origin),
     "add_short_term_memory": Pair(ShortTermManager.add),
     "search_short_term_memories": Pair(
-        ShortTermManager.search, _RECENT, {"max_bytes": "`Memories.lines`"}
+        ShortTermManager.search, _RECENT, {"max_bytes": "`Memories.lines`"}, RecallRequest
     ),
     "delete_short_term_memories": Pair(ShortTermManager.delete),
     "get_memory_stats": Pair(ShortTermManager.statistics),
@@ -47,7 +49,9 @@ PAIRS = {
     "update_long_term_memory": Pair(LongTermManager.update, {"recent_messages": "recent"}, _RULES),
     "delete_long_term_memory": Pair(LongTermManager.delete),
     "list_long_term_memories": Pair(LongTermManager.memories, {}, {"offset": "it gives all"}),
-    "search_long_term_memories": Pair(LongTermManager.search, {}, {"offset": "it gives all"}),
+    "search_long_term_memories": Pair(
+        LongTermManager.search, {}, {"offset": "it gives all"}, RecallRequest
+    ),
     "get_memory_context": Pair(LongTermManager.get),
     "pin_memory": Pair(ShortTermManager.pin, {"id": "memory_id"}),
     "mute_memory": Pair(ShortTermManager.mute, {"id": "memory_id", "where": "place"}),
@@ -61,16 +65,18 @@ PAIRS = {
     ),
     "undo_change": Pair(ArchiveManager.undo, {"change_id": "change"}),
     "get_history": Pair(ArchiveManager.history),
-    "explain_recall": Pair(InsightManager.explain, _RECENT),
+    "explain_recall": Pair(InsightManager.explain, _RECENT, {}, RecallRequest),
     "search_memories": Pair(
         InsightManager.search,
         {"query": "text", "memory_type": "kinds", "order": "descending", "limit": "most"},
         {
             "offset": "it gives the first `most`",
             **dict.fromkeys(
-                ("date_from", "date_to", "min_score", "max_score", "tags"), "`wanted`, a Wanted"
+                ("date_from", "date_to", "min_score", "max_score", "tags"),
+                "`conditions`, a MemoryFilter",
             ),
         },
+        ListRequest,
     ),
     "list_books": Pair(BookManager.listed, {}, {"offset": "it gives all"}),
     "show_book": Pair(BookManager.entries, {}, {"offset": "it gives all"}),
@@ -102,6 +108,8 @@ def in_python(name: str) -> str:
 def test_the_call_in_python_takes_what_the_tool_takes(name: str) -> None:
     pair = PAIRS[name]
     taken = set(inspect.signature(pair.call).parameters)
+    if pair.request is not None:
+        taken |= set(inspect.signature(pair.request).parameters)
     arguments = {
         in_python(argument) for argument in inspect.signature(TOOLS[name].function).parameters
     }

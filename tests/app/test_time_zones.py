@@ -11,6 +11,7 @@ import pytest
 
 from memory_server import Message, Settings
 from memory_server.cli.tokens import TokenFile
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.times import zone_named
 from memory_server.runtime.app import App
@@ -73,7 +74,8 @@ async def test_participants_without_a_zone_change_nothing(tmp_path: Path) -> Non
             {"user": {"name": "Ann"}},
             {"char": {"timezone": "Mars/Olympus"}},
         ):
-            assert app.call.in_zone_of(participants) is app.call
+            request = RecallRequest([], participants=participants)
+            assert app.call.in_zone(request.timezone) is app.call
 
 
 async def test_a_token_has_a_zone_and_lines_of_earlier_versions_have_none(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from memory_server.conversations.recall import selection
 from memory_server.conversations.recall.columns import Searched
 from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.indexed_selection import decide
+from memory_server.conversations.recall.request import RecallContext
 from memory_server.conversations.recall.selection import Recall, Recalled
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.messages import Message
@@ -186,17 +187,19 @@ def measure(count: int, runs: int, report: Report) -> None:
             "rng": Random(2),
             "parameters": IN_USE.recall,
         }
-        return decide(searched, query, **about).recall
+        return decide(searched, query, RecallContext(**about)).recall
 
     def naive(query: RecallQuery) -> Recall:
         return selection.select(
             memories.values(),
             query,
-            conversation_id="now",
-            now_ms=NOW_MS,
-            rng=Random(2),
-            parameters=IN_USE.recall,
-            wording=IN_USE.wording,
+            RecallContext(
+                conversation_id="now",
+                now_ms=NOW_MS,
+                rng=Random(2),
+                parameters=IN_USE.recall,
+                wording=IN_USE.wording,
+            ),
         )
 
     few = 5

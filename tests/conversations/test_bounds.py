@@ -27,6 +27,7 @@ from memory_server.conversations.model import (
     ShortTermMemory,
     excess,
 )
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.interchange import official, own
 from memory_server.interchange.forms import format_of
 from memory_server.kernel import json_text
@@ -334,7 +335,7 @@ async def test_the_python_api_has_the_same_bounds(tmp_path: Path) -> None:
         await app.conversation().long_term.add("a", "p", "true")
         with pytest.raises(InvalidInput, match=f"participants may be nested {DEEPEST} levels deep"):
             await app.conversation().long_term.search(
-                messages_of(1), participants={"x": nested(1_200)}
+                RecallRequest(messages_of(1), participants={"x": nested(1_200)})
             )
         with pytest.raises(InvalidInput, match="its prompt is"):
             await app.conversation().long_term.update("a", prompt="p" * 20_001)

@@ -13,6 +13,7 @@ from trigger_table import TableRunner
 from memory_server.conversations.conversation import Conversations
 from memory_server.conversations.long_term import LongTermManager
 from memory_server.conversations.recall.parameters import Parameters
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.services import Services
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, TriggerRejected
 from memory_server.kernel.messages import Message
@@ -205,7 +206,9 @@ async def test_a_search_sees_the_conversation_and_the_shelf(house: Shelf) -> Non
     await house.of().add("quiet", "p", "false")
     await house.of().add("broken", "p", "throw")
     await house.of("other").add("elsewhere", "p", "true")
-    results = await house.of().search([HELLO], participants={"user": {"name": "小明"}})
+    results = await house.of().search(
+        RecallRequest([HELLO], participants={"user": {"name": "小明"}})
+    )
     assert [(item.conversation_id, item.memory.name) for item in results.activated] == [
         ("chat", "mood"),
         ("default", "birthday"),

@@ -21,6 +21,7 @@ from memory_server.conversations import search
 from memory_server.conversations.changes import Added, Change, Reinforced
 from memory_server.conversations.conversation import Conversations
 from memory_server.conversations.recall.parameters import Parameters, RetentionParameters
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.search import SEARCH_WAIT_SECONDS
 from memory_server.conversations.services import Services
@@ -36,8 +37,7 @@ from memory_server.kernel.messages import Message
 from memory_server.kernel.recalled_block import FRAME_CHARS, marked
 from memory_server.lore.memory import TriggerSet
 from memory_server.memories.memories import Call, Memories
-from memory_server.memories.prompt_block import prompt_room, recalled_block
-from memory_server.memories.turns import MAX_CHARS, recall_for_turn
+from memory_server.memories.turns import MAX_CHARS, prompt_room, recall_for_turn, recalled_block
 from memory_server.storage.json_store.store import JsonFileStore
 
 pytestmark = pytest.mark.anyio
@@ -481,7 +481,7 @@ async def test_triggers_begin_before_the_words_are_found(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(house.runner, "evaluate", evaluating)
     monkeypatch.setattr(house.chat.short_term, "search", searching)
-    recollection = await recall_for_turn(house.chat, [ASK])
+    recollection = await recall_for_turn(house.chat, RecallRequest([ASK]))
     assert begun == ["triggers", "words"]
     assert [item.memory.name for item in recollection.activation.activated] == ["birthday"]
 
@@ -498,7 +498,7 @@ async def test_where_triggers_cannot_run_the_words_are_still_found(
         raise TriggersUnavailable("Triggers cannot run now: no worker.")
 
     monkeypatch.setattr(house.runner, "evaluate", refused)
-    recollection = await recall_for_turn(house.chat, [ASK])
+    recollection = await recall_for_turn(house.chat, RecallRequest([ASK]))
     assert recollection.trouble == "Triggers cannot run now: no worker."
     assert len(recollection.found.recall.top) == 1
     room = prompt_room(MAX_CHARS)
@@ -519,7 +519,9 @@ async def test_a_search_before_numpy_is_imported_brings_the_same(
         store = JsonFileStore(tmp_path, Clock())
         services = Services(store, TableRunner(), Parameters(), Clock(), Random(5))
         results = (
-            await Conversations(services).get("chat").short_term.search([ASK], reinforce=False)
+            await Conversations(services)
+            .get("chat")
+            .short_term.search(RecallRequest([ASK], reinforce=False))
         )
         return results.recall, (await store.read("chat")).follower is None
 
@@ -550,7 +552,7 @@ async def test_of_a_long_answer_what_was_asked_for_is_recalled_and_no_code(brief
     )
     clock.now_ms += DAY
     question = [Message("user", "What was the important point of the Zebra class?")]
-    recollection = await recall_for_turn(chat, question)
+    recollection = await recall_for_turn(chat, RecallRequest(question))
     block = recalled_block(
         memories, recollection.found, recollection.activation, prompt_room(1_200)
     ).text
@@ -561,5 +563,5 @@ async def test_of_a_long_answer_what_was_asked_for_is_recalled_and_no_code(brief
 
 
 async def test_a_recall_needs_no_messages_when_a_chat_opens() -> None:
-    recollection = await recall_for_turn(House().chat, [])
+    recollection = await recall_for_turn(House().chat, RecallRequest([]))
     assert recollection.found.recall.top == ()

@@ -19,9 +19,10 @@ from memory_server.conversations import trigger_search
 from memory_server.conversations.changes import Change
 from memory_server.conversations.conversation import Conversations
 from memory_server.conversations.model import ConversationState
-from memory_server.conversations.recall.activation import Activation
 from memory_server.conversations.recall.parameters import Parameters
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.services import Services
+from memory_server.conversations.trigger_search import Activation
 from memory_server.kernel.messages import Message
 from memory_server.lore.macros import MOST_FILLED_CHARS, MacroContext, filled
 from memory_server.lore.memory import BookEntry, LongTermMemory, TriggerSet
@@ -62,7 +63,7 @@ async def activated(
     services = Services(store, TableRunner(), Parameters(), lambda: NOW, Random(1))
     conversation = Conversations(services, shared_conversation=None).get("chat")
     return await conversation.long_term.search(
-        [HELLO], participants={"user": {"name": user_name}}, flashbacks=flashbacks
+        RecallRequest([HELLO], participants={"user": {"name": user_name}}, flashbacks=flashbacks)
     )
 
 

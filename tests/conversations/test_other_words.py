@@ -23,7 +23,10 @@ from memory_server.conversations.recall.columns import Searched
 from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import RecallParameters
+from memory_server.conversations.recall.request import RecallContext, RecallRequest
 from memory_server.conversations.recall.selection import Recall, Recalled
+from memory_server.conversations.recall.words import Known
+from memory_server.conversations.short_term import Origin
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Sought
 from memory_server.kernel.messages import Message, context_text
@@ -72,15 +75,19 @@ def recall_by(
     recall: RecallParameters = CHANCELESS,
 ) -> Recall:
     """What comes by a message and other words, after seeing that both ways to count decide the same."""
-    query = WORDING.of_query([Message("user", text)], NOW, other_words=other_words)
-    if any(memory.other_words for memory in memories):
-        query = WORDING.reaching_kept(query)
+    keeps_words = any(memory.other_words for memory in memories)
+    known = Known(keeps_words=keeps_words)
+    query = WORDING.of_query([Message("user", text)], NOW, other_words=other_words, known=known)
     about = {"conversation_id": "elsewhere", "now_ms": NOW, "parameters": recall}
     index = Index(memories, WORDING)
     chosen = decide(
-        [Searched({memory.id: memory for memory in memories}, index)], query, rng=Random(1), **about
+        [Searched({memory.id: memory for memory in memories}, index)],
+        query,
+        RecallContext(rng=Random(1), **about),
     ).recall  # type: ignore[arg-type]
-    plain = selection.select(memories, query, rng=Random(1), wording=WORDING, **about)  # type: ignore[arg-type]
+    plain = selection.select(
+        memories, query, RecallContext(rng=Random(1), wording=WORDING, **about)
+    )  # type: ignore[arg-type]
     assert_same(chosen.top, plain.top)
     assert_same(chosen.next, plain.next)
     return chosen
@@ -250,7 +257,9 @@ async def test_the_node_original_knows_no_other_words(tmp_path: Path) -> None:
     async with open_memory(tmp_path, settings=Settings(compat="node")) as app:
         chat = app.conversation().short_term
         await chat.add([Message("user", PILLS, NOW)], other_words=["安眠药"])
-        results = await chat.search([Message("user", "安眠药在哪里")], other_words=["trazodone"])
+        results = await chat.search(
+            RecallRequest([Message("user", "安眠药在哪里")], other_words=["trazodone"])
+        )
         assert not results.recall.query.words.keys() & {"trazodone"}
         [record] = json.loads((await _snapshot(app, tmp_path)).read_text())
         assert record["otherWords"] == ["安眠药"]
@@ -280,7 +289,7 @@ async def test_too_many_or_too_long_ones_are_refused(
         with pytest.raises(InvalidInput, match="at most 40 other words, each of at most 60"):
             await chat.add([Message("user", "hello there")], other_words=texts)
         with pytest.raises(InvalidInput, match="at most 40 other words"):
-            await chat.search([Message("user", "hello there")], other_words=texts)
+            await chat.search(RecallRequest([Message("user", "hello there")], other_words=texts))
         assert await chat.memories() == (), fault
 
 
@@ -349,16 +358,16 @@ async def test_an_edit_gives_them_and_takes_them_away_and_undo_brings_them_back(
 async def test_the_same_turn_with_other_words_adds_them(tmp_path: Path) -> None:
     async with open_memory(tmp_path) as app:
         chat = app.conversation().short_term
-        first = await chat.add([Message("user", PILLS)], turn="1", replaces=True)
+        first = await chat.add([Message("user", PILLS)], origin=Origin(turn="1", replaces=True))
         second = await chat.add([Message("user", PILLS)], other_words=["insomnia"])
         assert second.memory.id == first.memory.id
         assert second.total == 1
         assert second.memory.other_words == ("insomnia",)
         turn = [Message("user", PILLS), Message("assistant", "Sleep well")]
-        longer = await chat.add(turn, turn="1", replaces=True)
+        longer = await chat.add(turn, origin=Origin(turn="1", replaces=True))
         assert longer.memory.other_words == ("insomnia",)
         assert any(map(is_kept, longer.memory.words))
-        same = await chat.add(turn, turn="1", replaces=True)
+        same = await chat.add(turn, origin=Origin(turn="1", replaces=True))
         assert same.change_id is None
 
 
@@ -451,7 +460,7 @@ async def test_the_same_turn_again_never_has_more_than_may_be_read(tmp_path: Pat
         for begin in ("a", "b"):
             texts = [f"{begin}{number}" for number in range(MOST_TEXTS)]
             stored = await chat.add(
-                [Message("user", PILLS)], turn="t", replaces=True, other_words=texts
+                [Message("user", PILLS)], origin=Origin(turn="t", replaces=True), other_words=texts
             )
         assert stored.memory.other_words == tuple(texts), "the newest ones"
         assert codec.short_term(codec.short_term_json(stored.memory)) == stored.memory
@@ -487,9 +496,11 @@ async def test_a_turn_that_says_something_else_loses_the_words_of_what_it_said(
     async with open_memory(tmp_path) as app:
         chat = app.conversation().short_term
         await chat.add(
-            [Message("user", "I have a cat")], turn="t", replaces=True, other_words=["kitten"]
+            [Message("user", "I have a cat")],
+            origin=Origin(turn="t", replaces=True),
+            other_words=["kitten"],
         )
-        stored = await chat.add(messages, turn="t", replaces=True, other_words=words)
+        stored = await chat.add(messages, origin=Origin(turn="t", replaces=True), other_words=words)
         assert stored.memory.other_words == remaining, name
         assert {bare(word) for word in stored.memory.words if is_kept(word)} == {
             stem(word) for word in remaining

@@ -17,10 +17,11 @@ from trigger_table import TableRunner
 
 from memory_server.conversations.changes import Added
 from memory_server.conversations.conversation import Conversations
-from memory_server.conversations.found import Found
 from memory_server.conversations.model import ConversationState
 from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.parameters import Parameters
+from memory_server.conversations.recall.request import RecallRequest
+from memory_server.conversations.search import Found, conversations_of
 from memory_server.conversations.services import Services
 from memory_server.kernel.errors import InvalidInput, LockTimeout, SnapshotBroken
 from memory_server.kernel.messages import Message
@@ -58,17 +59,17 @@ class House:
     def __init__(self, **around: Any) -> None:
         self.store = Store()
         options = {"groups": FAMILY, **around}
-        services = Services(
+        self.services = Services(
             self.store, TableRunner(), Parameters(), lambda: NOW, Random(5), **options
         )
-        self.conversations = Conversations(services)
+        self.conversations = Conversations(self.services)
 
     async def keep(self, chat: str, weight: float, *, age: int = DAY, memory_id: str = "") -> None:
         stored = memory(memory_id or f"of {chat}", age=age, words={"披萨": weight}, chat=chat)
         await self.store.update(chat, lambda state: ([Added(stored)], None), by="test")
 
     async def ask(self, chat: str, **options: Any) -> Found:
-        return await self.conversations.get(chat).short_term.search(ASK, **options)
+        return await self.conversations.get(chat).short_term.search(RecallRequest(ASK, **options))
 
     async def scores(self) -> Mapping[str, float]:
         scores: dict[str, float] = {}
@@ -110,8 +111,7 @@ def memories_and_places(results: Found) -> list[tuple[str, str | None]]:
 async def test_a_scope_names_conversations(
     house: House, chat: str, scope: str | None, searched: set[str]
 ) -> None:
-    recalling = house.conversations.get(chat).short_term
-    names = await recalling.conversations_of(scope)
+    names = await conversations_of(house.services, chat, scope)
     assert {*names} == searched
     if chat in searched:
         assert names[0] == chat
@@ -205,7 +205,9 @@ async def test_a_read_only_folder_can_be_looked_at(tmp_path: Path) -> None:
     from memory_server import open_memory
 
     async with open_memory(tmp_path / "none") as memory_:
-        results = await memory_.conversation("a").short_term.search(ASK, reinforce=False)
+        results = await memory_.conversation("a").short_term.search(
+            RecallRequest(ASK, reinforce=False)
+        )
         assert results.recall.searched == 0
     assert not (tmp_path / "none").exists()
 

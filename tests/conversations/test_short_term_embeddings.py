@@ -21,8 +21,13 @@ from llm.fake_provider import Act, Fake, embedded, failure, meaning, provider
 
 from memory_server.cli.knowledge import ACTIONS
 from memory_server.config import Settings
-from memory_server.conversations.found import Found
-from memory_server.conversations.search import UNASKED_VECTOR_SECONDS, VECTOR_SECONDS, vectors_of
+from memory_server.conversations.recall.request import RecallRequest
+from memory_server.conversations.search import (
+    UNASKED_VECTOR_SECONDS,
+    VECTOR_SECONDS,
+    Found,
+    vectors_of,
+)
 from memory_server.kernel.messages import Message
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.times import DAY_MS
@@ -76,7 +81,7 @@ async def all_made(app: App) -> None:
 
 async def search(app: App, text: str, chat: str = "chat", **more: Any) -> Found:
     return await app.conversation(chat).short_term.search(
-        [Message("user", text)], **{"asked": True} | more
+        RecallRequest([Message("user", text)], **{"mode": "asked"} | more)
     )
 
 
@@ -176,7 +181,7 @@ async def test_a_search_that_nobody_asked_for_waits_for_less_than_half_of_the_ti
         for number in range(4):
             began = time.monotonic()
             recollection = await recall_for_turn(
-                app.conversation("chat"), [Message("user", f"坚果 {number}")]
+                app.conversation("chat"), RecallRequest([Message("user", f"坚果 {number}")])
             )
             assert time.monotonic() - began < UNASKED_VECTOR_SECONDS + 0.5
             assert recollection.found.only_words
@@ -188,13 +193,15 @@ async def test_unasked_only_what_stands_out_comes_by_meaning_alone(tmp_path: Pat
     async with with_meaning(tmp_path) as (app, _):
         await remember(app, (*talk, "对花生过敏"))
         conversation = app.conversation("chat")
-        unasked = (await recall_for_turn(conversation, [Message("user", "坚果")])).found
+        unasked = (
+            await recall_for_turn(conversation, RecallRequest([Message("user", "坚果")]))
+        ).found
         assert texts(unasked) == ["对花生过敏"]
         nothing_near = [Message("user", "qwertz")]
-        assert texts((await recall_for_turn(conversation, nothing_near)).found) == []
-        assert texts(await conversation.short_term.search(nothing_near, asked=True)), (
-            "who asks gets the nearest"
-        )
+        assert texts((await recall_for_turn(conversation, RecallRequest(nothing_near))).found) == []
+        assert texts(
+            await conversation.short_term.search(RecallRequest(nothing_near, mode="asked"))
+        ), "who asks gets the nearest"
 
 
 COLD_HOOK = """

@@ -35,6 +35,7 @@ import memory_server.storage.homes  # noqa: F401
 import nlp
 from memory_server.cli.parser import main
 from memory_server.config import Settings
+from memory_server.conversations.short_term import Origin
 from memory_server.kernel import files
 from memory_server.kernel.items import Sought
 from memory_server.kernel.messages import Message
@@ -97,7 +98,7 @@ async def fill(app: App, marker: str, rng: Random) -> None:
     knowledge = app.knowledge
     question = secret()
     await chat.short_term.add(
-        [Message("user", question), Message("assistant", secret())], turn="t1"
+        [Message("user", question), Message("assistant", secret())], origin=Origin(turn="t1")
     )
     await chat.short_term.add(
         [Message("user", "The cat is called Miso."), Message("assistant", "Nice.")]

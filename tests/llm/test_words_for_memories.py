@@ -15,6 +15,8 @@ from llm.fake_provider import Act, Answer, Fake, completion, failure, provider
 from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.conversations.model import MOST_WORD_TRIES
+from memory_server.conversations.recall.request import RecallRequest
+from memory_server.conversations.short_term import Origin
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Sought
 from memory_server.kernel.messages import Message, Session
@@ -59,7 +61,10 @@ async def home(
 async def remember(app: App, *texts: str, conversation: str = "chat") -> list[str]:
     short_term = app.conversation(conversation).short_term
     session = Session("first")
-    additions = [await short_term.add([Message("user", text)], session=session) for text in texts]
+    additions = [
+        await short_term.add([Message("user", text)], origin=Origin(session=session))
+        for text in texts
+    ]
     return [addition.memory.id for addition in additions]
 
 
@@ -88,7 +93,9 @@ async def test_the_upkeep_gives_words_by_which_a_memory_is_found_and_sends_it_on
         assert await app.maintenance.run_if_due() == 0
         assert await words_of(app) == {pill: ("安眠药", "失眠"), tea: ()}
         asked = [Message("user", "我昨晚又失眠了，没吃安眠药")]
-        recall = await app.conversation("chat").short_term.search(asked, session=Session("another"))
+        recall = await app.conversation("chat").short_term.search(
+            RecallRequest(asked, session=Session("another"))
+        )
         assert [item.memory.id for item in recall.recall.top] == [pill]
         [body] = fake.bodies
         assert sorted(texts_in(body).values()) == sorted([f"user: {PILL}", "user: 我喜欢乌龙茶"])

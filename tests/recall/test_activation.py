@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from sample_memories import trigger
 
-from memory_server.conversations.recall.activation import drawn_by_chance, failed_in, fired_in
+from memory_server.conversations.trigger_search import drawn_by_chance, failed_in, fired_in
 from memory_server.lore.shelf import Shelved
 from sandbox import Failed, Fired, Quiet, Verdict
 

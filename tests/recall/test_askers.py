@@ -15,12 +15,8 @@ from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall import selection
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import USUAL
-from memory_server.conversations.recall.words import (
-    KeywordOptions,
-    RecallQuery,
-    speakers_of,
-    users_of,
-)
+from memory_server.conversations.recall.request import RecallContext
+from memory_server.conversations.recall.words import KeywordOptions, Known, RecallQuery
 from memory_server.kernel.messages import Message, Role, context_text
 from nlp import Enrichment, QueryWeights
 
@@ -57,10 +53,8 @@ def said(
 
 
 def query_of(memories: Sequence[ShortTermMemory], text: str, name: str | None) -> RecallQuery:
-    query = WITH_SPEAKERS.of_query([Message("user", text, name=name)], NOW)
-    return WITH_SPEAKERS.naming(
-        replace(query, said=text), speakers_of(memories), users_of(memories)
-    )
+    known = Known.of(memories)
+    return WITH_SPEAKERS.of_query([Message("user", text, name=name)], NOW, known=known)
 
 
 def ids_for(memories: Sequence[ShortTermMemory], text: str, name: str | None) -> list[str]:
@@ -69,17 +63,10 @@ def ids_for(memories: Sequence[ShortTermMemory], text: str, name: str | None) ->
     parameters = replace(USUAL, flashback_count=0)
     about = {"conversation_id": "other", "now_ms": NOW, "parameters": parameters}
     recall = decide(
-        [searched_memories(memories, WITH_SPEAKERS)],
-        query,
-        rng=Random(1),
-        **about,  # type: ignore[arg-type]
+        [searched_memories(memories, WITH_SPEAKERS)], query, RecallContext(rng=Random(1), **about)
     ).recall
     plain = selection.select(
-        memories,
-        query,
-        rng=Random(1),
-        wording=WITH_SPEAKERS,
-        **about,  # type: ignore[arg-type]
+        memories, query, RecallContext(rng=Random(1), wording=WITH_SPEAKERS, **about)
     )
     ids = [item.memory.id for item in (*recall.top, *recall.next)]
     assert ids == [item.memory.id for item in (*plain.top, *plain.next)]
@@ -148,5 +135,6 @@ def test_the_name_of_the_asker_alone_brings_no_memory() -> None:
 
 def test_the_last_message_of_another_role_asks_for_nobody() -> None:
     memories = group(ENGLISH, "I like {} best.", FOODS)
-    query = WITH_SPEAKERS.of_query([Message("assistant", "What do I like?", name="Ann")], NOW)
-    assert WITH_SPEAKERS.naming(query, (), users_of(memories)).own_word == ""
+    messages = [Message("assistant", "What do I like?", name="Ann")]
+    known = Known(users=Known.of(memories).users)
+    assert WITH_SPEAKERS.of_query(messages, NOW, known=known).own_word == ""

@@ -19,6 +19,7 @@ from memory_server.conversations.recall.explanation import Chance, Explanation, 
 from memory_server.conversations.recall.indexed_selection import Decision, decide
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.receipts import age_text
+from memory_server.conversations.recall.request import RecallContext
 
 P = RecallParameters()
 
@@ -29,10 +30,7 @@ def decision_on(
     return decide(
         [searched_memories(memories)],
         query_of({"披萨": 10.0}),
-        conversation_id="chat",
-        now_ms=NOW,
-        rng=Random(seed),
-        parameters=parameters,
+        RecallContext(conversation_id="chat", now_ms=NOW, rng=Random(seed), parameters=parameters),
     )
 
 
@@ -125,10 +123,7 @@ def test_what_is_too_little_for_a_home_or_for_a_long_message_is_said(telling_wor
     decision = decide(
         [searched_memories([relevant("little")])],
         replace(query_of({"披萨": 10.0}), telling_words=telling_words),
-        conversation_id="chat",
-        now_ms=NOW,
-        rng=Random(1),
-        parameters=parameters,
+        RecallContext(conversation_id="chat", now_ms=NOW, rng=Random(1), parameters=parameters),
     )
     sentence = explain(decision, 0).verdict.sentence
     assert sentence.startswith("Shares too little for this home: it lacks ")

@@ -17,6 +17,7 @@ from memory_server.conversations.recall import selection
 from memory_server.conversations.recall.explanation import explain
 from memory_server.conversations.recall.indexed_selection import Decision, decide
 from memory_server.conversations.recall.parameters import USUAL, RecallParameters
+from memory_server.conversations.recall.request import RecallContext
 from memory_server.kernel.fusion import fused, needed_cosine
 
 ASKED = replace(USUAL, weak_too=True, flashback_count=0)
@@ -30,8 +31,8 @@ def decided(
     """What the indexed selection decides, after seeing that the plain one gives the same."""
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters}
     searched = searched_memories(memories, cosines=cosines)
-    decision = decide([searched], WORD, rng=Random(1), **about)  # type: ignore[arg-type]
-    plain = selection.select(memories, WORD, rng=Random(1), cosines=cosines, **about)  # type: ignore[arg-type]
+    decision = decide([searched], WORD, RecallContext(rng=Random(1), **about))  # type: ignore[arg-type]
+    plain = selection.select(memories, WORD, RecallContext(rng=Random(1), **about), cosines=cosines)  # type: ignore[arg-type]
     assert decision.recall == plain
     return decision
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory_server.conversations.recall.gram_index import GramIndex
+from memory_server.conversations.recall.index import GramIndex
 from memory_server.conversations.recall.words import GramText
 
 ROWS = 300

@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_store import MemoryStore
 from sample_memories import DAY, MINUTE, NOW, memory, query_of
-from trigger_table import TableRunner
 
 from memory_server.conversations.changes import (
     Added,
@@ -25,17 +23,23 @@ from memory_server.conversations.changes import (
     apply,
 )
 from memory_server.conversations.model import ConversationState, ShortTermMemory
-from memory_server.conversations.recall import gram_index, selection
+from memory_server.conversations.recall import index as index_module
+from memory_server.conversations.recall import selection
 from memory_server.conversations.recall.columns import Columns, Searched
-from memory_server.conversations.recall.gram_index import LONGEST_MERGED, GramIndex
-from memory_server.conversations.recall.index import MIN_TOMBSTONES, Floats, Index, index_of
-from memory_server.conversations.recall.indexed_match import matched
-from memory_server.conversations.recall.indexed_selection import decide
-from memory_server.conversations.recall.parameters import Parameters, RecallParameters
+from memory_server.conversations.recall.index import (
+    LONGEST_MERGED,
+    MIN_TOMBSTONES,
+    Floats,
+    GramIndex,
+    Index,
+    index_of,
+)
+from memory_server.conversations.recall.indexed_selection import decide, matched
+from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.relevance import receipts
+from memory_server.conversations.recall.request import RecallContext
 from memory_server.conversations.recall.words import GramText, KeywordOptions, RecallQuery
-from memory_server.conversations.search import WORTH_A_THREAD, WORTH_A_THREAD_CHARS, ShortTermSearch
-from memory_server.conversations.services import Services
+from memory_server.conversations.search import WORTH_A_THREAD, WORTH_A_THREAD_CHARS, prepare_index
 from memory_server.kernel.messages import Message
 from nlp import QueryWeights
 
@@ -96,8 +100,12 @@ def test_an_index_that_followed_the_changes_selects_as_the_plain_formula(
     query = query_of({"披萨": 10.0, "猫": 3.5, "雨": 1.0})
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters}
     memories = state.short_term
-    recall = decide([Searched(memories, index)], query, rng=Random(seed), **about).recall  # type: ignore[arg-type]
-    assert recall == selection.select(memories.values(), query, rng=Random(seed), **about)  # type: ignore[arg-type]
+    recall = decide(
+        [Searched(memories, index)], query, RecallContext(rng=Random(seed), **about)
+    ).recall  # type: ignore[arg-type]
+    assert recall == selection.select(
+        memories.values(), query, RecallContext(rng=Random(seed), **about)
+    )  # type: ignore[arg-type]
     assert len(index) == len(memories)
 
 
@@ -126,8 +134,8 @@ def test_many_memories_have_the_relevance_of_the_plain_formula_within_a_trillion
     searched = [Searched({m.id: m for m in memories}, index)]
     for seed in range(5):
         about = {"conversation_id": "chat", "now_ms": NOW, "parameters": P}
-        recall = decide(searched, query, rng=Random(seed), **about).recall  # type: ignore[arg-type]
-        assert recall == selection.select(memories, query, rng=Random(seed), **about)  # type: ignore[arg-type]
+        recall = decide(searched, query, RecallContext(rng=Random(seed), **about)).recall  # type: ignore[arg-type]
+        assert recall == selection.select(memories, query, RecallContext(rng=Random(seed), **about))  # type: ignore[arg-type]
 
 
 def test_a_word_that_a_record_holds_twice_counts_twice() -> None:
@@ -162,19 +170,13 @@ def test_rows_are_ordered_by_time_then_id_whatever_was_added_when() -> None:
     assert names == ["c", "f", "a", "b", "d", "e"]
 
 
-def searching() -> ShortTermSearch:
-    return ShortTermSearch(
-        "chat", Services(MemoryStore(), TableRunner(), Parameters(), lambda: NOW, Random(0))
-    )
-
-
 @pytest.mark.anyio
 async def test_changes_made_while_an_index_is_built_in_a_thread_are_in_it() -> None:
     state = ConversationState("chat")
     apply(state, [Added(memory(f"m{n}", words={"猫": 1.0})) for n in range(WORTH_A_THREAD)])
-    search = searching()
-    building = asyncio.create_task(search._prepare(state, WORTH_A_THREAD))
-    waiting = asyncio.create_task(search._prepare(state, WORTH_A_THREAD))
+    indexing = asyncio.Lock()
+    building = asyncio.create_task(prepare_index(state, KeywordOptions(), WORTH_A_THREAD, indexing))
+    waiting = asyncio.create_task(prepare_index(state, KeywordOptions(), WORTH_A_THREAD, indexing))
     await asyncio.sleep(0)
     assert state.follower is not None, "it is being built"
     apply(
@@ -192,7 +194,9 @@ async def test_changes_made_while_an_index_is_built_in_a_thread_are_in_it() -> N
 async def test_an_index_made_by_a_decision_meanwhile_stays() -> None:
     state = ConversationState("chat")
     apply(state, [Added(memory(f"m{n}")) for n in range(WORTH_A_THREAD)])
-    building = asyncio.create_task(searching()._prepare(state, WORTH_A_THREAD))
+    building = asyncio.create_task(
+        prepare_index(state, KeywordOptions(), WORTH_A_THREAD, asyncio.Lock())
+    )
     await asyncio.sleep(0)
     assert state.follower is not None, "it is being built"
     index = index_of(state)
@@ -205,7 +209,7 @@ async def test_few_long_memories_are_indexed_in_a_thread_too() -> None:
     state = ConversationState("chat")
     long = replace(memory("long"), text="x" * (WORTH_A_THREAD_CHARS + 1))
     apply(state, [Added(long)])
-    await searching()._prepare(state, WORTH_A_THREAD)
+    await prepare_index(state, KeywordOptions(), WORTH_A_THREAD, asyncio.Lock())
     assert isinstance(state.follower, Index)
 
 
@@ -244,14 +248,14 @@ def test_an_index_of_many_at_once_is_that_of_one_after_the_other(
 
 def test_pairs_of_characters_are_merged_only_in_short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     merged: list[int] = []
-    join = gram_index._joined
+    join = index_module._joined
 
-    def joined(runs: Sequence[gram_index.Run]) -> gram_index.Run:
+    def joined(runs: Sequence[index_module.Run]) -> index_module.Run:
         whole = join(runs)
         merged.append(len(whole.rows))
         return whole
 
-    monkeypatch.setattr(gram_index, "_joined", joined)
+    monkeypatch.setattr(index_module, "_joined", joined)
     rng = Random(1)
     texts: list[list[GramText]] = []
     for _ in range(40):

@@ -10,18 +10,15 @@ from sample_memories import DAY, NOW, memory, query_of
 
 from memory_server import App, Message, Settings
 from memory_server.conversations.changes import Commit, Muted, apply, taking_back
-from memory_server.conversations.model import (
-    MOST_MUTED,
-    ConversationState,
-    ShortTermMemory,
-    muting_places,
-)
+from memory_server.conversations.model import MOST_MUTED, ConversationState, ShortTermMemory
 from memory_server.conversations.recall import selection
 from memory_server.conversations.recall.columns import Searched
 from memory_server.conversations.recall.explanation import explain
 from memory_server.conversations.recall.index import index_of
 from memory_server.conversations.recall.indexed_selection import Decision, decide
 from memory_server.conversations.recall.parameters import RecallParameters
+from memory_server.conversations.recall.request import RecallContext
+from memory_server.conversations.search import muting_places
 from memory_server.kernel.errors import InvalidInput
 from memory_server.memories.turns import left_off
 from memory_server.tools import archive, insight, one_memory, short_term
@@ -38,9 +35,13 @@ def decided(memories: list[ShortTermMemory], places: frozenset[str]) -> Decision
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": P, "places": places}
     query = query_of({"芒果": 10.0})
     decision = decide(
-        [Searched(state.short_term, index_of(state))], query, rng=random.Random(1), **about
+        [Searched(state.short_term, index_of(state))],
+        query,
+        RecallContext(rng=random.Random(1), **about),
     )  # type: ignore[arg-type]
-    assert decision.recall == selection.select(memories, query, rng=random.Random(1), **about)  # type: ignore[arg-type]
+    assert decision.recall == selection.select(
+        memories, query, RecallContext(rng=random.Random(1), **about)
+    )  # type: ignore[arg-type]
     return decision
 
 

@@ -11,6 +11,7 @@ from searched_memories import searched_memories
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import USUAL
+from memory_server.conversations.recall.request import RecallContext
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import Message, context_text
 from nlp import Enrichment, QueryWeights
@@ -52,7 +53,9 @@ def days_of(question: str) -> list[str]:
     query = WORDING.of_query([Message("user", question)], NOW_MS)
     searched = [searched_memories(memories, WORDING)]
     decision = decide(
-        searched, query, conversation_id="other", now_ms=NOW_MS, rng=Random(1), parameters=USUAL
+        searched,
+        query,
+        RecallContext(conversation_id="other", now_ms=NOW_MS, rng=Random(1), parameters=USUAL),
     )
     return [item.memory.id for item in (*decision.recall.top, *decision.recall.next)]
 

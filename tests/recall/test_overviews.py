@@ -19,6 +19,7 @@ from memory_server.conversations.recall import selection
 from memory_server.conversations.recall.explanation import explain
 from memory_server.conversations.recall.indexed_selection import Decision, decide
 from memory_server.conversations.recall.parameters import USUAL, RecallParameters
+from memory_server.conversations.recall.request import RecallContext
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import Message, context_text
@@ -55,7 +56,9 @@ def decided(
     query = WORDING.of_query([Message("user", text)], NOW)
     searched = [searched_memories(memories, WORDING)]
     return decide(
-        searched, query, conversation_id="other", now_ms=NOW, rng=Random(1), parameters=parameters
+        searched,
+        query,
+        RecallContext(conversation_id="other", now_ms=NOW, rng=Random(1), parameters=parameters),
     )
 
 
@@ -68,11 +71,13 @@ def recall_of(
     plain = selection.select(
         memories,
         query,
-        conversation_id="other",
-        now_ms=NOW,
-        rng=Random(1),
-        parameters=parameters,
-        wording=WORDING,
+        RecallContext(
+            conversation_id="other",
+            now_ms=NOW,
+            rng=Random(1),
+            parameters=parameters,
+            wording=WORDING,
+        ),
     )
     assert [item.memory.id for item in (*indexed.top, *indexed.next)] == ids(plain)
     for ours, theirs in zip((*indexed.top, *indexed.next), (*plain.top, *plain.next), strict=True):

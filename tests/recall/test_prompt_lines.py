@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
+from datetime import UTC, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -14,13 +14,14 @@ from sample_memories import DAY, HOUR, MINUTE, NOW, SHORT_TERM, memory, query_of
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.order import Recalled
-from memory_server.conversations.recall.prompt_lines import Language, when_text
-from memory_server.conversations.recall.prompt_lines import prompt_lines as fitted_lines
+from memory_server.conversations.recall.prompt_lines import PromptLines, Reader, when_text
+from memory_server.conversations.recall.prompt_lines import prompt_lines as prompt_lines_for
 from memory_server.conversations.recall.receipts import Receipt
 from memory_server.conversations.recall.selection import HeldBack, Recall
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import FIRST_MS, LAST_MS, Message, Role
 from memory_server.kernel.recalled_block import FOOT, HEAD, marked, without_recalled
+from memory_server.kernel.text import Language
 from nlp import Enrichment
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
@@ -51,6 +52,20 @@ def prompt_lines(
 ) -> str:
     """The text of the lines."""
     return fitted_lines(recall, memories, **options).text
+
+
+def fitted_lines(
+    recall: Recall | None,
+    memories: Sequence[ShortTermMemory] = (),
+    *,
+    zone: tzinfo | None = None,
+    language: Language | None = None,
+    given: set[str] | None = None,
+    here: str | None = None,
+    **options: Any,
+) -> PromptLines:
+    reader = Reader(zone, language, folder=here, given=given)
+    return prompt_lines_for(recall, memories, reader=reader, **options)
 
 
 def render(

@@ -9,10 +9,16 @@ from typing import Any
 import pytest
 
 from memory_server import open_memory
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.kernel.messages import Message
 from memory_server.memories import turns
-from memory_server.memories.prompt_block import RecalledBlock, recalled_block
-from memory_server.memories.turns import turn_prompt
+from memory_server.memories.turns import (
+    MAX_CHARS,
+    RecalledBlock,
+    prompt_room,
+    recalled_block,
+    turn_prompt,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +47,12 @@ async def test_a_block_is_made_in_a_thread_where_that_takes_long(
             await conversation.long_term.add(
                 f"m{number}", prompt, "match_keys(context.messages, ['cat']) > 0"
             )
-        turn = await turn_prompt(memory.call, conversation, [Message("user", "my cat")])
+        turn = await turn_prompt(
+            memory.call,
+            conversation,
+            RecallRequest([Message("user", "my cat")], flashbacks=0),
+            prompt_room(MAX_CHARS),
+        )
     assert "Mimi" in turn.text
     assert len(threads) == 1
     assert (threads[0] != threading.get_ident()) == is_in_a_thread

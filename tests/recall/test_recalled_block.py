@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.prompt_lines import Language, prompt_lines
+from memory_server.conversations.recall.prompt_lines import Reader, prompt_lines
 from memory_server.kernel.messages import Message
 from memory_server.kernel.recalled_block import (
     FOOT,
@@ -24,6 +24,7 @@ from memory_server.kernel.recalled_block import (
     marked,
     without_recalled,
 )
+from memory_server.kernel.text import Language
 
 LINES = "小明（3 天前，晚上）：下周三是我生日\n【过敏】小明不能吃花生"
 
@@ -266,7 +267,7 @@ def test_a_line_is_known_by_an_age_as_recall_writes_it(language: Language, hours
     for hour in range(0, 24, 4):
         zone = timezone(timedelta(hours=hour - 12))
         line = prompt_lines(
-            None, memories=[memory], now_ms=now_ms, zone=zone, language=language
+            None, memories=[memory], now_ms=now_ms, reader=Reader(zone, language)
         ).text
         assert line
         assert without_recalled(f"嗯\n{line}") == "嗯"

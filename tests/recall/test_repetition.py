@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from memory_server import App, Message, Session, Settings, open_memory
+from memory_server.conversations.short_term import Origin
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
 
@@ -51,8 +52,8 @@ async def test_equal_messages_within_ten_minutes_are_one_memory(
 ) -> None:
     async with open_memory(tmp_path) as memory:
         chat = memory.conversation().short_term
-        first = await chat.add(TURN, session=Session("tool"))
-        second = await chat.add(again, turn="t1", session=Session("hook"))
+        first = await chat.add(TURN, origin=Origin(session=Session("tool")))
+        second = await chat.add(again, origin=Origin(turn="t1", session=Session("hook")))
         assert second.total == total
         assert (second.change_id is None) is (total == 1)
         assert (second.memory == first.memory) is (total == 1)

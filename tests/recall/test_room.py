@@ -14,7 +14,7 @@ from memory_server.lore.room import Fitting, LoreText, Room
 from memory_server.lore.room import fitting as fitting_with
 from memory_server.lore.rules import FiringRules
 from memory_server.lore.shelf import Shelved
-from memory_server.memories.prompt_block import lore_text
+from memory_server.memories.turns import lore_text
 
 
 def fitting(texts: Sequence[LoreText], room: Room, shown_keys: Collection[str] = ()) -> Fitting:

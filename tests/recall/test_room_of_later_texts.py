@@ -8,7 +8,7 @@ from memory_server.conversations.recall.passages import first_sentences
 from memory_server.lore.memory import LongTermMemory
 from memory_server.lore.room import Fitting, LoreText, Room, fitting
 from memory_server.lore.shelf import Shelved
-from memory_server.memories.prompt_block import lore_text
+from memory_server.memories.turns import lore_text
 
 LONG = "The harbour lies below the wall. " * 20
 

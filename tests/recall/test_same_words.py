@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from memory_server.config import Settings
+from memory_server.conversations.recall.order import Lent, Standing, lent_points, telling_words
 from memory_server.conversations.recall.receipts import MatchedWord
-from memory_server.conversations.recall.same_words import Lent, Standing, lent_points, telling_words
 from memory_server.kernel.messages import Message
 from memory_server.kernel.times import DAY_MS
 from memory_server.runtime.app import App, open_memory

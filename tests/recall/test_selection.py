@@ -18,10 +18,10 @@ from searched_memories import searched_memories
 from memory_server.conversations.changes import Reinforced
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall import selection
-from memory_server.conversations.recall.flashbacks import flashback_weight
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.selection import Recall, reinforcements
+from memory_server.conversations.recall.request import RecallContext
+from memory_server.conversations.recall.selection import Recall, flashback_weight, reinforcements
 from memory_server.conversations.recall.words import RecallQuery
 
 P = RecallParameters()
@@ -43,8 +43,10 @@ def recall_of(
 ) -> Recall:
     """What the indexed selection gives, after seeing that the plain one gives the same."""
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters}
-    recall = decide([searched_memories(memories)], query, rng=Random(seed), **about).recall  # type: ignore[arg-type]
-    assert recall == selection.select(memories, query, rng=Random(seed), **about)  # type: ignore[arg-type]
+    recall = decide(
+        [searched_memories(memories)], query, RecallContext(rng=Random(seed), **about)
+    ).recall  # type: ignore[arg-type]
+    assert recall == selection.select(memories, query, RecallContext(rng=Random(seed), **about))  # type: ignore[arg-type]
     return recall
 
 
@@ -384,9 +386,9 @@ def test_several_conversations_are_searched_as_if_they_were_one(
         for name, memories in by_conversation.items()
     ]
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": P}
-    recall = decide(searched, WORD, rng=Random(seed), **about).recall  # type: ignore[arg-type]
+    recall = decide(searched, WORD, RecallContext(rng=Random(seed), **about)).recall  # type: ignore[arg-type]
     everything = list(itertools.chain.from_iterable(by_conversation.values()))
-    plain = selection.select(everything, WORD, rng=Random(seed), **about)  # type: ignore[arg-type]
+    plain = selection.select(everything, WORD, RecallContext(rng=Random(seed), **about))  # type: ignore[arg-type]
     assert ids(recall) == ids(plain)
     assert (recall.held_back, recall.searched) == (plain.held_back, plain.searched)
     for item in (*recall.top, *recall.next, *recall.flashback):
@@ -398,7 +400,9 @@ def test_two_conversations_may_hold_the_same_id() -> None:
     second = relevant("same", 20.0, age=3 * DAY, chat="c")
     searched = [searched_memories([m], conversation_id=m.conversation_id) for m in (first, second)]
     recall = decide(
-        searched, WORD, conversation_id="chat", now_ms=NOW, rng=Random(1), parameters=P
+        searched,
+        WORD,
+        RecallContext(conversation_id="chat", now_ms=NOW, rng=Random(1), parameters=P),
     ).recall
     assert [(item.kept_in, item.memory) for item in recall.top] == [("b", first), ("c", second)]
 

@@ -19,13 +19,14 @@ from memory_server.conversations.changes import Added, apply
 from memory_server.conversations.model import ConversationState
 from memory_server.conversations.recall import selection
 from memory_server.conversations.recall.columns import Searched
-from memory_server.conversations.recall.exclusions import exclusion_of
 from memory_server.conversations.recall.explanation import Verdict, explain
 from memory_server.conversations.recall.index import index_of
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.selection import Recall
+from memory_server.conversations.recall.request import RecallContext, RecallRequest
+from memory_server.conversations.recall.selection import Recall, exclusion_of
 from memory_server.conversations.recall.words import RecallQuery
+from memory_server.conversations.short_term import Origin
 
 P = RecallParameters()
 PIZZA = [Message("user", "我喜欢吃披萨")]
@@ -45,8 +46,12 @@ def recall_for(
     stored = list(memories)
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters, "session": session}
     searched = [searched_memories(stored)]
-    recall = decide(searched, query_of({"披萨": 10.0}), rng=Random(1), **about).recall  # type: ignore[arg-type]
-    assert recall == selection.select(stored, query_of({"披萨": 10.0}), rng=Random(1), **about)  # type: ignore[arg-type]
+    recall = decide(
+        searched, query_of({"披萨": 10.0}), RecallContext(rng=Random(1), **about)
+    ).recall  # type: ignore[arg-type]
+    assert recall == selection.select(
+        stored, query_of({"披萨": 10.0}), RecallContext(rng=Random(1), **about)
+    )  # type: ignore[arg-type]
     return recall
 
 
@@ -90,7 +95,12 @@ def test_what_is_held_back_depends_on_who_said_it_and_who_asks(
 ) -> None:
     stored = memory_of(age, told_in, chat)
     assert (
-        exclusion_of(stored, conversation_id="chat", session=asking, now_ms=NOW, parameters=P)
+        exclusion_of(
+            stored,
+            RecallContext(
+                rng=Random(1), conversation_id="chat", session=asking, now_ms=NOW, parameters=P
+            ),
+        )
         == exclusion
     )
     recall = recall_for([stored], asking)
@@ -123,7 +133,12 @@ def test_columns_hold_back_what_the_rule_holds_back_one_by_one(
     session = None if asking is None else Session(asking, since_ms)
     recall = recall_for(memories[skipped:], session)
     exclusions = [
-        exclusion_of(m, conversation_id="chat", session=session, now_ms=NOW, parameters=P)
+        exclusion_of(
+            m,
+            RecallContext(
+                rng=Random(1), conversation_id="chat", session=session, now_ms=NOW, parameters=P
+            ),
+        )
         for m in memories[skipped:]
     ]
     assert recall.held_back.recent == exclusions.count("too_young")
@@ -145,11 +160,13 @@ def test_an_index_that_followed_counts_no_memory_that_is_gone() -> None:
     recall = decide(
         searched,
         RecallQuery(),
-        conversation_id="chat",
-        now_ms=NOW,
-        rng=Random(1),
-        parameters=P,
-        session=Session("one", 0),
+        RecallContext(
+            conversation_id="chat",
+            now_ms=NOW,
+            rng=Random(1),
+            parameters=P,
+            session=Session("one", 0),
+        ),
     ).recall
     assert (recall.held_back.in_context, recall.held_back.recent, recall.searched) == (1, 0, 2)
 
@@ -160,11 +177,9 @@ def test_an_explanation_says_who_still_sees_it_only_where_that_is_known() -> Non
         decision = decide(
             [searched_memories([stored])],
             query_of({"披萨": 10.0}),
-            conversation_id="chat",
-            now_ms=NOW,
-            rng=Random(1),
-            parameters=P,
-            session=asking,
+            RecallContext(
+                conversation_id="chat", now_ms=NOW, rng=Random(1), parameters=P, session=asking
+            ),
         )
         explanation = explain(decision, 0)
         assert explanation.draw is None
@@ -227,13 +242,17 @@ async def test_an_app_says_and_asks_in_its_session_unless_a_call_names_another(
     chat = app.conversation().short_term
     stored = (await chat.add(PIZZA)).memory
     assert stored.session == "one"
-    assert (await chat.search(ASK, reinforce=False)).recall.held_back.recent == 1
+    assert (await chat.search(RecallRequest(ASK, reinforce=False))).recall.held_back.recent == 1
     for reinforce in (False, True):
-        recall = (await chat.search(ASK, session=Session("two"), reinforce=reinforce)).recall
+        recall = (
+            await chat.search(RecallRequest(ASK, session=Session("two"), reinforce=reinforce))
+        ).recall
         assert [item.memory.id for item in recall.top] == [stored.id]
-    assert (await chat.search(ASK, session=Session("one", 0))).recall.held_back.in_context == 1
+    assert (
+        await chat.search(RecallRequest(ASK, session=Session("one", 0)))
+    ).recall.held_back.in_context == 1
     answer = await app.conversation().insight.explain(
-        ASK, memory_id=stored.id, session=Session("one", 0)
+        RecallRequest(ASK, session=Session("one", 0)), memory_id=stored.id
     )
     assert answer.explanation is not None
     assert answer.explanation.verdict.kind == "in_context"
@@ -242,7 +261,9 @@ async def test_an_app_says_and_asks_in_its_session_unless_a_call_names_another(
 async def test_the_node_original_knows_no_sessions(opened: Opened) -> None:
     app = await opened(Session("one"), compat="node").__aenter__()  # type: ignore[call-arg]
     chat = app.conversation().short_term
-    stored = (await chat.add(PIZZA, session=Session("two"))).memory
+    stored = (await chat.add(PIZZA, origin=Origin(session=Session("two")))).memory
     assert stored.session is None
     assert "session" not in codec.short_term_json(stored)
-    assert (await chat.search(ASK, session=Session("three"))).recall.held_back.recent == 1
+    assert (
+        await chat.search(RecallRequest(ASK, session=Session("three")))
+    ).recall.held_back.recent == 1

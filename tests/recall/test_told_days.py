@@ -11,11 +11,11 @@ import pytest
 from searched_memories import searched_memories
 
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall import selection, told_days
+from memory_server.conversations.recall import selection, words
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import USUAL, RecallParameters
-from memory_server.conversations.recall.told_days import days_asked, telling
-from memory_server.conversations.recall.words import KeywordOptions
+from memory_server.conversations.recall.request import RecallContext
+from memory_server.conversations.recall.words import KeywordOptions, days_asked, telling
 from memory_server.kernel.messages import Message, context_text
 from memory_server.kernel.times import milliseconds
 from nlp import Enrichment, QueryWeights, date_words
@@ -65,8 +65,12 @@ def told(
     now_ms = int(now.timestamp() * 1000)
     query = WORDING.of_query([Message("user", question)], now_ms)
     about = {"conversation_id": "other", "now_ms": now_ms, "parameters": parameters}
-    indexed = decide([searched_memories(memories, WORDING)], query, rng=Random(1), **about).recall  # type: ignore[arg-type]
-    plain = selection.select(memories, query, rng=Random(1), wording=WORDING, **about)  # type: ignore[arg-type]
+    indexed = decide(
+        [searched_memories(memories, WORDING)], query, RecallContext(rng=Random(1), **about)
+    ).recall  # type: ignore[arg-type]
+    plain = selection.select(
+        memories, query, RecallContext(rng=Random(1), wording=WORDING, **about)
+    )  # type: ignore[arg-type]
     ids = [item.memory.id for item in (*indexed.top, *indexed.next)]
     assert ids == [item.memory.id for item in (*plain.top, *plain.next)]
     return {TOLD.get(id_, "filler") for id_ in ids}
@@ -118,7 +122,7 @@ def test_only_so_many_characters_are_read_for_days_and_the_newest_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert HABIT in told("周四有什么安排？")
-    monkeypatch.setattr(told_days, "_SEARCH_CHARS", 500)
+    monkeypatch.setattr(words, "_SEARCH_CHARS", 500)
     assert VACCINE in told("周四有什么安排？")
     assert HABIT not in told("周四有什么安排？")
 
@@ -153,7 +157,7 @@ def test_a_search_looks_at_the_newest_as_far_as_its_characters_go(
         looked_at.append(len(text))
         return date_words.told_days(text, today)
 
-    monkeypatch.setattr(told_days, "told_days", counting)
+    monkeypatch.setattr(words, "told_days", counting)
     long_text = "On Thursday the painter comes to look at the fence. " * 40
     further = [replace(memory("2026-10-01T12:00", long_text), id=str(n)) for n in range(300)]
     assert VACCINE in told("周四要干嘛？", further=further)
@@ -192,10 +196,12 @@ def test_a_word_that_the_question_cuts_otherwise_is_found() -> None:
     decision = decide(
         [searched_memories([present, birthday], WORDING)],
         query,
-        conversation_id="other",
-        now_ms=int(NOW.timestamp() * 1000),
-        rng=Random(1),
-        parameters=USUAL,
+        RecallContext(
+            conversation_id="other",
+            now_ms=int(NOW.timestamp() * 1000),
+            rng=Random(1),
+            parameters=USUAL,
+        ),
     )
     assert decision.recall.top[0].memory.id == birthday.id
     assert "生日" in [word.word for word in decision.recall.top[0].receipt.matched]

@@ -12,7 +12,9 @@ from memory_server import Message, Session, Settings, ShortTermMemory, open_memo
 from memory_server.config.recall import parameters
 from memory_server.conversations.recall.credit import RARE_LEAST, used, words_said
 from memory_server.conversations.recall.parameters import RecallParameters
+from memory_server.conversations.recall.request import RecallContext
 from memory_server.conversations.recall.selection import select
+from memory_server.conversations.short_term import Origin
 from nlp.stems import stem
 
 WORDING = parameters(Settings()).wording
@@ -23,10 +25,9 @@ def credited(memories: list[ShortTermMemory], *, asked: set[str], answered: set[
     recall = select(
         memories,
         query_of({"披萨": 30.0}),
-        conversation_id="chat",
-        now_ms=NOW,
-        rng=Random(1),
-        parameters=RecallParameters(),
+        RecallContext(
+            conversation_id="chat", now_ms=NOW, rng=Random(1), parameters=RecallParameters()
+        ),
     )
     assert recall.flashback
     credit = used(recall, memories, asked=frozenset(asked), answered=frozenset(answered))
@@ -108,7 +109,9 @@ async def test_what_an_answer_used_is_reinforced_where_it_is_kept(
         stored = await chat.add(
             [Message("user", "The staging database listens on port 5433.", OLD)]
         )
-        turn = await chat.add([*ASK, Message("assistant", answer)], session=Session("s"))
+        turn = await chat.add(
+            [*ASK, Message("assistant", answer)], origin=Origin(session=Session("s"))
+        )
         credit = await chat.credit(
             ASK,
             Message("assistant", answer),

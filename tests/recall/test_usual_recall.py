@@ -28,6 +28,7 @@ from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.parameters import USUAL, RecallParameters
 from memory_server.conversations.recall.relevance import match_needed, rarity, receipts
+from memory_server.conversations.recall.request import RecallContext, RecallRequest
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.recall.words import KeywordOptions, RecallQuery
 from memory_server.kernel.messages import Message, context_text
@@ -61,8 +62,12 @@ def recall_of(
     """What comes by these messages of the user, after seeing that the plain form decides the same."""
     query = WORDING.of_query([Message("user", text) for text in texts], NOW)
     about = {"conversation_id": "other", "now_ms": NOW, "parameters": parameters}
-    recall = decide([searched_memories(memories, WORDING)], query, rng=Random(1), **about).recall  # type: ignore[arg-type]
-    plain = selection.select(memories, query, rng=Random(1), wording=WORDING, **about)  # type: ignore[arg-type]
+    recall = decide(
+        [searched_memories(memories, WORDING)], query, RecallContext(rng=Random(1), **about)
+    ).recall  # type: ignore[arg-type]
+    plain = selection.select(
+        memories, query, RecallContext(rng=Random(1), wording=WORDING, **about)
+    )  # type: ignore[arg-type]
     assert_same(recall, plain)
     return recall
 
@@ -139,11 +144,17 @@ def test_the_index_decides_as_the_plain_form_whatever_came_and_went(
     query = WORDING.of_query([Message("user", text) for text in question], NOW)
     about = {"conversation_id": "other", "now_ms": NOW, "parameters": parameters}
     memories = state.short_term
-    indexed = decide([Searched(memories, index)], query, rng=Random(3), **about).recall  # type: ignore[arg-type]
-    plain = selection.select(memories.values(), query, rng=Random(3), wording=WORDING, **about)  # type: ignore[arg-type]
+    indexed = decide(
+        [Searched(memories, index)], query, RecallContext(rng=Random(3), **about)
+    ).recall  # type: ignore[arg-type]
+    plain = selection.select(
+        memories.values(), query, RecallContext(rng=Random(3), wording=WORDING, **about)
+    )  # type: ignore[arg-type]
     assert_same(indexed, plain)
     fresh = decide(
-        [Searched(memories, Index(memories.values(), WORDING))], query, rng=Random(3), **about
+        [Searched(memories, Index(memories.values(), WORDING))],
+        query,
+        RecallContext(rng=Random(3), **about),
     ).recall  # type: ignore[arg-type]
     assert_same(indexed, fresh)
 
@@ -162,7 +173,7 @@ def test_several_conversations_are_searched_as_the_plain_form_would_each_with_it
     ]
     query = WORDING.of_query([Message("user", "阿黄几岁？")], NOW)
     recall = decide(
-        parts, query, conversation_id="z", now_ms=NOW, rng=Random(1), parameters=ALL
+        parts, query, RecallContext(conversation_id="z", now_ms=NOW, rng=Random(1), parameters=ALL)
     ).recall
     assert {(item.memory.id, item.kept_in) for item in recall.top} == {("a", "x"), ("c", "y")}
     [alone] = receipts([theirs[0]], query, now_ms=NOW, parameters=ALL, wording=WORDING)
@@ -392,9 +403,12 @@ async def test_the_names_of_who_takes_part_and_of_who_speaks_are_never_cut(tmp_p
         assert "龙胆阿芙" in said_by.memory.words
         messages = [Message("user", "龙胆阿芙在哪里？")]
         for participants in ({"character": "龙胆阿芙"}, {"character": {"name": "龙胆阿芙"}}):
-            answer = await recall_for_turn(chat, messages, participants=participants)
+            answer = await recall_for_turn(chat, RecallRequest(messages, participants=participants))
             assert "龙胆阿芙" in answer.found.recall.query.words
-        assert "龙胆阿芙" not in (await recall_for_turn(chat, messages)).found.recall.query.words
+        assert (
+            "龙胆阿芙"
+            not in (await recall_for_turn(chat, RecallRequest(messages))).found.recall.query.words
+        )
 
 
 def test_a_name_is_found_whole_and_by_its_parts() -> None:

@@ -17,13 +17,14 @@ from clients.node_clients import node
 
 from memory_server import Message
 from memory_server.cli.parser import parser
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.interchange import lorebooks
 from memory_server.interchange.lore_memories import BookSource
 from memory_server.interchange.sillytavern_folder import Profile
 from memory_server.interchange.sillytavern_parts import Owner, settings_in
 from memory_server.kernel.messages import Session
 from memory_server.kernel.recalled_block import FRAME_CHARS
-from memory_server.memories.turns import turn_prompt
+from memory_server.memories.turns import prompt_room, turn_prompt
 from memory_server.operations.incoming_lore import _defaults_of, _memories_of
 from memory_server.operations.lore_import import store_book
 from memory_server.runtime.app import App
@@ -124,15 +125,17 @@ async def brought(app: App, job: Job) -> list[Scan]:
     call = replace(app.call, session=Session(job.name))
     scans: list[Scan] = []
     for count in job.scans:
-        prompt = await turn_prompt(
-            call,
-            app.conversation(job.name),
+        request = RecallRequest(
             _messages(job.chat[:count]),
             participants={"user": USER, "char": CHARACTER},
             also=others,
+            session=call.session,
+            flashbacks=0,
+            said_again=False,
             message_count=count,
-            max_chars=job.room,
+            by="recall_turn",
         )
+        prompt = await turn_prompt(call, app.conversation(job.name), request, prompt_room(job.room))
         assert prompt.recollection.trouble is None, (job.name, prompt.recollection.trouble)
         entries = [text.entry for text in prompt.block.fitting.texts]
         texts = tuple(names[entry.conversation_id, entry.name] for entry in entries)

@@ -18,7 +18,7 @@ from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.conversations.changes import Added, Forgotten, apply
 from memory_server.conversations.model import ConversationState
-from memory_server.conversations.ports import one_call
+from memory_server.conversations.services import one_call
 from memory_server.kernel.errors import InvalidInput, MemoryPaused, StorageError, StorageUnwritable
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import Pause

@@ -22,6 +22,7 @@ from store_on_disk import commit, open_store, private, reopened
 from memory_server.config import Settings
 from memory_server.config.recall import parameters
 from memory_server.conversations.changes import Added
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import StorageUnwritable
 from memory_server.kernel.messages import Message
@@ -123,7 +124,9 @@ async def test_a_conversation_says_what_is_in_the_place_of_its_file_and_others_g
         with pytest.raises(StorageUnwritable, match=sentence):
             await soon(app.conversation("odd").short_term.add(SAID))
         await soon(app.conversation("fine").short_term.add([*SAID, Message("assistant", "也许")]))
-        results = await soon(app.conversation("fine").short_term.search(SAID, scope="all"))
+        results = await soon(
+            app.conversation("fine").short_term.search(RecallRequest(SAID, scope="all"))
+        )
         assert results.unread == {"odd": path}
         assert results.recall.searched == 2
         [finding] = examine(tmp_path, tmp_path / "odd", NOW)
@@ -262,7 +265,9 @@ async def test_a_file_larger_than_is_read_is_named_before_it_is_read(tmp_path: P
             StorageUnwritable, match="has more than 1,073,741,824 bytes; move it away"
         ):
             await soon(app.conversation("odd").short_term.statistics())
-        results = await soon(app.conversation("fine").short_term.search(SAID, scope="all"))
+        results = await soon(
+            app.conversation("fine").short_term.search(RecallRequest(SAID, scope="all"))
+        )
         assert results.unread == {"odd": tmp_path / "odd" / SHORT_TERM}
 
 

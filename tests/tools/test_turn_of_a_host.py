@@ -10,6 +10,7 @@ import pytest
 from sample_memories import DAY
 
 from memory_server import App, Message, Session
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.private import Pause
 from memory_server.tools import TOOLS
@@ -240,7 +241,7 @@ async def test_the_hook_may_bring_what_the_transcript_has(app: App) -> None:
         Message("user", "香山几点？"),
     ]
     answer = await app.conversation().short_term.search(
-        messages, session=Session("b"), reinforce=False
+        RecallRequest(messages, session=Session("b"), reinforce=False)
     )
     assert len(answer.recall.top) == 1
 

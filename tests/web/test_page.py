@@ -16,6 +16,8 @@ import pytest
 from starlette.requests import Request
 from web_page import CHAT, FORM, SAME, SERVER, Page, ask, opened, remember
 
+from memory_server.conversations.recall.request import RecallRequest
+from memory_server.conversations.short_term import Origin
 from memory_server.kernel.messages import Message
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.serving.http.principals import ALL, Principal
@@ -244,7 +246,7 @@ async def test_a_memory_is_edited_and_found_by_its_new_words(page: Page) -> None
     document = await page.do("edit", **fields, back=f"memory?c={CHAT}&id={memory}&lang=en")
     assert "我对菠萝过敏。" in document.text
     search = await page.app.conversation().short_term.search(
-        [Message("user", "菠萝能吃吗")], reinforce=False
+        RecallRequest([Message("user", "菠萝能吃吗")], reinforce=False)
     )
     assert search.recall.top[0].memory.id == memory
 
@@ -804,8 +806,10 @@ async def test_a_memory_is_muted_from_the_receipt_and_comes_again_from_its_page(
 
 async def test_a_folder_narrows_the_first_question_and_can_be_left(page: Page) -> None:
     short = page.app.conversation().short_term
-    await short.add([Message("user", "店里的芒果卖完了")], folder="/srv/shop", turn="1")
-    await short.add([Message("user", "芝麻怕打雷")], folder="/srv/home", turn="2")
+    await short.add(
+        [Message("user", "店里的芒果卖完了")], origin=Origin(folder="/srv/shop", turn="1")
+    )
+    await short.add([Message("user", "芝麻怕打雷")], origin=Origin(folder="/srv/home", turn="2"))
     document = await page.get("", by="folder", lang="en")
     assert "/srv/shop" in document.text
     document = await page.get("subject", folder="/srv/shop", lang="en")

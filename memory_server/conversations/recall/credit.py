@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.order import Recalled
-from memory_server.conversations.recall.same_words import says_something
+from memory_server.conversations.recall.order import Recalled, says_something
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import Message

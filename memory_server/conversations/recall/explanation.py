@@ -12,8 +12,7 @@ from memory_server.conversations.model import ShortTermMemory, place_text
 from memory_server.conversations.recall import why
 from memory_server.conversations.recall.index import Floats, Integers
 from memory_server.conversations.recall.indexed_selection import Decision
-from memory_server.conversations.recall.order import Recalled
-from memory_server.conversations.recall.overviews import belongs
+from memory_server.conversations.recall.order import Recalled, belongs
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.receipts import Receipt, age_text
 from memory_server.conversations.recall.relevance import message_factor

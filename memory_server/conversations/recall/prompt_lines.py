@@ -15,7 +15,6 @@ from datetime import tzinfo
 from functools import partial
 from hashlib import blake2b
 from itertools import accumulate
-from typing import Literal
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.passages import BYTES, CHARS, Measure, clipped, passages
@@ -23,12 +22,10 @@ from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import Message, Role
 from memory_server.kernel.recalled_block import one_line
-from memory_server.kernel.text import has_ideograph
+from memory_server.kernel.text import Language, language_of
 from memory_server.kernel.times import local
 from memory_server.kernel.values import dataclass
 from nlp.normal_forms import plain
-
-Language = Literal["zh", "en"]
 
 MAX_BYTES = 4_000
 """Bytes of UTF-8 unless said otherwise: some 1,300 Chinese characters."""
@@ -90,6 +87,21 @@ class _Readers:
 
 
 @dataclass(frozen=True, slots=True)
+class Reader:
+    """For whom lines are written."""
+
+    zone: tzinfo | None = None
+    """Where they live; None: the zone of the system."""
+    language: Language | None = None
+    """That of ages, roles and punctuation; None: that of the memories."""
+    folder: str | None = None
+    """Where they work: what was said in another folder says so."""
+    given: set[str] | None = None
+    """The keys of lines that they were given before and still see, which do not come again; those of the lines that come
+    are added. None: nothing is known of it."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Block:
     """The lines of one memory. `match` finds words of the question in a text of a time; None: no search brought it.
     `spare`: it comes only where all others leave room. Where room is short, blocks with a smaller `turn` get theirs
@@ -116,22 +128,17 @@ def prompt_lines(
     memories: Sequence[ShortTermMemory] = (),
     *,
     now_ms: int,
-    zone: tzinfo | None,
+    reader: Reader,
+    wording: KeywordOptions | None = None,
     max_bytes: int = MAX_BYTES,
     max_chars: int | None = None,
-    language: Language | None = None,
-    wording: KeywordOptions | None = None,
-    given: set[str] | None = None,
-    here: str | None = None,
 ) -> PromptLines:
     """The memories of a search as lines, at most `max_bytes` of UTF-8, or `max_chars` characters where that is given;
     empty where nothing came or fits. First what was recalled as top, next and flashback; what came by chance says so.
     Then `memories` that no search brought, which are given oldest first: of long ones the beginnings, and where not
-    all have room, the newest. The same line comes once. `zone` is where the readers live (None: the system's zone),
-    `language` that of ages, roles and punctuation (None: that of the memories). `wording` is how memories and question
-    became words (None: as in the Node original). A memory that ends with a question is followed by what was said next,
-    where there is room. `given`: the keys of lines that the reader was given before, which do not come again; those of
-    the lines that come are added. `here`: the folder of the readers; what was said in another one says so."""
+    all have room, the newest. The same line comes once. `wording` is how memories and question became words (None: as
+    in the Node original). A memory that ends with a question is followed by what was said next, where there is room."""
+    language = reader.language
     if language is None:
         texts = [memory.text for memory in memories]
         if recall is not None:
@@ -139,7 +146,7 @@ def prompt_lines(
                 recalled.memory.text for recalled in (*recall.top, *recall.next, *recall.flashback)
             ]
         language = language_of(texts)
-    readers = _Readers(now_ms, zone, language, here)
+    readers = _Readers(now_ms, reader.zone, language, reader.folder)
     blocks: list[_Block] = []
     if recall is not None:
         blocks += _blocks_of(recall, readers, wording or KeywordOptions())
@@ -147,8 +154,8 @@ def prompt_lines(
         newer_count = len(memories) - 1 - number
         blocks.append(_Block(memory.id, _lines_of(memory, readers), turn=1 + newer_count))
     if max_chars is None:
-        return _within(blocks, readers, measure=BYTES, room=max_bytes, given=given)
-    return _within(blocks, readers, measure=CHARS, room=max_chars, given=given)
+        return _within(blocks, readers, measure=BYTES, room=max_bytes, given=reader.given)
+    return _within(blocks, readers, measure=CHARS, room=max_chars, given=reader.given)
 
 
 def _blocks_of(recall: Recall, readers: _Readers, wording: KeywordOptions) -> Iterator[_Block]:
@@ -164,11 +171,6 @@ def _blocks_of(recall: Recall, readers: _Readers, wording: KeywordOptions) -> It
         memory = recalled.memory
         match = partial(wording.within(memory.conversation_id).match_of, recall.query)
         yield _Block(memory.id, _lines_of(memory, readers, by_chance=True), match)
-
-
-def language_of(texts: Iterable[str]) -> Language:
-    """Chinese where any of the texts holds an ideograph, else English."""
-    return "zh" if any(map(has_ideograph, texts)) else "en"
 
 
 def when_text(time_ms: int, now_ms: int, zone: tzinfo | None, language: Language) -> str:

@@ -1,5 +1,5 @@
 """Receipts: what a memory shares with the query and what else it gained or lost, in points, and the line that says so.
-Pure; `relevance.py` and `indexed_match.py` count."""
+Pure; `relevance.py` and `indexed_selection.py` count."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class MatchedWord:
 @dataclass(frozen=True, slots=True)
 class ThresholdRule:
     """How words that a memory and a query share count for the threshold. `Receipt` applies the rule to one memory, and
-    `indexed_match.py` to the terms of all memories at once.
+    `indexed_selection.py` to the terms of all memories at once.
 
     An *other word* (`MatchedWord.other`) gives only a part of its points; the rest are words of both, which may give
     all of them."""

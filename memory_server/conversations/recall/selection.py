@@ -2,6 +2,14 @@
 
 `indexed_selection.py` gives the same result, and a test compares both. It needs numpy and an index, which cost 0.1 s
 and more before the first answer; this one takes 20 to 30 ms for 1,000 memories, each time. Both follow `order.py`.
+
+A memory is excluded if it is muted, or if the asking session may still see it:
+
+| the memory's session and the asking one | excluded |
+| --- | --- |
+| both known, and not the same | never: the asking session has not seen it |
+| the same, and it is known what it still has in its context | what is in the context, however old |
+| the same, and that is not known; or one is unknown | of this conversation what is younger than 20 minutes |
 """
 
 from __future__ import annotations
@@ -10,18 +18,18 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from itertools import chain, pairwise
+from operator import attrgetter
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from memory_server.conversations.changes import Reinforced
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.exclusions import Exclusion, exclusion_of
-from memory_server.conversations.recall.flashbacks import flashbacks
 from memory_server.conversations.recall.order import (
     Cosines,
     NearMiss,
     Order,
     Recalled,
+    Standing,
     answers_by_question_id,
     explained,
     may_come,
@@ -31,14 +39,17 @@ from memory_server.conversations.recall.order import (
 )
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.receipts import Receipt
-from memory_server.conversations.recall.relevance import receipts
-from memory_server.conversations.recall.same_words import Standing
-from memory_server.conversations.recall.words import KeywordOptions, RecallQuery
-from memory_server.kernel.messages import NOTHING, Session
+from memory_server.conversations.recall.relevance import age_of, receipts
+from memory_server.conversations.recall.request import RecallContext
+from memory_server.conversations.recall.words import RecallQuery
+from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.values import dataclass
 
 if TYPE_CHECKING:
     from memory_server.conversations.recall.order import Counted
+
+
+Exclusion = Literal["in_context", "too_young", "muted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +80,11 @@ class Recall:
     needed: float = 0.0
     """The points at which a memory comes unasked: of what it shares, in the Node original of its relevance."""
 
+    @property
+    def came_unasked(self) -> bool:
+        """Whether a memory came that would come unasked too."""
+        return any(not recalled.weak for recalled in (*self.top, *self.next))
+
     def gains(self, parameters: RecallParameters) -> Iterator[tuple[Recalled, float]]:
         """The points that each memory gains: top +5, next +2; flashbacks, weak memories and overviews 0."""
         if self.query.overview is not None:
@@ -80,6 +96,9 @@ class Recall:
         for recalled in self.next[: parameters.next_count]:
             if not recalled.weak:
                 yield recalled, parameters.next_reinforcement
+
+
+NOTHING_RECALLED = Recall((), (), (), HeldBack(0, 0), 0)
 
 
 def reinforcements(
@@ -226,42 +245,95 @@ class Scanned:
         return next_row
 
 
-def select(
-    memories: Iterable[ShortTermMemory],
-    query: RecallQuery,
-    *,
-    conversation_id: str,
+def exclusion_of(memory: ShortTermMemory, context: RecallContext) -> Exclusion | None:
+    """Why `memory` cannot come to mind in the session that asks; None if it can."""
+    session = context.session
+    parameters = context.parameters
+    if session is not None and parameters.sessions and memory.session is not None:
+        if memory.session != session.id:
+            return None
+        if session.context_since_ms is not None:
+            is_in_context = memory.time_ms >= session.context_since_ms
+            return "in_context" if is_in_context else None
+    if memory.conversation_id != context.conversation_id:
+        return None
+    age_ms = context.now_ms - memory.time_ms
+    # A time that is far ahead is that of a clock that was wrong: the chat is over, and the memory would wait for years.
+    # The Node original, which knows no sessions, holds it back.
+    is_young = age_ms < parameters.own_conversation_ms
+    is_far_ahead = parameters.sessions and -age_ms >= parameters.own_conversation_ms
+    return "too_young" if is_young and not is_far_ahead else None
+
+
+def flashback_weight(memory: ShortTermMemory, now_ms: int, parameters: RecallParameters) -> float:
+    """Weight of a memory in the draw: 1 + 1.7 · max(0, 1 − age/365 d) + 1.1 · clamp(score, 0, 50)/50."""
+    recency = max(0.0, 1.0 - age_of(memory.time_ms, now_ms) / parameters.flashback_horizon_ms)
+    score_share = (
+        min(max(memory.score, 0.0), parameters.flashback_score_full)
+        / parameters.flashback_score_full
+    )
+    return (
+        1.0
+        + parameters.flashback_recency_weight * recency
+        + parameters.flashback_score_weight * score_share
+    )
+
+
+def flashbacks(
+    eligible: Iterable[ShortTermMemory],
+    chosen: Sequence[ShortTermMemory],
     now_ms: int,
     rng: Random,
     parameters: RecallParameters,
-    wording: KeywordOptions = KeywordOptions(),  # noqa: B008 - frozen
-    session: Session | None = None,
-    places: frozenset[str] = frozenset(),
-    without: frozenset[str] = frozenset(),
+) -> list[ShortTermMemory]:
+    """Weighted draws without replacement from what was not chosen, under the 10-minute rule after each draw."""
+    chosen_ids = {memory.id for memory in chosen}
+    pool = [memory for memory in eligible if memory.id not in chosen_ids]
+    for chosen_memory in chosen:
+        pool = [
+            memory
+            for memory in pool
+            if abs(memory.time_ms - chosen_memory.time_ms) >= parameters.spacing_ms
+        ]
+    # The order of the pool decides what a seed draws, so it must not depend on the order of the store.
+    pool.sort(key=attrgetter("time_ms", "id"))
+    weights = [flashback_weight(memory, now_ms, parameters) for memory in pool]
+    drawn: list[ShortTermMemory] = []
+    while len(drawn) < parameters.flashback_count and any(weights):
+        [memory] = rng.choices(pool, weights)
+        drawn.append(memory)
+        for number, candidate in enumerate(pool):
+            is_near = abs(candidate.time_ms - memory.time_ms) < parameters.spacing_ms
+            if candidate is memory or is_near:
+                weights[number] = 0.0
+    return drawn
+
+
+def select(
+    memories: Iterable[ShortTermMemory],
+    query: RecallQuery,
+    context: RecallContext,
     cosines: Mapping[str, float] = NOTHING,
 ) -> Recall:
-    """Decide what comes to mind in `conversation_id` at `now_ms`, given the words of `query`. `session` is the one that
-    asks; None: unknown. `places`: what is muted there does not come. `without`: ids of what the asker has. `cosines`:
-    how near memories are by meaning, by id; empty: by words only."""
+    """Decide what comes to mind, given the words of `query`. `cosines`: how near memories are by meaning, by id; empty:
+    by words only."""
     searched = list(memories)
+    parameters = context.parameters
+    now_ms = context.now_ms
 
     def exclusion(memory: ShortTermMemory) -> Exclusion | None:
-        if memory.id in without:
+        if memory.id in context.without:
             return "in_context"
-        if not places.isdisjoint(memory.muted):
+        if not context.places.isdisjoint(memory.muted):
             return "muted"
-        return exclusion_of(
-            memory,
-            conversation_id=conversation_id,
-            session=session,
-            now_ms=now_ms,
-            parameters=parameters,
-        )
+        return exclusion_of(memory, context)
 
     exclusions = list(map(exclusion, searched))
     counted = Scanned(
         searched,
-        receipts=receipts(searched, query, now_ms=now_ms, parameters=parameters, wording=wording),
+        receipts=receipts(
+            searched, query, now_ms=now_ms, parameters=parameters, wording=context.wording
+        ),
         exclusions=exclusions,
         query=query,
         parameters=parameters,
@@ -274,7 +346,8 @@ def select(
         chosen = [searched[row] for row in order.chosen]
         row_of = {memory.id: row for row, memory in enumerate(searched)}
         drawn = [
-            row_of[memory.id] for memory in flashbacks(eligible, chosen, now_ms, rng, parameters)
+            row_of[memory.id]
+            for memory in flashbacks(eligible, chosen, now_ms, context.rng, parameters)
         ]
     held_back = HeldBack(
         recent=exclusions.count("too_young"),

@@ -9,13 +9,17 @@ from dataclasses import field
 from math import ceil, floor
 from typing import TYPE_CHECKING, NamedTuple
 
-from languages import _, joined, n_
+from languages import _, joined, n_, spoken
 from memory_server.conversations.recall.receipts import age_text
+from memory_server.conversations.recall.words import spelling_of
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.times import MINUTE_MS
 from memory_server.kernel.values import dataclass
+from nlp import says_little
+from nlp.stems import FUNCTION_CHARACTERS
 
 if TYPE_CHECKING:
+    from memory_server.conversations.recall.order import Recalled
     from memory_server.kernel.recorded_recall import RecordedItem
     from nlp.questions import Overview
 
@@ -96,6 +100,43 @@ def joined_words(text: str, words: Mapping[str, float]) -> dict[str, float]:
     return points_of_text or dict(words)
 
 
+def shared_words(recalled: Recalled) -> dict[str, float]:
+    """The words that a memory shares with the messages, as they stand in its text, with their points, the heaviest
+    first. Words that say little are left out where there are others."""
+    points = {word.word: word.points for word in recalled.receipt.words_shared}
+    telling = {word: points[word] for word in points if _is_telling(word)}
+    words = joined_words(recalled.memory.text, telling or points)
+    return {word: words[word] for word in sorted(words, key=lambda word: -words[word])}
+
+
+def _is_telling(word: str) -> bool:
+    """Whether a word is no function word, no pair with a function word such as 的牙, and no single character."""
+    if says_little(word.lower()):
+        return False
+    if word.isascii() or len(word) > 2:
+        return True
+    return len(word) == 2 and FUNCTION_CHARACTERS.isdisjoint(word)
+
+
+def heaviest_words(recalled: Iterable[Recalled]) -> tuple[str, ...]:
+    """The words that the messages and these memories share, the heaviest first."""
+    shared = [word for memory in recalled for word in memory.receipt.words_shared]
+    shared.sort(key=lambda word: -word.points)
+    words: list[str] = []
+    for matched_word in shared:
+        if not _is_covered(matched_word.word, words):
+            words.append(matched_word.word)
+    return tuple(words)
+
+
+def _is_covered(word: str, heavier_words: Sequence[str]) -> bool:
+    """Whether a word adds nothing to heavier ones: it is a part of one, or a pair from the ends of two words."""
+    if any(word in heavier for heavier in heavier_words):
+        return True
+    is_pair = len(word) == 2 and not word.isascii()
+    return is_pair and set(word) <= set("".join(heavier_words))
+
+
 def quoted(words: Iterable[str], *, zh: bool) -> str:
     """Words in quotation marks, as a list."""
     marked = [f"“{word}”" for word in words]
@@ -130,6 +171,25 @@ class OtherPoints:
 def _heaviest(words: Mapping[str, float]) -> list[str]:
     """The three words with the most points."""
     return sorted(words, key=lambda word: -words[word])[:3]
+
+
+def reason_of(recalled: Recalled, tier: str, words: Mapping[str, float]) -> str:
+    """A sentence or two on a memory that came in this `tier` of a search, by the `words` that it shares."""
+    receipt = recalled.receipt
+    spelt = spelling_of(recalled.memory)
+    others = OtherPoints(
+        given={spelt(word.word): word.points for word in receipt.words_given},
+        kept={spelt(word.word): word.points for word in receipt.words_kept},
+    )
+    return reason(
+        tier,
+        words,
+        max(words.values(), default=1.0),
+        receipt.around,
+        zh=spoken() == "zh",
+        overview=receipt.overview,
+        others=others,
+    )
 
 
 def reason(

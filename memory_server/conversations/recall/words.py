@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from fnmatch import fnmatchcase
 from itertools import chain, islice
+from operator import or_
 
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.told_days import AskedDays, days_asked
 from memory_server.kernel.messages import MAX_NAME_CHARS, Message, said_in
+from memory_server.kernel.private import to_keep
 from memory_server.kernel.text import has_ideograph
 from memory_server.kernel.times import MINUTE_MS, local, milliseconds
 from memory_server.kernel.values import dataclass
@@ -38,12 +39,80 @@ from nlp import (
     sought_words,
     words_in,
 )
-from nlp.date_words import asks_in_short, day_word, weekday_words
+from nlp.date_words import (
+    NamedDays,
+    asked_days,
+    asks_in_short,
+    day_word,
+    told_days,
+    weekday_words,
+    words_of_days,
+)
 from nlp.keywords import role_weight_of
 from nlp.query_terms import own_words_term, speaks_of_oneself, telling_count
 from nlp.questions import Cue, Overview, asking_part, cue_of, is_question, overview_of
 from nlp.stems import stem
 from nlp.time_spans import Moment, TimeSpan, moments_in, time_spans, without_moments
+
+_TOLD_CHARS = 2_000
+"""Characters of a message that are looked at."""
+_SEARCH_CHARS = 200_000
+"""Characters of messages that a search looks at: some 50 ms."""
+_LEAST_CHARS = 100
+"""What a message takes of them at least: a short one costs time too."""
+_NIGHT_HOURS = 4
+"""Until this hour people call the day before today."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedDays:
+    """The days that a question names, the index words of which a memory holds one if it tells of them, and the zone in
+    which a day begins; None: the system's."""
+
+    days: NamedDays
+    words: tuple[str, ...]
+    zone: tzinfo | None = None
+
+
+def days_asked(question: str, now: datetime, zone: tzinfo | None) -> AskedDays | None:
+    """The days of which a question asks at `now`, a local time; None: it names none."""
+    days = _named_at(now, asked_days, question)
+    if not days:
+        return None
+    return AskedDays(days, tuple(sorted(words_of_days(days))), zone)
+
+
+def telling(newest_first: Iterable[tuple[int, ShortTermMemory]], asked: AskedDays) -> set[int]:
+    """The numbers of the memories that tell of one of these days, seen from the day on which each of their messages was
+    said; the newest, as far as the characters of a search go."""
+    numbers: set[int] = set()
+    chars = 0
+    for number, memory in newest_first:
+        if not memory.time_ms:
+            continue  # its time is not known, so `Thursday` in it means no day
+        for message in memory.messages or said_in(memory.text):
+            text = message.content[:_TOLD_CHARS]
+            chars += max(len(text), _LEAST_CHARS)
+            if chars > _SEARCH_CHARS:
+                return numbers
+            said = local(message.time_ms or memory.time_ms, asked.zone)
+            if asked.days.has(_named_at(said, told_days, text)):
+                numbers.add(number)
+                break
+    return numbers
+
+
+def _named_at(at: datetime, named: Callable[[str, date], NamedDays], text: str) -> NamedDays:
+    """The days that a text of this time names; none at an end of the calendar, if it leads beyond it."""
+    today = at.date()
+    try:
+        days = named(text, today)
+        if at.hour >= _NIGHT_HOURS:
+            return days
+        return NamedDays(*map(or_, days, named(text, today - timedelta(days=1))))
+    except (OverflowError, OSError, ValueError):
+        return NamedDays()
+
 
 _LOOKED_AT_CHARS = 20_000
 """Characters of a memory in which the spelling of its words is looked for: 5 ms."""
@@ -95,6 +164,31 @@ class RecallQuery:
 
     def __bool__(self) -> bool:
         return bool(self.words or self.grams or self.spans or self.overview or self.asked_days)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the searched memories tell a query."""
+
+    speakers: Sequence[str] = ()
+    """The names of those who speak in them, each once."""
+    users: Sequence[str] = ()
+    """Those of them who speak as users."""
+    keeps_words: bool = False
+    """Whether words that its text does not have are kept with any of them."""
+
+    @classmethod
+    def of(cls, memories: Collection[ShortTermMemory]) -> Known:
+        speakers: dict[str, None] = {}
+        users: dict[str, None] = {}
+        for memory in memories:
+            for message in memory.messages:
+                if message.name:
+                    speakers[message.name] = None
+                if message.name and message.role == "user":
+                    users[message.name] = None
+        keeps_words = any(memory.other_words for memory in memories)
+        return cls(tuple(speakers), tuple(users), keeps_words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +295,20 @@ class KeywordOptions:
         *,
         names: Iterable[str] = (),
         other_words: Sequence[str] = (),
+        known: Known = Known(),
     ) -> RecallQuery:
         """The query of `QUERY_CHARS` of the messages at `now_ms`: the last message counts most. `names` are
-        never cut. `other_words`: what the caller gives beside the messages."""
+        never cut. `other_words`: what the caller gives beside the messages. It also looks for those speakers of
+        memories whom the last message names, puts first what the asker said where several users speak, and looks for
+        its words among those that are kept with memories."""
+        said = "\n".join(message.content for message in to_keep(messages[-1:]))
         messages = _last(messages)
         last = asking_part(messages[-1].content) if messages else ""
+        asker = _asker_of(messages, last)
+        own_terms: dict[str, QueryTerm] = {}
+        if asker and len(known.users) > 1:
+            own_terms = own_words_term(asker, self.enrichment)
+        own_word = next(iter(own_terms), "")
         now = local(now_ms, self.zone)
         moments: list[Moment] = []
         spans: list[TimeSpan] = []
@@ -224,7 +327,9 @@ class KeywordOptions:
             )
             if overview is not None:
                 return RecallQuery(
-                    asker=_asker_of(messages, last),
+                    said=said,
+                    asker=asker,
+                    own_word=own_word,
                     question=True,
                     spans=self._stretches(spans, moments),
                     overview=overview,
@@ -268,9 +373,15 @@ class KeywordOptions:
         given_words, given_grams = given_terms(
             other_words, self.enrichment, self.emphasis, given_factor
         )
+        named_terms = self._named_terms(said, other_words, known.speakers, given_factor)
+        sought = {**own_terms, **named_terms, **_with_given(words, given_words)}
+        sought_pairs = _with_given(grams, given_grams)
+        if known.keeps_words:
+            sought |= self._kept_terms(sought, sought_pairs)
         return RecallQuery(
-            words=_with_given(words, given_words),
-            grams=_with_given(grams, given_grams),
+            words=sought,
+            grams=sought_pairs,
+            said=said,
             question=question,
             spans=self._stretches(spans, moments),
             cue=cue_of(last) if question else None,
@@ -278,42 +389,35 @@ class KeywordOptions:
             asked_days=asked,
             telling_words=telling_words,
             other_words=tuple(other_words),
-            asker=_asker_of(messages, last),
+            asker=asker,
+            own_word=own_word,
         )
 
-    def naming(
-        self, query: RecallQuery, speakers: Iterable[str], users: Iterable[str] = ()
-    ) -> RecallQuery:
-        """`query`, which also looks for those of the `speakers` of memories whom its last message names, and puts first
-        what the asker said where several `users` speak."""
-        own_terms: dict[str, QueryTerm] = {}
-        if query.asker and _are_several(users):
-            own_terms = own_words_term(query.asker, self.enrichment)
-            query = replace(query, own_word=next(iter(own_terms), ""))
-        if query.overview is not None:
-            return query
+    def _named_terms(
+        self, said: str, other_words: Sequence[str], speakers: Iterable[str], given_factor: float
+    ) -> dict[str, QueryTerm]:
+        """The terms of the speakers whom the last message names, or one of the texts that the caller gave."""
         names = _usable(speakers)
-        name_terms = sought_names(asking_part(query.said), names, self.enrichment)
-        factor = self._given_factor(question=query.question)
-        if factor:
-            for number, text in enumerate(query.other_words, 1):
+        terms = dict(sought_names(asking_part(said), names, self.enrichment))
+        if given_factor:
+            for number, text in enumerate(other_words, 1):
                 for name, term in sought_names(text, names, self.enrichment).items():
-                    name_terms.setdefault(name, term._replace(factor=factor, given=number))
-        if not name_terms and not own_terms:
-            return query
-        return replace(query, words={**own_terms, **name_terms, **query.words})
+                    terms.setdefault(name, term._replace(factor=given_factor, given=number))
+        return terms
 
-    def reaching_kept(self, query: RecallQuery) -> RecallQuery:
-        """`query`, which also looks for its words among those that are kept with memories."""
+    def _kept_terms(
+        self, words: Mapping[str, QueryTerm], grams: Mapping[str, QueryTerm]
+    ) -> dict[str, QueryTerm]:
+        """The words of a query as they are kept with memories."""
         factor = self.emphasis.kept
         if not factor:
-            return query
-        pairs = {gram: term for gram, term in query.grams.items() if len(gram) == 2}
+            return {}
+        pairs = {gram: term for gram, term in grams.items() if len(gram) == 2}
         kept_terms: dict[str, QueryTerm] = {}
-        for word, term in {**pairs, **query.words}.items():
+        for word, term in {**pairs, **words}.items():
             if not (term.when or term.asks or says_little(word) or is_speaker(word)):
                 kept_terms[kept(word)] = term._replace(factor=term.factor * factor)
-        return replace(query, words={**query.words, **kept_terms})
+        return kept_terms
 
     def _given_factor(self, *, question: bool) -> float:
         """The factor on what the caller gives beside the messages."""
@@ -452,29 +556,6 @@ def spelling(text: str) -> Callable[[str], str]:
         return f"{day[2]} {month}"
 
     return shown
-
-
-def speakers_of(memories: Iterable[ShortTermMemory]) -> Iterator[str]:
-    """The names of those who speak in these memories."""
-    for memory in memories:
-        for message in memory.messages:
-            if message.name:
-                yield message.name
-
-
-def users_of(memories: Iterable[ShortTermMemory]) -> Iterator[str]:
-    """The names of those who speak as users in these memories."""
-    for memory in memories:
-        for message in memory.messages:
-            if message.name and message.role == "user":
-                yield message.name
-
-
-def _are_several(names: Iterable[str]) -> bool:
-    """Whether these are the names of at least two people."""
-    remaining_names = iter(names)
-    first_name = next(remaining_names, None)
-    return any(name != first_name for name in remaining_names)
 
 
 def _asker_of(messages: Sequence[Message], last: str) -> str:

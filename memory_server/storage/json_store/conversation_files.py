@@ -26,12 +26,59 @@ from memory_server.kernel import json_text
 from memory_server.kernel.errors import StorageUnwritable
 from memory_server.kernel.folder_names import folder_name, hashed_name
 from memory_server.kernel.strict_json import deeper
+from memory_server.kernel.values import dataclass
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store import snapshots
 from memory_server.storage.json_store.conversation_note import ConversationFacts, ConversationNote
 from memory_server.storage.json_store.history_files import Past, commits_in, line_of
-from memory_server.storage.json_store.position import Opened, Position
 from memory_server.storage.partition import journal
+
+
+@dataclass(slots=True)
+class Position:
+    """The position up to which a process has read a conversation. `header` and `journal_end` are None if there is not a
+    journal yet, or if its first line is broken."""
+
+    header: journal.Header | None
+    journal_end: journal.Place | None
+    marks: Mapping[str, snapshots.Mark]
+    torn: bytes = b""
+    edit: snapshots.HandEdit | None = None
+    """The edit of snapshots that is not in the journal yet; the state holds it already."""
+    unsettled: bool = False
+    """Whether a snapshot cannot be read because somebody may be saving it now; the state is without it."""
+    damaged: bool = False
+    """Whether lines of the journal do not count, or `conversation.json` does not name the conversation."""
+
+    @property
+    def newer(self) -> bool:
+        """Whether a newer memory-server wrote the journal: this one must not write."""
+        return self.header is not None and self.header.format > journal.FORMAT
+
+    @property
+    def pending(self) -> bool:
+        """Whether `absorb` has work to do."""
+        return self.edit is not None or self.damaged
+
+    @property
+    def journal_size(self) -> int:
+        """Bytes of the journal's lines that were read."""
+        if self.journal_end is None:
+            return 0
+        return self.journal_end.offset
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An opened conversation. `named`: whether `conversation.json` names the conversation, where it must."""
+
+    state: ConversationState
+    position: Position
+    tail: journal.Tail
+    commits: tuple[Commit, ...]
+    snapshots: Mapping[str, snapshots.Snapshot]
+    named: bool
+
 
 log = logging.getLogger(__name__)
 
@@ -39,12 +86,14 @@ READ_TRIES = 5
 """The number of tries of a reader, because a compaction may change the files meanwhile."""
 
 
-class ConversationFiles(Past):
+class ConversationFiles:
     """The files of the conversation `conversation_id` in `folder`, which need not exist. `at_once`: a broken snapshot
     is mended at once, although somebody may be saving it."""
 
     def __init__(self, folder: Path, conversation_id: str, *, at_once: bool = False) -> None:
-        super().__init__(folder / folders.PRIVATE)
+        self._private = folder / folders.PRIVATE
+        self._journal = self._private / "journal.jsonl"
+        self.past = Past(self._private)
         self.folder = folder
         self.conversation_id = conversation_id
         self.lock_path = self._private / "lock"
@@ -223,7 +272,7 @@ class ConversationFiles(Past):
         for name, content in data.items():
             snapshots.write_copy(self._private, name, content)
         self.note.write(ConversationFacts.of(state))
-        self.fold()
+        self.past.fold()
         if self.unread(position_after):
             # On a disk without working locks somebody wrote meanwhile: that must not be lost with the old journal.
             return replace(position_after, marks=self._snapshots.marks())
@@ -236,7 +285,7 @@ class ConversationFiles(Past):
         """Begin with `state`, of its version, and with its past; the folder is not there yet."""
         folders.make_folder(self._private)
         lines = [(commit.version, line_of(change_forms.commit_json(commit))) for commit in commits]
-        journal.keep(self._history, lines)
+        journal.keep(self.past.file, lines)
         hashes: dict[str, str | None] = {}
         for name, content in snapshots.contents_of(state).items():
             folders.replace_file(self.folder / name, content)
@@ -327,7 +376,7 @@ class ConversationFiles(Past):
         version = self._base(header, commits)
         known_hashes = None if header is None else _known_hashes(header, tail)
         read_snapshots = self._snapshots.read(
-            data, position.marks, known_hashes=known_hashes, lost=lambda: self.folded(version)
+            data, position.marks, known_hashes=known_hashes, lost=lambda: self.past.folded(version)
         )
         facts = self.note.facts()
         state = ConversationState(
@@ -370,7 +419,7 @@ class ConversationFiles(Past):
         if commits:
             return commits[0].version - 1
         # If a journal was lost its versions go on: a new change must never get the id of an old one.
-        return journal.newest_version(self._history)
+        return journal.newest_version(self.past.file)
 
     def _warn(self, tail: journal.Tail) -> None:
         for line in tail.bad:

@@ -34,6 +34,7 @@ from memory_server.kernel.text import Finding, visible
 from memory_server.storage.backups.files import BackupFolder
 from memory_server.storage.json_store.conversation_files import (
     ConversationFiles,
+    Opened,
     conversation_id_in,
 )
 from memory_server.storage.json_store.leftovers import (
@@ -42,7 +43,6 @@ from memory_server.storage.json_store.leftovers import (
     snapshot_damage,
     unusable_changes,
 )
-from memory_server.storage.json_store.position import Opened
 from memory_server.storage.json_store.snapshots import SNAPSHOTS
 
 FUTURE_MS = 86_400_000

@@ -44,7 +44,7 @@ class Past:
     def __init__(self, private: Path) -> None:
         self._private = private
         self._journal = private / "journal.jsonl"
-        self._history = private / "history.jsonl"
+        self.file = private / "history.jsonl"
         self._state_without_removal: tuple[int, ...] | None = None
         """The state of the history in which it was found to tell of no removal."""
 
@@ -54,7 +54,7 @@ class Past:
         self, before: int | None, limit: int, most_changes: int | None = None
     ) -> tuple[Commit, ...]:
         """At most `limit` commits, newest first, older than the version `before` (None: the newest)."""
-        lines = journal.newest_first([self._journal, self._history])
+        lines = journal.newest_first([self._journal, self.file])
         commits = commits_in(lines, self._private, most_changes)
         if before is not None:
             commits = (commit for commit in commits if commit.version < before)
@@ -81,11 +81,11 @@ class Past:
         is read once, because each search that finds nothing looks in the archive. The journal is read first: its lines
         go to the history."""
         yield from journal.lines_of([self._journal], _TELLS_OF_ARCHIVE)
-        state = _state_of(self._history)
+        state = _state_of(self.file)
         if state is None or state == self._state_without_removal:
             return
         has_removal = False
-        for line in journal.lines_of([self._history], _TELLS_OF_ARCHIVE):
+        for line in journal.lines_of([self.file], _TELLS_OF_ARCHIVE):
             has_removal = has_removal or _TELLS_OF_REMOVAL(line) is not None
             yield line
         if not has_removal:
@@ -94,8 +94,8 @@ class Past:
     def folded(self, version: int) -> ConversationState:
         """The state of `version` by the history, as far back as it goes."""
         state = ConversationState("history")
-        lines = journal.newest_first([self._history])
-        commits = list(commits_in(lines, self._history))
+        lines = journal.newest_first([self.file])
+        commits = list(commits_in(lines, self.file))
         commits.reverse()
         replay(state, (commit for commit in commits if commit.version <= version))
         return state
@@ -113,13 +113,13 @@ class Past:
                 set_aside(self._private, line.reason, data=line.data, offset=line.offset)
             elif "changes" in line:
                 commits.append((line["seq"], raw + b"\n"))
-        journal.keep(self._history, commits)
+        journal.keep(self.file, commits)
 
     def expire(self, horizon: Horizon) -> None:
         """Remove the commits and what was set aside beyond `horizon`, and their text with them. A change that cannot
         be used stays, because no snapshot has it."""
         journal.drop_first(
-            self._history,
+            self.file,
             lambda lines: horizon.passed(map(_time_of, lines)),
             _with_unusable_changes,
         )
@@ -128,7 +128,7 @@ class Past:
     def erase(self, erased: Callable[[Any], bool]) -> None:
         """Remove the changes that `erased` is true of, which may leave a commit without any; and likewise what was set
         aside. Each file is there as it was or as it will be."""
-        for name in (self._history.name, SET_ASIDE):
+        for name in (self.file.name, SET_ASIDE):
             path = self._private / name
             before = folders.read_if_there(path) or b""
             after = b"".join(_line_without(line, erased) for line in before.splitlines())

@@ -30,8 +30,7 @@ from memory_server.kernel.errors import LockTimeout, StorageError
 from memory_server.kernel.files import FileLock, try_lock
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.values import dataclass
-from memory_server.storage.json_store.conversation_files import ConversationFiles
-from memory_server.storage.json_store.position import Position
+from memory_server.storage.json_store.conversation_files import ConversationFiles, Position
 from memory_server.storage.options import StoreParameters
 
 log = logging.getLogger(__name__)
@@ -170,9 +169,9 @@ class OpenConversation:
             self._position = await self._blocking(compact)
             self._meter.count("storage", "compactions")
             if horizon is not None:
-                await self._blocking(partial(self._files.expire, horizon))
+                await self._blocking(partial(self._files.past.expire, horizon))
             if erased is not None:
-                await self._blocking(partial(self._files.erase, erased))
+                await self._blocking(partial(self._files.past.erase, erased))
                 unusable = locked.state.unusable
                 locked.state.unusable = [row for row in unusable if not erased(row.record)]
 

@@ -105,13 +105,13 @@ class JsonFileStore:
         most_changes: int | None = None,
     ) -> tuple[Commit, ...]:
         return await self._open.use(conversation_id).look(
-            lambda files: files.history(before, limit, most_changes)
+            lambda files: files.past.history(before, limit, most_changes)
         )
 
     async def archive(
         self, conversation_id: str, *, newest: int | None = None
     ) -> tuple[Archived, ...]:
-        return await self._open.use(conversation_id).look(lambda files: files.archived(newest))
+        return await self._open.use(conversation_id).look(lambda files: files.past.archived(newest))
 
     async def damaged(self, conversation_id: str) -> int:
         conversation = self._open.use(conversation_id)

@@ -29,7 +29,8 @@ from memory_server.conversations.changes import (
     replay,
 )
 from memory_server.conversations.model import ConversationState, UnusableRecord
-from memory_server.conversations.ports import Decide, Result, seen_in_call
+from memory_server.conversations.ports import Decide, Result
+from memory_server.conversations.services import seen_in_call
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import LockTimeout, StorageError
 from memory_server.kernel.lifecycle import HISTORY_PAGE

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from languages import N_, Sentence, _
-from memory_server.conversations.ports import one_call
+from memory_server.conversations.services import one_call
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError
 from memory_server.kernel.failures import failure_sentence, failure_text, request_id
 from memory_server.kernel.secrets import counting_secrets, removed_text

@@ -21,6 +21,7 @@ from memory_server.conversations.recall.columns import Searched
 from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import Parameters, RecallParameters
+from memory_server.conversations.recall.request import RecallContext
 
 OWN = "own"
 """The kind of a question that the memories answer; every other kind has no answer there."""
@@ -124,11 +125,13 @@ def blocks_of(
                 recall = decide(
                     searched,
                     query,
-                    conversation_id=asked.conversation_id,
-                    now_ms=asked.asked_ms,
-                    rng=Random(0),  # nothing is drawn
-                    parameters=parameters_of_face,
-                    without=without,
+                    RecallContext(
+                        conversation_id=asked.conversation_id,
+                        now_ms=asked.asked_ms,
+                        rng=Random(0),
+                        parameters=parameters_of_face,
+                        without=without,
+                    ),
                 ).recall
                 came = [item.memory for item in chain(recall.top, recall.next)]
                 came += recall.answers.values()

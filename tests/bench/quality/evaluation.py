@@ -27,7 +27,8 @@ from memory_server.conversations.recall.columns import Searched
 from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.indexed_selection import Decision, decide
 from memory_server.conversations.recall.parameters import Parameters
-from memory_server.conversations.recall.words import KeywordOptions, RecallQuery
+from memory_server.conversations.recall.request import RecallContext
+from memory_server.conversations.recall.words import KeywordOptions, Known, RecallQuery
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message, Role, context_text
@@ -368,14 +369,12 @@ def query_of(
 ) -> RecallQuery:
     """What the server searches with when the question is asked; `index`: that of the memories."""
     wording = wording.within(question.conversation_id)
-    query = wording.of_query(question.messages, question.asked_ms, other_words=question.other_words)
-    query = replace(query, said=question.messages[-1].content)
-    if index is None:
-        return query
-    query = wording.naming(query, index.speakers)
-    if index.keeps_words:
-        return wording.reaching_kept(query)
-    return query
+    known = Known()
+    if index is not None:
+        known = Known(speakers=tuple(index.speakers), keeps_words=index.keeps_words)
+    return wording.of_query(
+        question.messages, question.asked_ms, other_words=question.other_words, known=known
+    )
 
 
 def deciding(
@@ -391,10 +390,12 @@ def deciding(
         return decide(
             searched,
             query_of(question, parameters.wording, searched[0].index),
-            conversation_id=question.conversation_id,
-            now_ms=question.asked_ms,
-            rng=Random(0),  # only flashbacks need it
-            parameters=deep,
+            RecallContext(
+                conversation_id=question.conversation_id,
+                now_ms=question.asked_ms,
+                rng=Random(0),
+                parameters=deep,
+            ),
         )
 
     return decided

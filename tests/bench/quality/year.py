@@ -33,7 +33,9 @@ from memory_server.conversations.conversation import Conversations
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.indexed_selection import Decision
 from memory_server.conversations.recall.parameters import Parameters
+from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.services import Services
+from memory_server.conversations.short_term import Origin
 from memory_server.conversations.trigger_runner import SandboxRunner
 from memory_server.kernel.messages import Message
 from memory_server.kernel.times import DAY_MS, MINUTE_MS
@@ -128,7 +130,7 @@ class Life:
             self._now_ms = unit.time_ms
             stored = (
                 await self._memory.add(
-                    [turn.message for turn in unit.turns], turn=f"{len(self._said)}"
+                    [turn.message for turn in unit.turns], origin=Origin(turn=f"{len(self._said)}")
                 )
             ).memory
             self._fresh[stored.id] = stored
@@ -152,7 +154,7 @@ class Life:
             await self._search(_asked(self._rng.choice(questions), self._now_ms).messages)
 
     async def _search(self, messages: Sequence[Message]) -> None:
-        recall = (await self._memory.search(messages, asked=True)).recall
+        recall = (await self._memory.search(RecallRequest(messages, mode="asked"))).recall
         for recalled in (*recall.top, *recall.next):
             self._given[recalled.memory.id] += 1
             self._wordless += not recalled.receipt.matched
