@@ -135,6 +135,8 @@ _ROWS = (
     Command("knowledge", "knowledge.knowledge", changes="some"),
     Command("undo", "undo.undo", changes="memories", linked="sent"),
     Command("forget", "forget.forget", changes="memories", linked="sent"),
+    Command("secrets test", "secrets.test", opens="settings"),
+    Command("secrets erase", "secrets.erase", changes="memories"),
     Command("pin", "maintenance.pin", changes="memories", linked="sent"),
     Command("mute", "maintenance.mute", changes="memories", linked="sent"),
     Command("edit", "maintenance.edit", changes="memories", linked="sent"),

@@ -252,6 +252,15 @@ def _forgetting(add: Add) -> None:
     switch(forget, "--in-backups", _("with --for-good: also from the backups"))
     switch(forget, "--yes", _("do not ask"))
     dry_run(forget, _("show what would be forgotten or erased"))
+    both = ("secrets", _("Show which secrets are removed; erase those of older memories."))
+    about = _("Show a text without its secrets, as it would be stored.")
+    test = add("secrets test", about, 'secrets test "DB_PASSWORD=hunter22"', listed=both)
+    argument(test, "text", "TEXT", _("the text; - reads it from standard input"))
+    about = _("Erase for good the memories that hold secrets.")
+    erase = add("secrets erase", about, "secrets erase --dry-run", listed=UNLISTED)
+    switch(erase, "--in-backups", _("also from the backups"))
+    switch(erase, "--yes", _("do not ask"))
+    dry_run(erase, _("show what would be erased"))
 
 
 def _correcting(add: Add) -> None:

@@ -74,6 +74,7 @@ def exchange(add: Add) -> None:
     import_ = add("import", about, example, about_c=into, listed=UNLISTED)
     _source(import_, nargs="+")
     dry_run(import_, _("show what would be imported, what would not, and why"))
+    switch(import_, "--keep-secrets", _("leave keys, tokens and passwords in the texts"))
     chat = import_.add_argument_group(_("for a chat"))
     argument(
         chat,

@@ -68,6 +68,7 @@ async def import_(view: CallerView, flags: Namespace) -> int:
         read_options(view, flags),
         shift_to_now=flags.shift_to_now,
         dry_run=flags.dry_run,
+        keep_secrets=flags.keep_secrets,
     )
     tell = partial(_print_source, view, dry_run=flags.dry_run)
     report = await import_sources(view, request, progress=progress, tell=tell)

@@ -34,6 +34,7 @@ from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import Pause
 from memory_server.kernel.streams import complain, write
 from memory_server.kernel.text import Finding, Grade
+from memory_server.memories.held_secrets import held_secrets
 from memory_server.operations.backing_up import BackupRequest, back_up, back_up_all
 from memory_server.operations.ports import RepairPlan
 from memory_server.operations.repairing import RepairRequest, repair
@@ -365,6 +366,7 @@ async def _examined(view: CallerView) -> AsyncIterator[Finding]:
     for finding_on_words in (await _word_index_finding(view), await words_finding(view)):
         if finding_on_words is not None:
             yield finding_on_words
+    yield (await held_secrets(view.memories)).finding
     for finding in await examine_sandbox(view.sandbox):
         yield finding
     tenants = view.home.tenant_names()

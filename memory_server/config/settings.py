@@ -25,6 +25,7 @@ from memory_server.conversations.recall.parameters import (
     RetentionParameters,
 )
 from memory_server.kernel.errors import InvalidInput, ReadOnly
+from memory_server.kernel.secrets import SecretFilter
 from memory_server.kernel.times import MINUTE_MS, is_zone, zone_named
 from memory_server.knowledge.options import (
     KnowledgeSettings,
@@ -280,6 +281,9 @@ class Settings(Section):
     """Clients whose prompts a program writes, with commas between, by the `entrypoint` in transcripts of Claude Code or
     the `source` or `originator` in sessions of Codex; `claude -p`, `codex exec` and the like are known. What they say is
     kept under their name, and comes only where it is searched for."""
+    secrets: Literal["remove", "keep"] | None = None
+    """Whether credentials such as keys and tokens are removed from what comes in, where `remove` is the default, or stay
+    in it. *Node*: they stay by default."""
     log_level: LogLevel = "WARNING"
     """Least level of the log on standard error."""
     compat: Literal["none", "node"] = "none"
@@ -364,6 +368,12 @@ class Settings(Section):
                 "{what} changes something, but `read_only` is set; turn `read_only` off first.",
                 action,
             )
+
+    @property
+    def secret_filter(self) -> SecretFilter:
+        """What removes secrets from what comes in."""
+        usual = "keep" if self.compat == "node" else "remove"
+        return SecretFilter((self.secrets or usual) == "remove")
 
     @property
     def gives_words(self) -> bool:

@@ -232,13 +232,17 @@ class LongTermManager:
         TriggerRejected: the trigger cannot work; InvalidInput: the name or the prompt is empty, something is too long,
         or a rule has a value that it cannot have."""
         self._services.refuse_while_paused()
-        name = without_surrogates(name)
-        prompt = _public(prompt)
-        trigger = without_surrogates(trigger)
+        name = self._services.secrets.of(without_surrogates(name))
+        prompt = self._public(prompt)
+        trigger = self._services.secrets.of(without_surrogates(trigger))
         if not name.strip() or not prompt.strip():
             raise InvalidInput("A long-term memory needs a name and a prompt; write text for both.")
         recent_messages = messages_of(recent)
-        context = _text_of(recent_messages) if created_context is None else _public(created_context)
+        context = (
+            self._text_of(recent_messages)
+            if created_context is None
+            else self._public(created_context)
+        )
         now_ms = self._services.clock()
         new_memory = LongTermMemory(
             name,
@@ -296,17 +300,17 @@ class LongTermManager:
         changed: dict[str, Any] = {}
         """The fields that change, with their texts."""
         if prompt is not None:
-            changed["prompt"] = _public(prompt)
+            changed["prompt"] = self._public(prompt)
             if not changed["prompt"].strip():
                 raise InvalidInput(
                     "The new prompt is empty; write some text, or delete the memory."
                 )
         if trigger is not None:
-            changed["trigger"] = without_surrogates(trigger)
+            changed["trigger"] = self._services.secrets.of(without_surrogates(trigger))
         if updated_context is not None:
-            changed["updated_context"] = _public(updated_context)
+            changed["updated_context"] = self._public(updated_context)
         elif recent_messages:
-            changed["updated_context"] = _text_of(recent_messages)
+            changed["updated_context"] = self._text_of(recent_messages)
         await self.get(name)
         unchanged = LongTermMemory(name, prompt="", trigger="", created_ms=0)
         refuse_excess(replace(unchanged, **changed))
@@ -397,6 +401,15 @@ class LongTermManager:
             )
         return report.warnings
 
+    def _public(self, text: str) -> str:
+        """Return what of a text may be stored."""
+        return self._services.secrets.of(without_surrogates(without_private(text)))
+
+    def _text_of(self, recent: Sequence[Message]) -> str:
+        """Return what of the messages may be stored, as one text."""
+        public_text = context_text(to_keep(as_said(recent)))
+        return self._services.secrets.of(without_surrogates(public_text))
+
     def _missing(
         self, name: str, state: ConversationState, shared: Collection[str] = ()
     ) -> MemoryNotFound:
@@ -437,16 +450,6 @@ def _ruled(before: FiringRules, rules: FiringRules | GivenRules) -> FiringRules:
         "`rules` is FiringRules(…) or GivenRules(…), and not a {type}; write FiringRules(once=True), for example.",
         type(rules).__name__,
     )
-
-
-def _public(text: str) -> str:
-    """What of a text may be stored."""
-    return without_surrogates(without_private(text))
-
-
-def _text_of(recent: Sequence[Message]) -> str:
-    """What of the messages may be stored, as one text."""
-    return without_surrogates(context_text(to_keep(as_said(recent))))
 
 
 def _as_came(keys: Iterable[str], counting: Mapping[str, Counted]) -> list[Came]:

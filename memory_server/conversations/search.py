@@ -140,7 +140,12 @@ class Search:
     What it decides is valid until the next `await`."""
 
     def __init__(self, services: Services, conversation_id: str, request: RecallRequest) -> None:
-        self.request = request
+        secrets = services.secrets
+        self.request = replace(
+            request,
+            messages=secrets.of(request.messages),
+            other_words=secrets.of(request.other_words),
+        )
         self.states: list[ConversationState] = []
         self.query = RecallQuery()
         self.without: set[str] = set()

@@ -25,6 +25,7 @@ from memory_server.kernel.errors import (
 from memory_server.kernel.messages import Session
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.private import Pause
+from memory_server.kernel.secrets import SecretFilter
 from memory_server.kernel.text import Language
 from memory_server.kernel.values import dataclass
 from sandbox import PatternError
@@ -93,7 +94,8 @@ class Services:
     `brief`: this process asks once, so an index does not pay off. `writable`: a search may reinforce. `session` is the
     session of calls that name none; None: unknown. `paused` gives the pause that lasts now; `full` says whether
     the memories take all the room that they may. `meter` counts calls and events. `meaning` gives the vectors of
-    texts; None: no model makes any. `erased`: whether one of these texts was erased for good."""
+    texts; None: no model makes any. `erased`: whether one of these texts was erased for good. `secrets` removes them from
+    what comes in."""
 
     store: ConversationStore
     runner: TriggerRunner
@@ -112,6 +114,7 @@ class Services:
     meter: Meter = field(default_factory=Meter)
     meaning: Callable[[], Similarities] | None = None
     erased: Callable[[Iterable[str]], bool] = lambda _texts: False
+    secrets: SecretFilter = SecretFilter()
 
     def in_zone(self, zone: ZoneInfo) -> Services:
         """The same services for readers in another time zone: triggers, date words and the ages of lines follow it."""

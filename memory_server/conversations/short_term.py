@@ -280,7 +280,7 @@ class ShortTermManager:
     ) -> Stored:
         """Store the messages as one memory, with the timestamp of the last message, else now.
 
-        Parts marked as recalled or private are left out. `other_words`: texts by which one may ask for the memory,
+        Parts marked as recalled or private, and secrets, are left out. `other_words`: texts by which one may ask for the memory,
         though it does not have their words. The same messages of a turn, or equal messages within ten minutes, are
         stored once.
 
@@ -290,7 +290,8 @@ class ShortTermManager:
             InvalidInput: there is no message with text, a time is not valid, or something is too large.
         """
         self._services.refuse_while_paused()
-        all_messages = as_said(messages)
+        all_messages = self._services.secrets.of(as_said(messages))
+        other_words = self._services.secrets.of(other_words)
         kept_messages = tuple(map(storable, to_keep(all_messages)))
         if not kept_messages and any(message.content.strip() for message in all_messages):
             raise NothingToKeep("All of the text is marked as private, so nothing was stored.")
@@ -491,6 +492,8 @@ class ShortTermManager:
             texts = [message.content for message in former_messages]
         if other_words is None:
             other_words = memory.other_words
+        texts = self._services.secrets.of(texts)
+        other_words = self._services.secrets.of(other_words)
         if len(texts) != len(former_messages):
             raise InvalidInput(
                 "The memory has {messages} messages; give a text for each.", len(former_messages)

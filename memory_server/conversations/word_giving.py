@@ -23,6 +23,7 @@ from memory_server.conversations.services import Done
 from memory_server.kernel.messages import both_ends, context_text
 from memory_server.kernel.other_words import public_text
 from memory_server.kernel.private import to_keep, without_private
+from memory_server.kernel.secrets import without_secrets
 from memory_server.kernel.text import estimated_tokens
 from memory_server.kernel.values import dataclass
 from nlp import MOST_TEXT_CHARS, MOST_TEXTS
@@ -171,7 +172,8 @@ def asked_once(memory: ShortTermMemory, words: Sequence[str] | None) -> ShortTer
 
 
 def _public_text(memory: ShortTermMemory) -> str:
-    """The text of a memory without its private parts."""
+    """Return the text of a memory without its private parts and secrets."""
+    text = without_private(memory.text)
     if memory.messages:
-        return context_text(to_keep(memory.messages)).strip()
-    return without_private(memory.text).strip()
+        text = context_text(to_keep(memory.messages))
+    return without_secrets(text).text.strip()

@@ -44,6 +44,7 @@ class Families:
             self.clock,
             options=self.ref_options,
             refuse=self.options.refuse,
+            secrets=self.options.secrets,
         )
 
     @cached_property
@@ -55,6 +56,7 @@ class Families:
             self.clock,
             options=self.session_options,
             refuse=refuse,
+            secrets=self.options.secrets,
             models=self.models,
             embeddings=self.embeddings,
         )
@@ -63,7 +65,11 @@ class Families:
     def layers(self) -> Layers:
         """The layers, made at first use."""
         return Layers(
-            self.store, self.clock, options=self.layer_options, refuse=self.options.refuse
+            self.store,
+            self.clock,
+            options=self.layer_options,
+            refuse=self.options.refuse,
+            secrets=self.options.secrets,
         )
 
     async def places(self, space: Space | None = None) -> list[tuple[Scope, Entries]]:

@@ -15,6 +15,7 @@ from languages import _
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.kernel.messages import NOTHING, without_surrogates
 from memory_server.kernel.scopes import Scope
+from memory_server.kernel.secrets import SecretFilter
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import DAY_MS, iso_or_none
 from memory_server.kernel.values import dataclass
@@ -86,6 +87,7 @@ class Layer:
     clock: Callable[[], int]
     options: LayerOptions = field(default_factory=LayerOptions)
     refuse: Callable[[], None] = lambda: None
+    secrets: SecretFilter = SecretFilter()
 
     def __post_init__(self) -> None:
         self._place = os.path.realpath(self.folder.place)
@@ -102,7 +104,7 @@ class Layer:
         key = usable_key(key)
         new_tags = None if tags is None else tuple(" ".join(tag.split()) for tag in tags)
         body = to_keep(without_surrogates(content)).replace("\r\n", "\n").strip("\n")
-        new = usable(Entry(body, key=key, title=key, tags=new_tags or ()))
+        new = usable(self.secrets.of(Entry(body, key=key, title=key, tags=new_tags or ())))
         now_ms = self._now_ms()
         last_used = await self._last_used()
 
@@ -340,6 +342,7 @@ class Layers:
     clock: Callable[[], int]
     options: LayerOptions
     refuse: Callable[[], None]
+    secrets: SecretFilter
     _made: dict[LayerName, Layer] = field(default_factory=dict, init=False)
 
     def __getitem__(self, name: LayerName) -> Layer:
@@ -359,6 +362,7 @@ class Layers:
                 clock=self.clock,
                 options=self.options,
                 refuse=self.refuse,
+                secrets=self.secrets,
             )
         return self._made[name]
 

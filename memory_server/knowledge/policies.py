@@ -12,6 +12,7 @@ from languages import _, counted
 from memory_server.kernel.errors import InvalidInput, NothingToKeep
 from memory_server.kernel.private import without_private
 from memory_server.kernel.recalled_block import without_recalled
+from memory_server.kernel.secrets import SecretFilter
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import DAY_MS
 from memory_server.kernel.values import dataclass
@@ -54,6 +55,7 @@ class Options(KnowledgeSettings):
     is_elsewhere: Callable[[str, Project], Awaitable[bool]] = no_other_folder
     refuse: Callable[[], None] = lambda: None
     publish: Callable[[Mapping[Kind, str]], None] | None = None
+    secrets: SecretFilter = SecretFilter()
 
 
 def to_keep(content: str) -> str:

@@ -14,6 +14,7 @@ from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.messages import without_surrogates
 from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.scopes import Scope
+from memory_server.kernel.secrets import SecretFilter
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import DAY_MS
 from memory_server.kernel.values import dataclass
@@ -65,6 +66,7 @@ class Refs:
     clock: Callable[[], int]
     options: RefOptions = field(default_factory=RefOptions)
     refuse: Callable[[], None] = lambda: None
+    secrets: SecretFilter = SecretFilter()
 
     async def add(
         self,
@@ -87,7 +89,7 @@ class Refs:
                 importance,
             )
         self.refuse()  # where the memory is paused
-        text = to_keep(without_surrogates(content))
+        text = to_keep(self.secrets.of(without_surrogates(content)))
         body = text[: bounds.content_chars]
         cut_chars = len(text) - len(body)
         now_ms = self.clock()
@@ -95,9 +97,9 @@ class Refs:
             body,
             title=summary_of(body, self.options.summary_chars),
             ref=uuid4().hex[:ID_CHARS],
-            tags=tuple(tags),
-            metadata=dict(metadata or {}),
-            source=source,
+            tags=self.secrets.of(tuple(tags)),
+            metadata=self.secrets.of(dict(metadata or {})),
+            source=self.secrets.of(source),
             importance=importance,
             created_ms=now_ms,
             updated_ms=now_ms,

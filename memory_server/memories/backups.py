@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from languages import _
-from memory_server.conversations.model import conversation_id_of
+from memory_server.conversations.model import conversation_id_of, texts_of
 from memory_server.kernel import times
 from memory_server.kernel.backups import Backup, BackupStore, Mode, backup_name, pauses
 from memory_server.kernel.erasure import Erasure
@@ -130,6 +130,19 @@ class Backups:
     async def listed(self) -> list[Backup]:
         """All backups, newest first."""
         return await asyncio.to_thread(self._store.listed)
+
+    async def texts(self, name: str) -> set[str]:
+        """Return the texts of all memories in the backup called `name`. Raises BackupNotFound; BackupBroken."""
+
+        def read() -> set[str]:
+            texts: set[str] = set()
+            with self._store.open(name) as (_backup, conversations):
+                for contents in conversations:
+                    for memory in (*contents.short_term, *contents.long_term):
+                        texts.update(texts_of(memory))
+            return texts
+
+        return await asyncio.to_thread(read)
 
     async def erase(self, name: str, erasure: Erasure) -> None:
         """Remove for good from the backup called `name` what is erased. Raises BackupNotFound; StorageError: a part of

@@ -171,4 +171,5 @@ class Call:
         asker: dict[str, str | None] = {**self.asker, "folder": None, "session": self.session_id}
         if self.folder != self.asker.get("cwd"):
             asker["folder"] = self.folder
-        recalls.note(partial(recall_line, given, asker))
+        messages = self.memories.services.secrets.of(tuple(given.messages))
+        recalls.note(partial(recall_line, replace(given, messages=messages), asker))

@@ -16,6 +16,7 @@ from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.items import Item, Sought
 from memory_server.kernel.values import dataclass
 from memory_server.memories import forgetting
+from memory_server.memories.held_secrets import held_secrets
 from memory_server.operations.ports import OpenMemory
 
 
@@ -26,11 +27,13 @@ class NothingToErase(InvalidInput):
 @dataclass(frozen=True, slots=True)
 class EraseRequest:
     """What is erased: what these words or ids mean among the items that the filter takes in, archived ones too. Without
-    words, all that is kept of the user of the filter. `in_backups`: from backups too."""
+    words, all that is kept of the user of the filter. `in_backups`: from backups too. `holding_secrets`: the items that
+    hold secrets, whatever their words are."""
 
     names: Sequence[str]
     where: Sought
     in_backups: bool = False
+    holding_secrets: bool = False
 
     @property
     def is_narrowed(self) -> bool:
@@ -69,6 +72,10 @@ async def plan_erasing(view: OpenMemory, request: EraseRequest) -> ErasurePlan:
     """Find what is erased, and change nothing. Raises InvalidInput: nothing is, or an item has the words only as other
     words."""
     engines = view.memories.engines
+    if request.holding_secrets:
+        held = await held_secrets(view.memories)
+        erasure = await held.erasure(view.memories)
+        return ErasurePlan(request, erasure, list(held.backups), held.items)
     items, words = await forgetting.find(engines, request.names, request.where)
     looked_for = words or forgetting.words_in(request.names)
     beside = await forgetting.beside(engines, looked_for, request.where)
@@ -139,7 +146,11 @@ async def erase(view: OpenMemory, plan: ErasurePlan) -> ErasureReport:
     if plan.items:
         # While somebody thought about the plan, others wrote.
         request = plan.request
-        items, _words = await forgetting.find(view.memories.engines, request.names, request.where)
+        if request.holding_secrets:
+            items = list((await held_secrets(view.memories)).items)
+        else:
+            engines = view.memories.engines
+            items, _words = await forgetting.find(engines, request.names, request.where)
         if {item.key for item in items} != {item.key for item in plan.items}:
             raise InvalidInput(
                 "The matching memories and entries changed in the meantime, so nothing was erased; run the command "

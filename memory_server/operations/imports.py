@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
-from itertools import chain
+from functools import partial
+from itertools import chain, repeat
 
 from languages import N_, _, foreign
 from memory_server.conversations.archive import archived_ids
@@ -24,7 +25,7 @@ from memory_server.conversations.model import (
 )
 from memory_server.conversations.trigger_runner import sandbox_errors
 from memory_server.interchange import chats, own
-from memory_server.interchange.forms import FORMATS, Format
+from memory_server.interchange.forms import FORMATS, SESSIONS, Format
 from memory_server.interchange.incoming import (
     Incoming,
     IncomingBook,
@@ -35,6 +36,7 @@ from memory_server.interchange.incoming import (
 from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message
+from memory_server.kernel.secrets import counting_secrets, removed_text
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import moment_of
 from memory_server.kernel.values import dataclass
@@ -67,12 +69,13 @@ APART_MS = 600_000
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
     """What is imported. `shift_to_now`: chats are moved in time, so that the last ended an hour ago. `dry_run`: nothing
-    is stored."""
+    is stored. `keep_secrets`: credentials stay in the texts."""
 
     sources: Sequence[Source]
     options: ReadOptions = ReadOptions()
     shift_to_now: bool = False
     dry_run: bool = False
+    keep_secrets: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +197,8 @@ async def _import_source(
     names_others = any(contents.conversation_id != usual for contents in incoming.conversations)
     if request.options.conversation is not None and names_others:
         raise InvalidInput("{named} names its own conversations; leave -c out.", source.shown)
+    if not request.keep_secrets:
+        await asyncio.to_thread(_remove_secrets, view, incoming, form)
     if form not in TRUSTED:
         await _check(view, incoming, progress)
     if request.shift_to_now:
@@ -226,6 +231,33 @@ async def _import_source(
         entries.append(TakenEntries(place, not_erased, taken.counts, erased))
     count = incoming.count - refused_entries
     return SourceReport(source, form, incoming, conversations, books, entries, count)
+
+
+def _remove_secrets(view: OpenMemory, incoming: Incoming, form: Format) -> None:
+    """Remove secrets from what was read, and say how many. Clients that write code also speak in pairs of a name and a
+    value."""
+    clean = partial(view.memories.services.secrets.of, with_pairs=form in SESSIONS)
+    with counting_secrets() as kinds:
+        incoming.entries = clean(incoming.entries)
+        incoming.books = clean(incoming.books)
+        incoming.profile = clean(incoming.profile)
+        for number, contents in enumerate(incoming.conversations):
+            memories = tuple(map(_cleaned_memory, contents.short_term, repeat(clean)))
+            incoming.conversations[number] = clean(replace(contents, short_term=memories))
+    if kinds:
+        incoming.notes.append(removed_text(len(kinds)))
+
+
+def _cleaned_memory(
+    memory: ShortTermMemory, clean: Callable[[ShortTermMemory], ShortTermMemory]
+) -> ShortTermMemory:
+    """Return a memory without secrets. One that had some gets its words again."""
+    cleaned = clean(replace(memory, messages=()))
+    with counting_secrets():  # the text says the same, so they are counted there
+        cleaned = replace(cleaned, messages=clean(memory).messages)
+    if cleaned == memory:
+        return memory
+    return replace(cleaned, words=(), weights=())
 
 
 async def converted(

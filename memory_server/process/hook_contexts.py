@@ -9,6 +9,7 @@ from pathlib import Path
 
 from languages import _
 from memory_server.kernel import files as folders
+from memory_server.kernel.secrets import SecretFilter, counting_secrets, removed_text
 from memory_server.kernel.streams import complain
 from memory_server.memories.hooks import CURSOR, HookContext, HookEvent, Turn
 from memory_server.operations.hook_events import messages_now, session_of, turn_ended
@@ -92,3 +93,13 @@ def _end_of(path: str | None, size: int) -> bytes | None:
             return file.read(size)
     except FileNotFoundError:
         return None
+
+
+def without_secrets(context: HookContext | None, secrets: SecretFilter) -> HookContext | None:
+    """Return what is known at an event without its secrets, and say how many the turn had that ended."""
+    if context is not None and context.turn is not None:
+        with counting_secrets() as kinds:
+            secrets.of(context.turn.messages, with_pairs=True)
+        if kinds:
+            complain(_("hook: {reason}", removed_text(len(kinds))))
+    return secrets.of(context, with_pairs=True)

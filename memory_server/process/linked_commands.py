@@ -93,7 +93,8 @@ async def _recall(server: LinkedServer, flags: Namespace, headers: Mapping[str, 
         **typed_calls.typed_for_recall(flags),
     }
     if arguments.get("messages") is not None:
-        arguments["messages"] = _public(_rows_of(arguments))
+        messages = _public(_rows_of(arguments))
+        arguments["messages"] = server.settings.secret_filter.of(messages)
     answer = await server.ask_for(
         "prompt", "/v1/recall_turn", arguments, headers, REMOTE_RECALL_SECONDS
     )
@@ -106,7 +107,7 @@ async def _recall(server: LinkedServer, flags: Namespace, headers: Mapping[str, 
 
 async def _remember(server: LinkedServer, flags: Namespace, folder: str | None) -> int:
     """Keep a turn and deliver it; the exit status."""
-    arguments = _turn_typed(flags, server.home.clock())
+    arguments = server.settings.secret_filter.of(_turn_typed(flags, server.home.clock()))
     delivery = await keep(
         server, TURN_PATH, arguments, server.headers(folder=folder), AFTER_SECONDS
     )

@@ -141,6 +141,7 @@ class CallerView:
             meter=self.meter,
             meaning=vectors if makes_vectors else None,
             erased=lambda texts: self.home.erased.holds(texts),
+            secrets=settings.secret_filter,
         )
 
     def _call_of(self, asker: str) -> Call:

@@ -66,6 +66,7 @@ def knowledge_of(
         is_elsewhere=_KnownFolders(home).has_other,
         keep_ms=settings.storage.keep_ms,
         refuse=refuse,
+        secrets=settings.secret_filter,
         publish=publish,
     )
     store = home.entries(

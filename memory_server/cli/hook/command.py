@@ -28,7 +28,7 @@ from memory_server.kernel.text import words_between_commas
 from memory_server.memories.hooks import CURSOR, HookEvent
 from memory_server.operations.hook_events import event_of
 from memory_server.process import entrance, linked_server
-from memory_server.process.hook_contexts import context_of
+from memory_server.process.hook_contexts import context_of, without_secrets
 from memory_server.process.hooks import answer
 from memory_server.process.hosts import Host
 from memory_server.runtime.homes import is_foreign
@@ -55,6 +55,7 @@ async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
     output = ""
     try:
         settings = in_folder(settings, event.cwd)
+        context = without_secrets(context, settings.secret_filter)
         link = linked_server.link_of(settings) if context is not None else None
         if context is not None and link is not None:
             from memory_server.process import (

@@ -103,7 +103,8 @@ class Notes:
         """
         _check(kind)
         self.options.refuse()
-        topic = " ".join(without_surrogates(topic).split())
+        secrets = self.options.secrets
+        topic = secrets.of(" ".join(without_surrogates(topic).split()))
         if not index_form(topic).strip():
             raise InvalidInput("The topic is empty; give a title such as `error handling`.")
         caller_project = self.project_of(project)
@@ -117,15 +118,17 @@ class Notes:
             project_key = caller_project.key
         note = usable(
             Entry(
-                to_keep(content),
+                secrets.of(to_keep(content)),
                 ref=str(uuid4()),
                 kind=kind,
                 project=project_key,
                 key=index_form(topic),
                 title=topic,
-                tags=tuple(tags),
-                examples=tuple(without_recalled(without_private(example)) for example in examples),
-                source=source,
+                tags=secrets.of(tuple(tags)),
+                examples=tuple(
+                    secrets.of(without_recalled(without_private(example))) for example in examples
+                ),
+                source=secrets.of(source),
             )
         )
         if note.project and caller_project is not None:
@@ -230,8 +233,8 @@ class Notes:
         if not find and not append.strip():
             raise InvalidInput("Nothing is to be changed; give `find` with `replace`, or `append`.")
         self.options.refuse()
-        new_text = to_keep(replacement)
-        appended_text = to_keep(append)
+        new_text = self.options.secrets.of(to_keep(replacement))
+        appended_text = self.options.secrets.of(to_keep(append))
 
         def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
             note = _existing(view, note_id)

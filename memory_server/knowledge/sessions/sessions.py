@@ -22,6 +22,7 @@ from memory_server.kernel.errors import (
 from memory_server.kernel.fusion import FUSED
 from memory_server.kernel.messages import GivenMessage, without_surrogates
 from memory_server.kernel.other_words import other_words_of
+from memory_server.kernel.secrets import SecretFilter
 from memory_server.kernel.text import shown
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.embeddings import TextVectors
@@ -90,6 +91,7 @@ class Sessions:
     clock: Callable[[], int]
     options: SessionOptions = field(default_factory=SessionOptions)
     refuse: Callable[[], None] = lambda: None
+    secrets: SecretFilter = SecretFilter()
     models: Models | None = None
     embeddings: Embeddings | None = None
 
@@ -155,8 +157,8 @@ class Sessions:
         async with self._noting(caller, "add", by) as operation:
             self.refuse()
             now_ms = self.clock()
-            own_metadata = dict(metadata or {})
-            texts = texts_of(messages)
+            own_metadata = self.secrets.of(dict(metadata or {}))
+            texts = self.secrets.of(texts_of(messages))
             base = Entry(
                 "",
                 agent_id=caller.agent_id,
@@ -321,7 +323,7 @@ class Sessions:
         async with self._noting(caller, "update", by) as operation:
             operation.ids = [memory_id]
             self.refuse()
-            text = to_keep(without_surrogates(data))
+            text = to_keep(self.secrets.of(without_surrogates(data)))
             used_mode: Mode = mode or ("direct" if self.models is None else "inference")
             reason = None
             if used_mode == "inference" and self.models is None:
@@ -349,7 +351,7 @@ class Sessions:
                         updated_ms=max(self.clock(), present.updated_ms + 1),
                     )
                     if metadata is not None:
-                        changed = replace(changed, metadata=dict(metadata))
+                        changed = replace(changed, metadata=self.secrets.of(dict(metadata)))
                     return [usable(changed)]
 
                 entries, change = await self._commit(

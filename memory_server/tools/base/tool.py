@@ -20,6 +20,7 @@ from languages import N_, Sentence, _
 from memory_server.conversations.services import one_call
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError
 from memory_server.kernel.failures import failure_sentence, failure_text, request_id
+from memory_server.kernel.secrets import counting_secrets, removed_text
 from memory_server.kernel.strict_json import size
 from memory_server.kernel.text import shown
 from memory_server.kernel.values import dataclass
@@ -208,20 +209,30 @@ async def call(
 ) -> Answer:
     """Call `tool` with arguments as they came from a client; a result longer than `max_bytes` of JSON is shortened.
     Raises ToolFailed: the call failed; nothing was changed."""
-    with caller.memories.services.meter.call(tool.name), one_call():
+    meter = caller.memories.services.meter
+    with meter.call(tool.name), one_call(), counting_secrets() as removed_kinds:
         context = MessageContext(caller.memories.services.zone)
         checked = await _checked(tool, caller, arguments, context)
         result = await _result(tool, caller, checked)
         answer = _answer(tool, checked, result, max_bytes)
-        return _with_unknown_fields(tool, answer, context.unknown_fields)
+        answer = _with_note(tool, answer, _unread_text(context.unknown_fields))
+        if tool.only_reads:
+            return answer
+        return _with_note(tool, answer, removed_text(len(removed_kinds)))
 
 
-def _with_unknown_fields(tool: Tool, answer: Answer, names: Collection[str]) -> Answer:
-    """The answer, which says once which fields of messages were not read."""
+def _unread_text(names: Collection[str]) -> str:
+    """Return the sentence about fields of messages that were not read; it is empty if there are none."""
     if not names:
-        return answer
+        return ""
     shown_names = map(shown, sorted(names)[:_MOST_NAMES])
-    said = _("Fields of messages that were not read: {names}.", ", ".join(shown_names))
+    return _("Fields of messages that were not read: {names}.", ", ".join(shown_names))
+
+
+def _with_note(tool: Tool, answer: Answer, said: str) -> Answer:
+    """Return the answer with what is said once about the arguments; nothing may be said."""
+    if not said:
+        return answer
     structured = answer.structured
     if "note" in tool.result.model_fields:
         note = " ".join(filter(None, (structured.get("note"), said)))
