@@ -52,6 +52,7 @@ ERRORS = (
         "NotJson",
         "NotStrictJson",
         "NotThisFormat",
+        "NothingToErase",
         "NothingToKeep",
         "PatternError",
         "QuotaReached",

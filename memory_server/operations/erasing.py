@@ -80,8 +80,9 @@ async def plan_erasing(view: OpenMemory, request: EraseRequest) -> ErasurePlan:
     looked_for = words or forgetting.words_in(request.names)
     beside = await forgetting.beside(engines, looked_for, request.where)
     if beside:
-        advice = _("Then erase the rest of them.")
-        raise InvalidInput(f"{forgetting.beside_text(beside)} {advice}")
+        raise InvalidInput(
+            "{reason} Then erase the rest of them.", forgetting.beside_text(beside)
+        )
 
     if items:
         if request.is_narrowed:
