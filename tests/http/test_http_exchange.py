@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gzip
+import json
+import threading
+import time
+import unicodedata
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from http_server import TOKEN, Asker, give, said, serving
+from http_server import TOKEN, Asker, give, in_process, said, serving
+
+from memory_server.config import Settings
+from memory_server.interchange.forms import format_of
+from memory_server.kernel.errors import InvalidInput
+from memory_server.operations import incoming_files
+from memory_server.operations.trigger_checks import check_reports
+from memory_server.runtime.app import App, open_memory
+from memory_server.runtime.runtime import Runtime
+from sandbox import CheckReport
 
 CHAT = "user: The spare key is under the fern.\nassistant: I will remember the fern.\n"
 """A chat of one exchange."""
@@ -71,6 +86,7 @@ def test_a_file_that_is_not_text_is_given_in_base64(url: str) -> None:
         ("import", {"base64": "===", "dry_run": True}, "base64"),
         ("export", {"format": "node"}, "'native'"),
         ("export", {"conversation_id": "nobody was here"}, "There is nothing to export"),
+        ("export", {"conversation_id": ""}, "conversation_id is empty"),
     ],
 )
 def test_a_wrong_request_is_refused_in_a_sentence(
@@ -119,3 +135,155 @@ def test_a_server_that_only_reads_imports_nothing(tmp_path: Path) -> None:
     with serving(tmp_path / "data", "--read-only", http__token=TOKEN) as server:
         status, message = refusal(Asker(server.url), "import", {"content": CHAT})
     assert (status, "only reads" in message) == (403, True)
+
+
+def transcript(folder: Path) -> str:
+    """A transcript of Claude Code of one turn, in a working folder."""
+    common = {"sessionId": "s", "cwd": str(folder), "timestamp": "2026-07-01T10:00:00Z"}
+    lines = [
+        {**common, "type": "user", "uuid": "1", "message": {"role": "user", "content": "Hello?"}},
+        {
+            **common,
+            "type": "assistant",
+            "uuid": "2",
+            "parentUuid": "1",
+            "message": {"role": "assistant", "content": [{"type": "text", "text": "Hello."}]},
+        },
+    ]
+    return "".join(f"{json.dumps(line)}\n" for line in lines)
+
+
+def test_a_folder_in_a_transcript_is_not_looked_for_on_the_server(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    (tmp_path / "secret place").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to("secret place")
+    tokens = {"owner": give(folder, "owner"), "a": give(folder, "a", "--tenant", "a")}
+    with serving(folder, ready=False) as server:
+        for token in tokens.values():
+            asker = Asker(server.url, token)
+            asker.done("import", content=transcript(link), format="claude-code")
+            exported = asker.call("export").text
+            assert "Hello?" in exported
+            assert str(link) in exported
+            assert "secret place" not in exported
+
+
+def test_layers_are_no_part_of_it_unless_they_are_offered(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    settings = {"http__token": TOKEN, "layers__project_dir": str(tmp_path / "project")}
+    with serving(tmp_path / "data", toolsets="short-term,layers", **settings) as server:
+        asker = Asker(server.url)
+        asker.done("import", content=CHAT, format="chat")
+        asker.done("save_to_memory", key="garden", content="The hose is in the shed.")
+        exported = asker.call("export").text
+        assert "in the shed" in exported
+        asker.done("save_to_memory", key="garden", content="The hose is gone.")
+    with serving(tmp_path / "data", **settings) as server:
+        asker = Asker(server.url)
+        assert "The hose" not in asker.call("export").text
+        done = asker.done("import", content=exported)
+        assert done["leftOut"] == 1
+        [page] = tmp_path.rglob("garden.md")
+        assert "is gone" in page.read_text("utf-8")
+
+
+def test_import_and_export_come_with_the_toolset_of_conversations(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    with serving(tmp_path / "data", "--tools", "recall_turn", http__token=TOKEN) as server:
+        asker = Asker(server.url)
+        for path, arguments in (("import", {"content": CHAT}), ("export", {})):
+            status, message = refusal(asker, path, arguments)
+            assert status == 404
+            assert "--toolsets" in message
+        paths = asker.http.get("/v1/openapi.json").json()["paths"]
+        assert "/v1/import" not in paths
+
+
+def test_a_tenant_has_room_for_what_a_packed_file_unpacks_to(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    token = give(folder, "a", "--tenant", "a")
+    owner = give(folder, "owner")
+    lines = "".join(f"user: {number} {'word ' * 40}\nassistant: Yes.\n" for number in range(2_000))
+    with serving(folder, ready=False, http__tenant_mb="0.1") as server:
+        owners = Asker(server.url, owner)
+        owners.done("import", content=lines, format="chat")
+        packed = base64.b64encode(gzip.compress(owners.call("export").content)).decode()
+        asker = Asker(server.url, token)
+        assert asker.done("import", base64=packed, dry_run=True)["usable"] == 2_000
+        status, message = refusal(asker, "import", {"base64": packed})
+        assert (status, "may take" in message) == (507, True)
+        assert refusal(asker, "export", {})[0] == 400, "nothing was stored"
+
+
+class SlowRunner:
+    """A runner of triggers that counts what it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+
+    async def check_all(self, sources: list[str], **_more: object) -> list[CheckReport]:
+        self.asked.append(len(sources))
+        await asyncio.sleep(0.05)
+        return [CheckReport((), ())] * len(sources)
+
+
+@pytest.mark.anyio
+async def test_triggers_are_checked_as_long_as_there_is_time() -> None:
+    runner: Any = SlowRunner()
+    now = datetime(2026, 7, 1, tzinfo=UTC)
+    assert len(await check_reports(runner, ["true"] * 450, now=now)) == 450
+    assert runner.asked == [200, 200, 50]
+    until = time.monotonic() + 0.01
+    with pytest.raises(InvalidInput, match="Only 200 of 450 triggers"):
+        await check_reports(runner, ["true"] * 450, now=now, until=until)
+
+
+@pytest.mark.anyio
+async def test_triggers_of_an_import_wait_for_their_turn(tmp_path: Path) -> None:
+    turns = asyncio.Semaphore(1)
+    settings = Settings(data_dir=tmp_path)
+    pack = b'[{"name": "tea", "prompt": "Oolong.", "trigger": "true"}]'
+    async with App(settings, runtime=Runtime(settings, trigger_turns=turns)) as app:
+        async with turns:
+            waiting = asyncio.create_task(app.import_source(pack, form="pack"))
+            await asyncio.sleep(1)
+            assert not waiting.done()
+        assert (await waiting).count == 1
+
+
+@pytest.mark.anyio
+async def test_others_are_answered_while_the_form_of_a_file_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def noted(*arguments: Any) -> Any:
+        threads.append(threading.current_thread())
+        return format_of(*arguments)
+
+    monkeypatch.setattr(incoming_files, "format_of", noted)
+    async with open_memory(tmp_path) as memory:
+        await memory.import_source(b'[{"role": "user", "content": "Hello."}]', dry_run=True)
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+def test_during_a_pause_nothing_is_imported(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    assert in_process("pause", "--data-dir", str(folder)).status == 0
+    with serving(folder, http__token=TOKEN) as server:
+        asker = Asker(server.url)
+        wanted = {"content": CHAT, "format": "chat"}
+        status, message = refusal(asker, "import", wanted)
+        assert (status, "paused" in message) == (409, True)
+        assert asker.done("import", **wanted, dry_run=True)["usable"] == 1
+
+
+def test_a_name_is_the_same_conversation_however_it_is_typed(url: str) -> None:
+    asker = Asker(url)
+    name = "Zoë"
+    asker.done("import", content=CHAT, format="chat", conversation_id=name)
+    typed = unicodedata.normalize("NFD", name)
+    assert "under the fern" in asker.call("export", {"conversation_id": typed}).text

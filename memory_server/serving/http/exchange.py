@@ -4,9 +4,10 @@ shell. A request bounds what comes, and nothing of the server's own files can be
 from __future__ import annotations
 
 import asyncio
+import time
 from base64 import b64decode
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -16,6 +17,7 @@ from starlette.responses import Response
 from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.errors import InvalidInput, QuotaReached, ReadOnly, StorageError
 from memory_server.kernel.items import Family
+from memory_server.kernel.values import dataclass
 from memory_server.operations.exports import (
     Exported,
     ExportRequest,
@@ -33,6 +35,12 @@ from memory_server.operations.lore_import import book_text
 from memory_server.operations.ports import OpenMemory, ReadOptions, Source
 from memory_server.tools.base.shapes import Text
 
+NOT_OFFERED = (
+    "This server does not offer import and export: they come with the whole toolset short-term, which its "
+    "operator can name in `--toolsets`."
+)
+CHECK_SECONDS = 20.0
+"""How long the triggers of an import are checked: other requests of the tenant wait meanwhile."""
 MOST_BYTES = 64_000_000
 """Bytes of an export; other tenants wait while one is made."""
 _MEDIA = {
@@ -67,16 +75,29 @@ class ExportBody(_Body):
     family: Family | None = None
 
 
-async def import_content(
-    view: OpenMemory, fields: Mapping[str, Any], *, may_write: bool
-) -> Response:
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Whose memories a request is about, and what it may do. `admit` refuses a content that has no room."""
+
+    view: OpenMemory
+    admit: Callable[[int], Awaitable[None]]
+    may_write: bool
+
+
+async def import_content(exchange: Exchange, fields: Mapping[str, Any]) -> Response:
     """Import a content, and tell what came of it. Raises ValidationError, MemoryServerError."""
     body = ImportBody.model_validate(dict(fields))
+    view = exchange.view
+    options = ReadOptions(
+        form_named(body.format),
+        conversation=body.conversation_id,
+        check_until=time.monotonic() + CHECK_SECONDS,
+    )
     if not body.dry_run:
-        if not may_write:
+        if not exchange.may_write:
             raise ReadOnly("This token or server only reads; with dry_run nothing is stored.")
-        view.memories.services.refuse_where_full()
-    options = ReadOptions(form_named(body.format), conversation=body.conversation_id)
+        view.memories.services.refuse_while_paused()
+        options = replace(options, admit=exchange.admit)
     request = ImportRequest([Source("-", _data_of(body))], options, dry_run=body.dry_run)
     report = await import_sources(view, request)
     answer = await asyncio.to_thread(_json_of, report)
@@ -120,10 +141,9 @@ def _place(name: str, counts: MergeCounts) -> dict[str, Any]:
     return {"place": name, **asdict(counts)}
 
 
-async def export_content(
-    view: OpenMemory, fields: Mapping[str, Any], *, may_write: bool
-) -> Response:
+async def export_content(exchange: Exchange, fields: Mapping[str, Any]) -> Response:
     """Answer with a file. Raises ValidationError, MemoryServerError."""
+    view = exchange.view
     body = ExportBody.model_validate(dict(fields))
     stored = await exported(view, ExportRequest(body.conversation_id, body.family))
     for reason in stored.unread:
