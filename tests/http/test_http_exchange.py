@@ -24,6 +24,8 @@ from memory_server.operations import incoming_files
 from memory_server.operations.trigger_checks import check_reports
 from memory_server.runtime.app import App, open_memory
 from memory_server.runtime.runtime import Runtime
+from memory_server.serving.http import exchange
+from memory_server.serving.http.refusals import HttpError
 from sandbox import CheckReport
 
 CHAT = "user: The spare key is under the fern.\nassistant: I will remember the fern.\n"
@@ -56,7 +58,7 @@ def test_what_is_imported_comes_to_mind_and_is_exported_again(url: str) -> None:
     assert again["places"][0]["unchanged"] == 1
 
     exported = asker.call("export", {"conversation_id": "home"})
-    assert exported.headers["content-type"] == "application/json"
+    assert exported.headers["content-type"] == "application/x-ndjson"
     assert "under the fern" in exported.text
     other = asker.done("import", content=exported.text)
     assert other["places"][0]["unchanged"] == 1
@@ -81,6 +83,17 @@ def test_a_file_that_is_not_text_is_given_in_base64(url: str) -> None:
         ("import", {}, "Give the file as `content`"),
         ("import", {"content": CHAT, "base64": "eA=="}, "Give the file as `content`"),
         ("import", {"content": CHAT, "format": "novel"}, "no format novel"),
+        ("import", {"content": CHAT, "format": "codex"}, "the content has the format chat, not"),
+        ("import", {"content": CHAT, "format": "codex"}, "leave `format` out"),
+        ("import", {"content": "hello", "name": "a.txt"}, "a.txt has an unknown format; name one"),
+        ("import", {"content": "hello"}, "name one with `format`: native"),
+        (
+            "import",
+            {"content": "Ann: Hi.\nBob: Yes.\nAnn: Good.\n"},
+            "add `format` chat, and `user` and `char`",
+        ),
+        ("import", {"base64": "1tDOxLrNuavUsNPQw6g=", "format": "chat"}, "`encoding` gb18030"),
+        ("import", {"base64": base64.b64encode(b"SQLite format 3\0").decode()}, "no database"),
         ("import", {"content": CHAT, "source": "/etc/passwd"}, "Extra inputs are not permitted"),
         ("import", {"content": CHAT, "dry_run": "yes"}, "valid boolean"),
         ("import", {"base64": "===", "dry_run": True}, "base64"),
@@ -267,6 +280,66 @@ async def test_others_are_answered_while_the_form_of_a_file_is_looked_for(
         await memory.import_source(b'[{"role": "user", "content": "Hello."}]', dry_run=True)
     assert threads
     assert threading.main_thread() not in threads
+
+
+def lorebook(**texts: str) -> str:
+    """A lorebook of SillyTavern without a name, with these contents by key."""
+    entries = {
+        str(number): {"uid": number, "key": [key], "comment": key, "content": content}
+        for number, (key, content) in enumerate(texts.items())
+    }
+    return json.dumps({"entries": entries})
+
+
+def test_a_new_version_of_a_lorebook_takes_the_place_of_the_old_one(url: str) -> None:
+    asker = Asker(url)
+    place = {"conversation_id": "fantasy"}
+    first = lorebook(dragon="Dragons sleep.", elf="Elves sing.", orc="Orcs eat.", cat="Cats nap.")
+    done = asker.done("import", content=first, name="world.json", **place)
+    assert done["books"][0].startswith("lorebook world in fantasy")
+    second = lorebook(dragon="Dragons fly.", elf="Elves sing.", orc="Orcs eat.", cat="Cats nap.")
+    planned = asker.done("import", content=second, name="new.json", dry_run=True, **place)
+    assert any("repeat it with `book` world" in line["text"] for line in planned["remarks"])
+    renamed = {"content": second.replace("Elves", "{{char}}"), "book": "world", "char": "Lin"}
+    asker.done("import", name="world.json", **renamed, **place)
+    exported = asker.call("export", place).text
+    assert "Dragons fly." in exported
+    assert "Lin sing." in exported
+    assert "Dragons sleep." not in exported
+
+
+def test_a_header_names_the_conversation_of_both(url: str) -> None:
+    asker = Asker(url)
+    named = {"X_Memory_Conversation": "Ann"}
+    imported = asker.call("import", {"content": CHAT.replace("fern", "mat")}, **named)
+    assert imported.json()["places"][0]["place"] == "Ann"
+    asker.done("import", content=CHAT, conversation_id="Zoe")
+    exported = asker.call("export", **named).text
+    assert "under the mat" in exported
+    assert "Zoe" not in exported
+    assert "Zoe" in asker.call("export", {"conversation_id": "Zoe"}, **named).text
+    document = asker.http.get("/v1/openapi.json").json()
+    for path in ("/v1/import", "/v1/export"):
+        headers = document["paths"][path]["post"]["parameters"]
+        assert "X-Memory-Conversation" in [header["name"] for header in headers]
+    kinds = document["paths"]["/v1/export"]["post"]["responses"]["200"]["content"]
+    assert "application/x-ndjson" in kinds
+
+
+def test_an_export_stops_where_it_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def pieces(*_arguments: object) -> Iterator[bytes]:
+        for number in range(100):
+            made.append(number)
+            yield b"x" * 1_000_000
+
+    monkeypatch.setattr(exchange, "file_content", pieces)
+    nothing: Any = None
+    with pytest.raises(HttpError, match="export each conversation") as raised:
+        exchange._bounded(nothing, nothing, "native")
+    assert (raised.value.status, raised.value.kind) == (413, "size")
+    assert len(made) == 65
 
 
 def test_during_a_pause_nothing_is_imported(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from memory_server.serving.http.exchange import (
     documented,
     export_content,
     import_content,
+    in_fields,
 )
 from memory_server.serving.http.principals import (
     CONVERSATION,
@@ -209,21 +210,24 @@ class _Exchange:
         async with self.tenants.used(caller) as tenant:
             try:
                 async with tenant.view(caller) as view:
-                    exchange = Exchange(view, tenant.admit_content, may_write)
+                    exchange = Exchange(view, tenant.admit_content, may_write, caller.usual)
                     response = await self.work(exchange, arguments)
             except (MemoryServerError, ValidationError) as error:
-                raise _refusal_of(error, tenant, caller) from error
+                raise _refusal_of(error, tenant, caller, in_fields) from error
         await response(scope, receive, send)
 
 
 def _refusal_of(
-    error: MemoryServerError | ValidationError, tenant: Tenant, caller: Principal
+    error: MemoryServerError | ValidationError,
+    tenant: Tenant,
+    caller: Principal,
+    worded: Callable[[str], str] = str,
 ) -> HttpError:
-    """The refusal for an error, without what is not said to callers."""
+    """The refusal for an error, without what is not said to callers. `worded` says it for them."""
     sentence = str(error)
     if isinstance(error, ValidationError):
         sentence = error.errors()[0]["msg"]
-    return refused_for(error, tenant.call(caller).memories.for_callers(sentence))
+    return refused_for(error, worded(tenant.call(caller).memories.for_callers(sentence)))
 
 
 def _arguments(request: Request, body: bytes) -> dict[str, Any]:
@@ -300,7 +304,7 @@ def openapi_document(tools: Mapping[str, Tool], *, exchanges: bool = True) -> di
             }
         }
     if exchanges:
-        paths |= documented(refused)
+        paths |= documented(refused, headers)
     return {
         "openapi": "3.1.0",
         "info": {"title": "memory-server", "version": __version__},
