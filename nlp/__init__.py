@@ -29,10 +29,10 @@ from nlp.query_terms import (
     MOST_TEXTS,
     QueryTerm,
     bare,
-    given_terms,
     is_kept,
     kept,
     kept_keywords,
+    other_word_terms,
     sought_grams,
     sought_names,
     sought_words,
@@ -61,9 +61,9 @@ __all__ += [
     "MOST_TEXTS",
     "MOST_TEXT_CHARS",
     "bare",
-    "given_terms",
     "is_kept",
     "kept",
     "kept_keywords",
+    "other_word_terms",
 ]
 __all__ += ["engine_name", "is_incidental", "says_little"]

@@ -47,10 +47,9 @@ from nlp.keywords import (
     role_weight_of,
     segment,
 )
-from nlp.lexicon import without_day_words
 from nlp.lexicon.idf import UNKNOWN_WORD_IDF
 from nlp.questions import asking_part, is_question, words_of_change
-from nlp.stems import grams_of, is_incidental, only_asks, says_little, says_when
+from nlp.stems import grams_of, is_incidental, only_asks, says_little, says_when, without_day_words
 
 _UNITS_OF_TIME: Final = frozenset("年月日号號天周週点點时時分")
 """Characters that stand alone in dates, and say nothing without their number."""
@@ -79,7 +78,7 @@ class QueryTerm(NamedTuple):
     """Whether it only asks: what."""
     beside: bool = False
     """Whether the message does not have it, and it is looked for beside its words."""
-    given: int = 0
+    other_word: int = 0
     """The number, from 1, of the text that it is from among those that the caller gave beside the messages; 0: it is
     from a message."""
 
@@ -332,7 +331,7 @@ def kept_keywords(
     ]
 
 
-def given_terms(
+def other_word_terms(
     texts: Sequence[str], options: Enrichment, weights: QueryWeights, factor: float
 ) -> tuple[dict[str, QueryTerm], dict[str, QueryTerm]]:
     """The words that a caller gave for a search, and the pairs of characters of texts without a known word, with
@@ -345,14 +344,16 @@ def given_terms(
     grams: dict[str, QueryTerm] = {}
     for number, terms in enumerate(terms_by_text, 1):
         for word in terms.words:
-            words.setdefault(word, QueryTerm(term_weights.of_word(word), factor, given=number))
+            words.setdefault(word, QueryTerm(term_weights.of_word(word), factor, other_word=number))
         if weights.pairs:
             pair_factor = factor
             # The pairs of a text without such a word, such as 曲唑酮, stand for the word.
             if terms.words:
                 pair_factor *= weights.pairs
             for pair in terms.pairs:
-                grams.setdefault(pair, QueryTerm(term_weights.of_pair(), pair_factor, given=number))
+                grams.setdefault(
+                    pair, QueryTerm(term_weights.of_pair(), pair_factor, other_word=number)
+                )
     return words, grams
 
 

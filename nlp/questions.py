@@ -21,8 +21,9 @@ from collections.abc import Iterable
 from datetime import date
 from typing import Final, Literal, NamedTuple
 
-from nlp.lexicon import FUNCTION_WORDS, STOP_WORDS, without_day_words
+from nlp.lexicon import FUNCTION_WORDS, STOP_WORDS
 from nlp.once import Once
+from nlp.stems import without_day_words
 from nlp.time_spans import TimeSpan, without_times
 
 _AUXILIARY: Final = "am|is|are|was|were|do|does|did|can|could|will|would|should|have|has|had|isn't|wasn't|don't|doesn't|didn't"

@@ -23,7 +23,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-from nlp.lexicon import DAY_WORDS, FUNCTION_WORDS, QUESTION_WORDS, STOP_WORDS
+from nlp.lexicon import CHINESE_DAY_WORDS, DAY_WORDS, FUNCTION_WORDS, QUESTION_WORDS, STOP_WORDS
 from nlp.once import Once
 
 _CYRILLIC: Final = re.compile("[\u0400-\u04ff]+")
@@ -191,3 +191,15 @@ def grams_of(text: str) -> tuple[Counter[str], int]:
 def pairs_in(text: str) -> int:
     """The number of pairs of neighbours in `text`, without a list of them."""
     return sum(len(match[0]) - 1 for match in _RUN.finditer(text))
+
+
+_DAY_WORD: Final = Once(
+    lambda: re.compile(
+        "|".join(sorted(CHINESE_DAY_WORDS.split(), key=lambda word: (-len(word), word)))
+    )
+)
+
+
+def without_day_words(text: str) -> str:
+    """`text` with a blank in place of each Chinese day word, so that pairs of characters do not reach over it."""
+    return _DAY_WORD().sub(" ", text)

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from sandbox.chats.plain import begins_with_role, may_be_chat
     from sandbox.conditions import (
         PlainPattern,
+        SearchedTexts,
         SoughtKey,
         SpokenText,
         TooMuchText,
         named_text,
         pieces_of,
         speaker_names,
-        spoken,
     )
     from sandbox.errors import (
         PatternError,
@@ -92,8 +92,8 @@ __all__ += ["HOOK_CHARS", "given_by_a_hook"]
 _MODULES |= dict.fromkeys(("HOOK_CHARS", "given_by_a_hook"), "javascript.depths")
 __all__ += ["literals", "spelled_in_two_ways"]
 _MODULES |= {"literals": "javascript.literals", "spelled_in_two_ways": "javascript.spelling"}
-__all__ += ["PlainPattern", "SoughtKey", "SpokenText", "TooMuchText", "named_text", "pieces_of"]
-__all__ += ["speaker_names", "spoken"]
+__all__ += ["PlainPattern", "SearchedTexts", "SoughtKey", "SpokenText", "TooMuchText"]
+__all__ += ["named_text", "pieces_of", "speaker_names"]
 _MODULES |= dict.fromkeys(__all__[-8:], "conditions")
 
 

@@ -217,23 +217,7 @@ def _add_encoding(parser: argparse.ArgumentParser, of_what: str = "") -> None:
 
 def _add_moment(parser: argparse.ArgumentParser) -> None:
     """The options for a chat and the moment in it at which one trigger runs."""
-    _add_chat(parser, required=False)
-    about = _("end the chat with message N, and run at its time (all)")
-    parser.add_argument("--at", type=int, metavar="N", help=about)
-    parser.add_argument(
-        "--conversation",
-        default="default",
-        metavar="ID",
-        help=_("context.conversation_id (default)"),
-    )
-    about = _("context.last_fired, such as {example} (null)", _FIRING)
-    parser.add_argument("--last-fired", metavar="JSON", help=about)
-
-
-def _add_chat(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    parser.add_argument(
-        "--chat", metavar="FILE", required=required, help=_("chat file in any form")
-    )
+    parser.add_argument("--chat", metavar="FILE", help=_("chat file in any form"))
     for role in ("user", "assistant"):
         about = _("in a chat of plain lines, this name is the {role}; may be repeated", role)
         parser.add_argument(f"--{role}", metavar="NAME", action="append", help=about)
@@ -255,6 +239,16 @@ def _add_chat(parser: argparse.ArgumentParser, *, required: bool) -> None:
         metavar="JSON",
         help=_("context.participants, a JSON object ({})"),
     )
+    about = _("end the chat with message N, and run at its time (all)")
+    parser.add_argument("--at", type=int, metavar="N", help=about)
+    parser.add_argument(
+        "--conversation",
+        default="default",
+        metavar="ID",
+        help=_("context.conversation_id (default)"),
+    )
+    about = _("context.last_fired, such as {example} (null)", _FIRING)
+    parser.add_argument("--last-fired", metavar="JSON", help=about)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -11,7 +11,7 @@ import operator
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final, TypeAlias
 
 from sandbox.javascript import literals
@@ -67,6 +67,9 @@ _IDEOGRAPHS = (("\u3400", "\u4dbf"), ("\u4e00", "\u9fff"), ("\U00020000", "\U000
 _WORD_CHARACTERS: Final = frozenset(
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 )
+_ASCII_WORD: Final = re.compile("[A-Za-z0-9_]+")
+_MOST_KEPT_WORDS: Final = 64
+"""Texts whose words are kept; many keys look at one text after another."""
 _MOST_ATTEMPTS: Final = 16
 """Places of a word in a text that are looked at one by one: a usual key is free at one of the first."""
 _EVERYWHERE: Final = "/(?:)/"
@@ -194,11 +197,18 @@ def _upper_key(key: str) -> str:
     return key.translate(_UPPER_CASE)
 
 
+@lru_cache(_MOST_KEPT_WORDS)
+def _ascii_words(text: str) -> frozenset[str]:
+    return frozenset(_ASCII_WORD.findall(text))
+
+
 def stands_in(text: str, sought: str, *, begins_at_edge: bool, ends_at_edge: bool) -> bool:
     """Tell whether a text, which is not empty, is in another one, on these sides not beside an ASCII letter, digit
     or `_`."""
     if not begins_at_edge and not ends_at_edge:
         return sought in text
+    if begins_at_edge and ends_at_edge and sought.isascii() and sought.isalnum():
+        return sought in _ascii_words(text)
     start = text.find(sought)
     for _attempt in range(_MOST_ATTEMPTS):
         if start == -1:
@@ -209,14 +219,13 @@ def stands_in(text: str, sought: str, *, begins_at_edge: bool, ends_at_edge: boo
         if is_free_before and is_free_after:
             return True
         start = text.find(sought, start + 1)
+    if start == -1:
+        return False
 
     # A text that is within words everywhere, such as `a` in `aaaa`: an expression looks through the rest faster.
     before = "(?<![A-Za-z0-9_])" if begins_at_edge else ""
     after = "(?![A-Za-z0-9_])" if ends_at_edge else ""
-    return (
-        start != -1
-        and re.compile(before + re.escape(sought) + after).search(text, start) is not None
-    )
+    return re.compile(before + re.escape(sought) + after).search(text, start) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,18 +280,41 @@ def pieces_of(key: SoughtKey) -> set[str]:
     return {form.text[:_PIECE] for form in (forms.written, forms.spelled) if form is not None}
 
 
-@dataclass(frozen=True, slots=True)
 class SpokenText:
-    """A text in the forms in which keys are sought. `written`, `spelled`: in one case, as it is written and in the one
-    spelling of `folded`. `exact`: as it is written and as people see it; `upper`: the same as expressions compare it
-    without regard to case. `pieces`: all beginnings of up to _PIECE characters of what stands anywhere in the first
-    two."""
+    """A text in the forms in which keys are sought; each form is made when it is first asked for."""
 
-    written: str
-    spelled: str
-    exact: frozenset[str]
-    upper: frozenset[str]
-    pieces: frozenset[str]
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def written(self) -> str:
+        """The text in one case, as it is written."""
+        return _in_one_case(self.text)
+
+    @cached_property
+    def spelled(self) -> str:
+        """The text in one case, in the one spelling of `folded`."""
+        spelling = folded(self.text)
+        return self.written if spelling == self.text else _in_one_case(spelling)
+
+    @cached_property
+    def exact(self) -> frozenset[str]:
+        """The text as it is written and as people see it."""
+        return frozenset((self.text, seen(self.text)))
+
+    @cached_property
+    def upper(self) -> frozenset[str]:
+        """The same as expressions compare it without regard to case."""
+        return frozenset([form.translate(_UPPER_CASE) for form in self.exact])
+
+    @cached_property
+    def pieces(self) -> frozenset[str]:
+        """All beginnings of up to _PIECE characters of what stands anywhere in one of the forms, in one case."""
+        pieces: set[str] = set()
+        for form in {self.written, self.spelled, *map(_in_one_case, self.exact)}:
+            for size in range(1, _PIECE + 1):
+                pieces.update(form[start : start + size] for start in range(len(form)))
+        return frozenset(pieces)
 
     def has(self, key: SoughtKey) -> bool:
         """Tell whether the key, which is not an empty text, stands in the text."""
@@ -308,29 +340,36 @@ class SpokenText:
         )
 
 
-def _new_text(text: str) -> SpokenText:
-    forms = [_in_one_case(text)]
-    spelling = folded(text)
-    if spelling != text:
-        forms.append(_in_one_case(spelling))
-
-    pieces: set[str] = set()
-    for form in forms:
-        for size in range(1, _PIECE + 1):
-            pieces.update(form[start : start + size] for start in range(len(form)))
-    exact = frozenset((text, seen(text)))
-    upper: set[str] = set()
-    for form in exact:
-        upper.add(form.translate(_UPPER_CASE))
-    return SpokenText(forms[0], forms[-1], exact, frozenset(upper), frozenset(pieces))
+_kept_text = lru_cache(_MOST_KEPT_TEXTS)(SpokenText)
 
 
-_kept_text = lru_cache(_MOST_KEPT_TEXTS)(_new_text)
+class TooMuchText(Exception):
+    """It would take too long to look through the texts for all keys, so V8 decides, which has a limit of time."""
 
 
-def spoken(text: str) -> SpokenText:
-    """Return a text in the forms in which keys are sought; those of a short text are kept."""
-    return _kept_text(text) if len(text) <= _MOST_KEPT_CHARACTERS else _new_text(text)
+class SearchedTexts:
+    """The texts of one search. Each gets its forms once, however many keys are sought in it and at however many depths.
+    All keys together may look through so many characters."""
+
+    def __init__(self, most_characters: int) -> None:
+        self._texts: dict[str, SpokenText] = {}
+        self._characters_left = most_characters
+
+    def spoken(self, text: str) -> SpokenText:
+        """Return the forms of a text; those of a short text are kept for the next search."""
+        if len(text) <= _MOST_KEPT_CHARACTERS:
+            return _kept_text(text)
+        forms = self._texts.get(text)
+        if forms is None:
+            forms = self._texts[text] = SpokenText(text)
+        return forms
+
+    def has(self, text: SpokenText, key: SoughtKey) -> bool:
+        """Tell whether a key stands in a text. Raises TooMuchText."""
+        self._characters_left -= len(text.text)
+        if self._characters_left < 0:
+            raise TooMuchText
+        return text.has(key)
 
 
 @lru_cache(_MOST_KEPT_KEYS)
@@ -371,10 +410,6 @@ def named_text(message: Mapping[str, Any], names: Mapping[str, str]) -> str:
     return f"\x01{name}: {message['content']}" if name else f"\x01{message['content']}"
 
 
-class TooMuchText(Exception):
-    """It would take too long to look through the texts for all keys, so V8 decides, which has a limit of time."""
-
-
 class KeyIndex:
     """Many keys, which are found together: one look at a text tells by which pieces of words they can begin in it."""
 
@@ -390,33 +425,32 @@ class KeyIndex:
         """Forget all keys."""
         self._keys_by_piece.clear()
 
-    def found_in(self, texts: Sequence[str]) -> set[SoughtKey]:
+    def found_in(self, texts: Sequence[str], searched: SearchedTexts) -> set[SoughtKey]:
         """Return the keys that stand in any of the texts. Raises TooMuchText. A key that a condition finds in a chat
         stands in one of its messages with the name of its speaker (`named_text`)."""
         found: set[SoughtKey] = set()
-        characters_left = MOST_CHARACTERS
-        for text in map(spoken, texts):
+        for text in map(searched.spoken, texts):
             for piece in self._keys_by_piece.keys() & text.pieces:
                 for key in self._keys_by_piece[piece].keys() - found:
-                    characters_left -= len(text.written)
-                    if characters_left < 0:
-                        raise TooMuchText
-                    if text.has(key):
+                    if searched.has(text, key):
                         found.add(key)
         return found
 
 
 class Chat:
     """The messages of a search, in which conditions are decided. `names`: those of speakers, by role. `keys`: those
-    that stand in any of the messages, if it is known."""
+    that stand in any of the messages, if it is known. What decides a condition raises TooMuchText where all conditions
+    together would take too long."""
 
     def __init__(
         self,
         messages: Sequence[Mapping[str, Any]],
         names: Mapping[str, str],
         keys: Collection[SoughtKey] | None = None,
+        searched: SearchedTexts | None = None,
     ) -> None:
         self._messages = messages
+        self._searched = searched or SearchedTexts(MOST_CHARACTERS)
         self._names = names
         self._keys = keys
         self._texts: dict[tuple[str, int], Sequence[SpokenText]] = {}
@@ -459,7 +493,7 @@ class Chat:
         if count is None:
             in_chat = [key for key in spellings if self._keys is None or key in self._keys]
             texts = self.texts(search.scope, search.depth) if in_chat else ()
-            count = sum(any(map(text.has, in_chat)) for text in texts)
+            count = sum(any(self._searched.has(text, key) for key in in_chat) for text in texts)
             self._counts[question] = count
         return count
 
@@ -469,7 +503,7 @@ class Chat:
         window = scope, depth
         texts = self._texts.get(window)
         if texts is None:
-            texts = [spoken(text) for text in self._texts_in(scope, depth)]
+            texts = list(map(self._searched.spoken, self._texts_in(scope, depth)))
             self._texts[window] = texts
         return texts
 

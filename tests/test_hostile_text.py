@@ -62,6 +62,12 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
         "",
         ("'", "'\\", "/*", "*", "/[", "[a", "\\/", "0", "//", "\n"),
     ),
+    "sandbox.condition_reading._PLAIN_EXPRESSION": (
+        whole,
+        "/",
+        ("a", "\\.", "\\b", "\\", "(?<!\\w)", "/i"),
+    ),
+    "sandbox.conditions._ASCII_WORD": (anywhere, "", ("a", "a ", "_", "é")),
     "memory_server.interchange.pages._SECTION": (anywhere, "", ("## a\n", "## ", "#", " #")),
     "memory_server.interchange.pages._HEADING": (anywhere, "", ("# a\n", "# ", "#", " #")),
     "memory_server.interchange.pages._FENCE": (anywhere, "", ("`", "~", "```\n")),

@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -171,6 +173,26 @@ def test_no_module_is_longer_than_800_lines() -> None:
     }
     assert len(lines) > 300
     assert {name: count for name, count in lines.items() if count > 800} == {}
+
+
+def test_no_module_defines_a_name_twice() -> None:
+    paths = [path for package in PACKAGES for path in Path(package.__path__[0]).rglob("*.py")]
+    repeated = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in paths
+        for name, count in Counter(_defined_names(path)).items()
+        if count > 1
+    }
+    assert repeated == set()
+
+
+def _defined_names(path: Path) -> Iterator[str]:
+    """The constants, functions and classes of a module."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign):
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
 
 
 MANY = 8

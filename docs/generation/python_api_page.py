@@ -91,7 +91,7 @@ INTERNAL = {
         "counted",
         "words_shared",
         "words_beside",
-        "words_given",
+        "other_words",
         "words_kept",
         "shares_any",
         "relevance_counted",

@@ -50,11 +50,15 @@ async def carry_out(view: CallerView, flags: Namespace, plan: ErasurePlan) -> in
     were to be written again."""
     _say_what_goes(view, plan)
     out = console()
-    count = counted(len(plan.items), "memory")
+    would_erase = _("Would erase it.")
+    question = _("Erase it for good?")
+    if plan.items:
+        count = counted(len(plan.items), "memory")
+        would_erase = _("Would erase {count}.", count)
+        question = _("Erase {count} for good?", count)
     if flags.dry_run:
-        out.print(_("Would erase {count}.", count) if plan.items else _("Would erase it."))
+        out.print(would_erase)
         return 0
-    question = _("Erase {count} for good?", count) if plan.items else _("Erase it for good?")
     without = _("Nothing was erased, because this is not a terminal; add --yes to erase it.")
     if not flags.yes and not confirmed(question, otherwise=without):
         out.print(_("Nothing was erased."))

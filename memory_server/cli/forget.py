@@ -49,11 +49,12 @@ async def forget(view: CallerView, flags: Namespace) -> int:
     items, words = await forgetting.find(view.memories.engines, flags.words, where)
     looked_for = words or forgetting.words_in(flags.words)
     beside = await forgetting.beside(view.memories.engines, looked_for, where)
-    if beside and not items:
-        raise InvalidInput(forgetting.beside_text(beside))
     if not items:
-        request = EraseRequest(flags.words, where)
-        raise nothing_chosen() if request.is_narrowed else await refusal(view, flags.words)
+        if beside:
+            raise InvalidInput(forgetting.beside_text(beside))
+        if EraseRequest(flags.words, where).is_narrowed:
+            raise nothing_chosen()
+        raise await refusal(view, flags.words)
     if beside:
         console().print(escape(forgetting.beside_text(beside)))
     _show(view, items, flags.words)

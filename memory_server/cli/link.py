@@ -10,16 +10,15 @@ from typing import Any
 from languages import _, counted, n_
 from memory_server.cli.terminal import console, escape, hint
 from memory_server.config import Settings
-from memory_server.kernel.errors import InvalidInput, RemoteError, StorageError
+from memory_server.kernel.errors import InvalidInput, RemoteError
 from memory_server.kernel.link import Link, url_of
 from memory_server.kernel.streams import complain, confirmed
-from memory_server.operations.exports import ExportRequest, exported
-from memory_server.operations.sending import Portion, SharedNames, portions_of
-from memory_server.operations.whereabouts import not_copied
+from memory_server.operations.delivery import retry_refused
+from memory_server.operations.sending import SharedNames, shipment_of
 from memory_server.process import linked_server
 from memory_server.process.remote import Remote
 from memory_server.runtime.app import App
-from memory_server.runtime.homes import Home, Outbox, shared_key, token_in
+from memory_server.runtime.homes import Home, shared_key, token_in
 
 _ASK_SECONDS = 15.0
 
@@ -147,56 +146,46 @@ async def _retry_refused(settings: Settings, *, dry_run: bool) -> int:
     """Let the refused turns wait again, and deliver what waits; 1 if one of them is not delivered."""
     link_here = _link_here(settings)
     outbox = linked_server.home_of(settings).outbox
-    numbers = outbox.may_retry()
     out = console()
     if dry_run:
         out.print(
             n_(
                 "{count} turn would be sent again.",
                 "{count} turns would be sent again.",
-                len(numbers),
+                len(outbox.may_retry()),
             )
         )
         return 0
     settings.refuse_change("link --retry-refused")
-    _say_what_stays(outbox, len(outbox.refused()) - len(numbers))
-    numbers = [number for number in numbers if outbox.retry(number)]
-    if not numbers:
-        out.print(_("There is no refused turn that could be sent again."))
-        return 0
     server = linked_server.LinkedServer(link_here, settings, lasts=False)
     try:
-        delivery = await server.deliver(linked_server.COMMAND_SECONDS)
+        report = await retry_refused(outbox, lambda: server.deliver(linked_server.COMMAND_SECONDS))
     finally:
         await server.remote.aclose()
-    waiting = len(set(numbers).intersection(outbox.waiting()))
-    refused = len(set(numbers).intersection(outbox.may_retry()))
-    delivered = len(numbers) - waiting - refused
-    turns = counted(len(numbers), "turn")
-    out.print(
-        _(
-            "{turns} sent again: {delivered} delivered, {refused} refused again, {waiting} still waiting.",
-            turns,
-            delivered,
-            refused,
-            waiting,
-        )
-    )
-    if delivery.stopped is not None:
-        complain(delivery.stopped)
-    return int(delivered < len(numbers))
-
-
-def _say_what_stays(outbox: Outbox, count: int) -> None:
-    if count > 0:
+    if report.unreadable > 0:
         complain(
             n_(
                 "{count} file in {folder} holds no turn that can be read, and stays there",
                 "{count} files in {folder} hold no turn that can be read, and stay there",
-                count,
+                report.unreadable,
                 outbox.refused_folder,
             )
         )
+    if not report.turns:
+        out.print(_("There is no refused turn that could be sent again."))
+        return 0
+    out.print(
+        _(
+            "{turns} sent again: {delivered} delivered, {refused} refused again, {waiting} still waiting.",
+            counted(report.turns, "turn"),
+            report.delivered,
+            report.refused,
+            report.waiting,
+        )
+    )
+    if report.stopped is not None:
+        complain(report.stopped)
+    return int(report.delivered < report.turns)
 
 
 def _link_here(settings: Settings) -> Link:
@@ -212,19 +201,19 @@ async def _send(settings: Settings, flags: Namespace) -> int:
     link_here = _link_here(settings)
     server = linked_server.LinkedServer(link_here, settings, lasts=False)
     try:
-        portions, sentences = await _portions_here(settings)
-        texts = [portion.text for portion in portions if portion.fits]
-        too_large = len(portions) - len(texts)
-        if too_large:
-            sentence = _(
-                "Not sent, because they are too long for one request: {memories}; move them with `memory-server "
-                "export` here and `import` on the server.",
-                counted(too_large, "memory"),
+        async with App.for_one_question(settings) as app:
+            names = SharedNames(linked_server.shared_folder, shared_key)
+            shipment = await shipment_of(app, names)
+        sentences = list(shipment.remarks)
+        if shipment.too_large:
+            sentences.append(
+                _(
+                    "Not sent, because they are too long for one request: {memories}; move them with `memory-server "
+                    "export` here and `import` on the server.",
+                    counted(shipment.too_large, "memory"),
+                )
             )
-            sentences = [*sentences, sentence]
-        if not portions:
-            raise InvalidInput("This machine has no memories to send.")
-        status = await _import_there(server, texts, "--dry-run")
+        status = await _import_there(server, shipment.texts, "--dry-run")
         for sentence in sentences:
             hint(sentence)
         if flags.dry_run or status:
@@ -235,21 +224,10 @@ async def _send(settings: Settings, flags: Namespace) -> int:
         ):
             console().print(_("Nothing was sent."))
             return 0
-        status = await _import_there(server, texts)
-        return max(status, int(too_large > 0))
+        status = await _import_there(server, shipment.texts)
+        return max(status, int(shipment.too_large > 0))
     finally:
         await server.end(linked_server.AFTER_SECONDS)
-
-
-async def _portions_here(settings: Settings) -> tuple[list[Portion], list[str]]:
-    """Return what is remembered here, in portions as they are sent, and sentences about what is not in them."""
-    async with App.for_one_question(settings) as app:
-        here = await exported(app, ExportRequest())
-        for reason in here.unread:
-            raise StorageError(reason)
-        sentences = await not_copied(app, layers=True)
-        names = SharedNames(linked_server.shared_folder, shared_key)
-        return portions_of(here, app.clock(), names), sentences
 
 
 async def _import_there(

@@ -25,6 +25,7 @@ from memory_server.kernel.lifecycle import (
     RestoredPlace,
     Undone,
 )
+from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import Finding, beginning
 from memory_server.kernel.times import DAY_MS
@@ -96,11 +97,13 @@ class KnowledgeLifecycle:
         """The items of `find` with their entries, newest first."""
         found: list[FoundEntry] = []
         where = Filter(archived=sought.archived)
-        projects = await self._families.notes.project_names()
+        projects: Mapping[str, str] = NOTHING
         for scope, store in await self._families.places():
             if not sought.looks_in(place_of(scope), FAMILY_OF_SPACE[scope.space]):
                 continue
             entries = await store.read(scope, lambda view: view.entries(where))
+            if entries and scope.space == "notes":
+                projects = await self._families.notes.project_names()
             rows = [FoundEntry(item_of(scope, entry, projects), entry) for entry in entries]
             items = await asyncio.to_thread(sought.among, [row.item for row in rows])
             wanted = set(map(id, items))

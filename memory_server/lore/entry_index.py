@@ -12,13 +12,13 @@ from typing import Any
 
 from memory_server.lore.entry_keys import NAMED, EntryKeys, KeyCondition
 from sandbox import (
+    SearchedTexts,
     SoughtKey,
     SpokenText,
     TooMuchText,
     named_text,
     pieces_of,
     speaker_names,
-    spoken,
 )
 
 MOST_CHARS = 50_000
@@ -40,7 +40,7 @@ class ScannedChat:
         self._texts: dict[tuple[bool, int], Sequence[SpokenText]] = {}
         self._found: dict[tuple[object, ...], bool] = {}
         """Whether a key is in the messages of a scope and depth: many entries share keys."""
-        self._chars_left = MOST_SOUGHT_CHARS
+        self._searched = SearchedTexts(MOST_SOUGHT_CHARS)
 
     def texts(self, scope: str, depth: int) -> Sequence[SpokenText]:
         """The last `depth` messages, in the scope `named` with the names of their speakers."""
@@ -50,7 +50,7 @@ class ScannedChat:
         window = is_named, depth
         if window not in self._texts:
             self._texts[window] = [
-                spoken(self._text(message, is_named=is_named))
+                self._searched.spoken(self._text(message, is_named=is_named))
                 for message in self._messages[-depth:]
             ]
         return self._texts[window]
@@ -80,13 +80,8 @@ class ScannedChat:
             return None
 
     def _finds(self, keys: EntryKeys, sought: SoughtKey) -> bool:
-        for text in self.texts(keys.scope, keys.depth):
-            self._chars_left -= len(text.written)
-            if self._chars_left < 0:
-                raise TooMuchText
-            if sought and text.has(sought):
-                return True
-        return False
+        texts = self.texts(keys.scope, keys.depth) if sought else ()
+        return any(self._searched.has(text, sought) for text in texts)
 
     def holds(self, keys: EntryKeys) -> bool:
         """Whether an entry without expressions comes by its keys."""

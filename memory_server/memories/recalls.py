@@ -324,7 +324,7 @@ def _item(recalled: Recalled, public_text: str | None) -> Line:
     }
     item["counted"] = round(recalled.counted, 2)
     item["words"] = {word.word: round(word.points, 2) for word in _heaviest(shared_words)}
-    for name, words in (("given", receipt.words_given), ("kept", receipt.words_kept)):
+    for name, words in (("given", receipt.other_words), ("kept", receipt.words_kept)):
         if words:
             spelt = spelling_of(memory)
             item[name] = {spelt(word.word): round(word.points, 2) for word in _heaviest(words)}

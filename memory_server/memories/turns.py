@@ -177,7 +177,7 @@ class TurnRecall:
 
     found: Found
     activation: Activation
-    trouble: str | None
+    trouble: str | None = None
 
 
 async def recall_for_turn(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import Enum
 from pathlib import Path
@@ -83,6 +83,14 @@ class Outbox(Protocol):
 
     def delivered(self, number: int) -> None: ...
 
+    def refused(self) -> Sequence[object]:
+        """Return the turns that were set aside."""
+
+    def may_retry(self) -> list[int]:
+        """Return the numbers of those that can be sent again."""
+
+    def retry(self, number: int) -> bool: ...
+
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRequest:
@@ -104,6 +112,22 @@ class Delivery:
     stopped: str | None = None
     newest: TurnResult | None = None
     complaints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RetryReport:
+    """What became of refused `turns` that were sent again. `unreadable`: files that hold no turn and stay. `stopped`:
+    why turns still wait."""
+
+    turns: int
+    unreadable: int
+    waiting: int = 0
+    refused: int = 0
+    stopped: str | None = None
+
+    @property
+    def delivered(self) -> int:
+        return self.turns - self.waiting - self.refused
 
 
 def result_of(answer: Mapping[str, Any]) -> TurnResult | None:
@@ -136,6 +160,21 @@ async def deliver(request: DeliveryRequest) -> Delivery:
         if not is_ours:
             return Delivery()
         return await _Round(request).run()
+
+
+async def retry_refused(
+    outbox: Outbox, deliver_all: Callable[[], Awaitable[Delivery]]
+) -> RetryReport:
+    """Let the refused turns wait again, and deliver what waits."""
+    numbers = outbox.may_retry()
+    unreadable = len(outbox.refused()) - len(numbers)
+    numbers = [number for number in numbers if outbox.retry(number)]
+    if not numbers:
+        return RetryReport(0, unreadable)
+    delivery = await deliver_all()
+    waiting = len(set(numbers).intersection(outbox.waiting()))
+    refused = len(set(numbers).intersection(outbox.may_retry()))
+    return RetryReport(len(numbers), unreadable, waiting, refused, delivery.stopped)
 
 
 class _Round:

@@ -9,9 +9,12 @@ from typing import TypeVar
 from memory_server.conversations.contents import Contents
 from memory_server.interchange import own
 from memory_server.kernel import json_text
+from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry
-from memory_server.operations.exports import Exported
+from memory_server.operations.exports import Exported, ExportRequest, exported
+from memory_server.operations.ports import OpenMemory
+from memory_server.operations.whereabouts import not_copied
 
 _PORTION_BYTES = 1_000_000
 """Bytes of text that are sent together: other requests of the server wait meanwhile."""
@@ -56,15 +59,35 @@ class Portion:
         return cls(text, len(json_text.dumps(text)))
 
 
-def portions_of(exported: Exported, now_ms: int, names: SharedNames) -> list[Portion]:
-    """Return what is sent of an export, in portions that a request can hold."""
-    return [Portion.of(part, now_ms) for part in _parts(exported, names)]
+@dataclass(frozen=True, slots=True)
+class Shipment:
+    """What is sent: `texts` that a request can hold. `too_large`: portions that none can. `remarks`: sentences about
+    what is in neither."""
+
+    texts: Sequence[str]
+    too_large: int
+    remarks: Sequence[str]
 
 
-def _parts(exported: Exported, names: SharedNames) -> Iterator[_Part]:
+async def shipment_of(view: OpenMemory, names: SharedNames) -> Shipment:
+    """Read what is remembered here, to be sent. Raises InvalidInput: there is nothing; StorageError: a conversation
+    cannot be read."""
+    stored = await exported(view, ExportRequest())
+    for reason in stored.unread:
+        raise StorageError(reason)
+    now_ms = view.clock()
+    portions = [Portion.of(part, now_ms) for part in _parts(stored, names)]
+    if not portions:
+        raise InvalidInput("This machine has no memories to send.")
+    texts = [portion.text for portion in portions if portion.fits]
+    remarks = await not_copied(view, layers=True)
+    return Shipment(texts, len(portions) - len(texts), remarks)
+
+
+def _parts(stored: Exported, names: SharedNames) -> Iterator[_Part]:
     """What is sent, in parts that a request can hold; folders have the names that they have on all machines. What is
     too large for a request is a part of its own."""
-    for contents in exported.conversations:
+    for contents in stored.conversations:
         memories = [
             replace(memory, folder=names.folder(memory.folder)) for memory in contents.short_term
         ]
@@ -76,7 +99,7 @@ def _parts(exported: Exported, names: SharedNames) -> Iterator[_Part]:
             yield _Part([replace(contents, short_term=(), long_term=tuple(long))])
     shared_entries = [
         (scope, replace(entry, project=names.project(entry.project)))
-        for scope, entry in exported.entries
+        for scope, entry in stored.entries
     ]
     for portion in _portions(
         shared_entries, lambda item: _bytes(item[1].body, item[1].title, *item[1].examples)

@@ -140,7 +140,7 @@ class CallerView:
             writable=not settings.read_only,
             session=session,
             paused=self.runtime.paused,
-            full=lambda: self.runtime.full,
+            full=self.runtime.is_full,
             meter=self.meter,
             meaning=vectors if makes_vectors else None,
             erased=lambda texts: self.home.erased.holds(texts),

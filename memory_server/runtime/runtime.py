@@ -134,6 +134,10 @@ class Runtime:
             beside=neighbour_home,
         )
 
+    def is_full(self) -> bool:
+        """Whether the memories take all the room that they may."""
+        return self.full
+
     def _may_note_recalls(self) -> bool:
         return not self.settings.read_only and not self.full and self.paused() is None
 

@@ -162,7 +162,7 @@ class SharedWord(Result):
     ] = False
     given: Annotated[
         bool | None,
-        From(form=_true_or_none, words="The caller gave it; the messages do not have it"),
+        From("other_word", _true_or_none, "The caller gave it; the messages do not have it"),
     ] = None
     kept: Annotated[
         bool | None,
@@ -180,7 +180,7 @@ class SharedWord(Result):
             query_weight=self.inMessages,
             memory_weight=self.inMemory,
             factor=self.factor,
-            given=int(bool(self.given)),
+            other_word=int(bool(self.given)),
             kept=bool(self.kept),
         ).text()
 

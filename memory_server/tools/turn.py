@@ -429,7 +429,6 @@ async def _matches(call: Call, sought: Sought, conversation_id: str | None) -> _
     learns what another one has."""
     usual = call.conversations.get(conversation_id).id
     everywhere = conversation_id is None and call.memories.services.scope != OWN
-    user = _user_of(call)
 
     def is_within_reach(item: Item) -> bool:
         if item.family not in _FORGETS:
@@ -437,16 +436,19 @@ async def _matches(call: Call, sought: Sought, conversation_id: str | None) -> _
         is_knowledge = conversation_id is None and item.family not in OF_CONVERSATIONS
         return everywhere or item.place == usual or is_knowledge
 
-    def is_of_another_user(item: Item) -> bool:
-        return item.family == "sessions" and user is not None and item.place != f"sessions/{user}"
-
     items: list[Item] = []
-    elsewhere: Counter[str] = Counter()
+    others: list[Item] = []
     for engine in call.memories.engines:
         for item in await engine.find(sought):
             if is_within_reach(item):
                 items.append(item)
-            elif not is_of_another_user(item):
-                elsewhere[_NAMES_ELSEWHERE.get(item.family, item.family)] += 1
+            else:
+                others.append(item)
+    if any(item.family == "sessions" for item in others):
+        user = _user_of(call)
+        if user is not None:
+            own = f"sessions/{user}"
+            others = [item for item in others if item.family != "sessions" or item.place == own]
+    elsewhere = Counter(_NAMES_ELSEWHERE.get(item.family, item.family) for item in others)
     items.sort(key=lambda item: -item.at_ms)
     return _Matches(items, elsewhere)

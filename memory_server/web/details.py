@@ -27,8 +27,14 @@ from memory_server.kernel.times import DAY_MS, iso
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import EVERYTHING, Entry, Filter
 from memory_server.knowledge.items import place_of
-from memory_server.memories.recalls import Given, recall_line
-from memory_server.memories.turns import MAX_CHARS, prompt_room, recalled_block
+from memory_server.memories.recalls import recall_line
+from memory_server.memories.turns import (
+    MAX_CHARS,
+    TurnRecall,
+    given_by,
+    prompt_room,
+    recalled_block,
+)
 from memory_server.web.pages import PAGE, asked_of, number, opened_receipt, recorded
 from memory_server.web.receipts import ShownRecall, messages_of, spoken
 from memory_server.web.taking_back import mended, places_of
@@ -248,20 +254,13 @@ async def _would_come(
 ) -> ShownRecall | None:
     """What the messages would bring in a new session, asked by this face, without what comes by chance; None: there is
     nothing to show of it."""
-    search = await conversation.short_term.search(_asked_by(face, messages))
+    request = _asked_by(face, messages)
+    search = await conversation.short_term.search(request)
     activation = await conversation.long_term.search(messages)
     block = await asyncio.to_thread(
         recalled_block, view.call.memories, search, activation, prompt_room(MAX_CHARS)
     )
-    given = Given(
-        conversation.id,
-        messages,
-        "",
-        search.recall,
-        activation,
-        fitting=block.fitting,
-        without_room=block.without_room,
-    )
+    given = given_by(block, TurnRecall(search, activation), conversation.id, request, "")
     line = recall_line(given, {}, iso(view.speech.now_ms))
     if line is None:
         return None

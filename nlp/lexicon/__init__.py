@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
-
-from nlp.once import Once
 
 _STOP: Final = """
 an and are as at be by can for from has have if in is it not all of on one or that the then this to we which with you
@@ -56,7 +53,7 @@ and `how` are not here, because with them the development sets find fewer answer
 # are not here: they say which time is meant. Nor are rare words such as 半夜 and `midnight`, which are mostly what a
 # message is about.
 
-_CHINESE_DAY_WORDS: Final = """
+CHINESE_DAY_WORDS: Final = """
 今天 今日 今儿 今早 今晨 今晚 今夜 昨天 昨日 昨儿 昨早 昨晨 昨晚 昨夜 前天 大前天 前晚
 明天 明日 明儿 明早 明晨 明晚 明夜 后天 大后天
 现在 刚才 刚刚 方才 目前 眼下 当下 此刻 这会儿 这时候 一会儿 待会儿 等会儿 马上 这两天 这几天 前几天 前两天 过几天
@@ -72,16 +69,5 @@ morning mornings afternoon afternoons evening evenings night nights weekend week
 monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays fridays saturdays sundays
 """
 
-DAY_WORDS: Final = frozenset((_CHINESE_DAY_WORDS + _ENGLISH_DAY_WORDS).split())
+DAY_WORDS: Final = frozenset((CHINESE_DAY_WORDS + _ENGLISH_DAY_WORDS).split())
 """In lower case. Written for this project."""
-
-_DAY_WORD: Final = Once(
-    lambda: re.compile(
-        "|".join(sorted(_CHINESE_DAY_WORDS.split(), key=lambda word: (-len(word), word)))
-    )
-)
-
-
-def without_day_words(text: str) -> str:
-    """`text` with a blank in place of each Chinese day word, so that pairs of characters do not reach over it."""
-    return _DAY_WORD().sub(" ", text)

@@ -14,8 +14,10 @@ from typing import Any
 
 from sandbox.condition_reading import Reading, Role, read
 from sandbox.conditions import (
+    MOST_CHARACTERS,
     Chat,
     KeyIndex,
+    SearchedTexts,
     SoughtKey,
     TooMuchText,
     is_certain,
@@ -87,9 +89,11 @@ class ConditionIndex:
         texts = [named_text(message, names) for message in messages]
         if sum(map(len, texts)) > MOST_CONTENT or not all(map(is_certain, texts)):
             return everything
+        searched = SearchedTexts(MOST_CHARACTERS)
         try:
-            keys = self._keys.found_in(texts)
-            return self._selection(triggers, self._decided(keys, Chat(messages, names, keys)))
+            keys = self._keys.found_in(texts, searched)
+            chat = Chat(messages, names, keys, searched)
+            return self._selection(triggers, self._decided(keys, chat))
         except (TooMuchText, TypeError):  # one trigger is not even a text
             return everything
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,11 +20,6 @@ from sandbox.workbench.terminal import UsageError
 
 DEFAULT_WINDOW = 20
 """Messages that a search gets, as companions send them; triggers look at the last 4 by default."""
-
-MOST_AT_ONCE = 4
-"""Searches in flight: as many as a sandbox has workers."""
-_LAST_FIRED = "last_fired"
-"""What a trigger reads that asks when its memory last came: `context.last_fired`."""
 FIRING_EXAMPLE = '{"messages": 3, "ms": 60000}'
 
 
@@ -77,29 +71,8 @@ async def verdicts_along(
     scenes: Sequence[Scene],
     last_fired: Mapping[str, int] | None = None,
 ) -> list[Verdict]:
-    """Return the verdict of a trigger at each scene. A trigger that asks for `context.last_fired` gets the last scene
-    before at which it fired; `last_fired` is its answer in the first one. Raises SandboxError."""
-    if _LAST_FIRED in source:
-        return await _verdicts_in_turn(sandbox, source, scenes, last_fired)
-
-    free_workers = asyncio.Semaphore(MOST_AT_ONCE)
-
-    async def verdict_at(scene: Scene) -> Verdict:
-        async with free_workers:
-            return await _verdict(sandbox, source, scene, last_fired=None)
-
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(verdict_at(scene)) for scene in scenes]
-    return [task.result() for task in tasks]
-
-
-async def _verdicts_in_turn(
-    sandbox: TriggerSandbox,
-    source: str,
-    scenes: Sequence[Scene],
-    last_fired: Mapping[str, int] | None,
-) -> list[Verdict]:
-    """Return the same for a trigger whose answer at a scene depends on those before it."""
+    """Return the verdict of a trigger at each scene. `context.last_fired` is the last scene before at which it fired;
+    in the first one, `last_fired`. Raises SandboxError."""
     verdicts: list[Verdict] = []
     before: Scene | None = None
     for scene in scenes:
@@ -109,22 +82,19 @@ async def _verdicts_in_turn(
                 "messages": last_fired["messages"] + 1,
                 "ms": max(0, last_fired["ms"] + passed_ms),
             }
-        verdict = await _verdict(sandbox, source, scene, last_fired)
+        ran = await sandbox.judge(
+            [source],
+            scene.context,
+            now=scene.now,
+            seed=scene.seed,
+            last_fired={} if last_fired is None else {0: last_fired},
+        )
+        verdict = ran.get(0, Quiet(0))
         verdicts.append(verdict)
         if isinstance(verdict, Fired):
             last_fired = {"messages": 0, "ms": 0}
         before = scene
     return verdicts
-
-
-async def _verdict(
-    sandbox: TriggerSandbox, source: str, scene: Scene, last_fired: Mapping[str, int] | None
-) -> Verdict:
-    answers = {} if last_fired is None else {0: last_fired}
-    verdicts = await sandbox.judge(
-        [source], scene.context, now=scene.now, seed=scene.seed, last_fired=answers
-    )
-    return verdicts.get(0, Quiet(0))
 
 
 def _ms(scene: Scene) -> int:
@@ -141,7 +111,7 @@ def time_of(message: chat.Message, zone: tzinfo | None) -> datetime | None:
 
 def replay_of(options: argparse.Namespace) -> Replay:
     """The chat of a command line with the circumstances of its searches: --chat, --window, --now, --tz, --seed,
-    --participants, and for `run`, which alone has them, --conversation and --at. Raises UsageError."""
+    --participants, --conversation and --at. Raises UsageError."""
     if options.window < 1:
         raise UsageError("--window must be at least 1 message")
     replay = Replay(
@@ -151,12 +121,11 @@ def replay_of(options: argparse.Namespace) -> Replay:
         timezone=options.tz,
         window=options.window,
         seed=options.seed,
-        conversation_id=getattr(options, "conversation", "default"),
+        conversation_id=options.conversation,
     )
-    last_number = getattr(options, "at", None)
-    if last_number is None:
+    if options.at is None:
         return replay
-    return _until(replay, last_number, has_own_time=bool(options.now))
+    return _until(replay, options.at, has_own_time=bool(options.now))
 
 
 def _messages(options: argparse.Namespace) -> list[chat.Message]:

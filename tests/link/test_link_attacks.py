@@ -18,11 +18,11 @@ from http_server import Asker, Server, give, in_process, said, serving
 from linked_machines import answering, linked, says
 from postgres import postgres
 
-from memory_server import remote
 from memory_server.cli import show
 from memory_server.command_table import COMMANDS
 from memory_server.kernel.errors import NotReached
 from memory_server.kernel.link import Link
+from memory_server.process import remote
 from memory_server.process.remote import Remote
 from memory_server.storage.link_files import LinkFile
 

@@ -8,8 +8,8 @@ from datetime import UTC
 import pytest
 
 from nlp import Enrichment, QueryWeights, is_incidental, sought_grams, sought_words
-from nlp.lexicon import DAY_WORDS, QUESTION_WORDS, without_day_words
-from nlp.stems import stem
+from nlp.lexicon import DAY_WORDS, QUESTION_WORDS
+from nlp.stems import stem, without_day_words
 
 NOON_MS = 1_782_043_200_000
 OPTIONS = Enrichment(normal_forms=True, dates=True, stems=True, long_texts=True)

@@ -224,6 +224,15 @@ def test_the_name_brings_what_tells_it_and_nothing_else(question: str) -> None:
     assert ids(recall_of([memory_of("cat", "My cat is called Miso.")], question)) == []
 
 
+def test_an_overview_looks_beyond_the_memories_that_are_worth_most() -> None:
+    others = [
+        memory_of(f"m{number}", f"第{number}次下雨了", age=DAY + number * MINUTE, score=5.0)
+        for number in range(30)
+    ]
+    named = memory_of("name", "我叫周若溪", age=90 * DAY)
+    assert ids(recall_of([*others, named], "你还记得我叫什么名字吗？")) == ["name"]
+
+
 @pytest.mark.parametrize(
     "message",
     ["晚安", "哈哈", "帮我写个快排序", "How are you?", "Tell me a joke", "What time is it now?"],

@@ -77,7 +77,7 @@ def test_more_triggers_than_are_kept_are_read_again(monkeypatch: pytest.MonkeyPa
 def test_a_long_text_is_not_looked_through_for_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
     sources = [f"match_keys(context.messages, ['abc{n}']) > 0" for n in range(99)]
     assert selected(chat_of("abc, abc5"), sources) == Selection([], [5])
-    monkeypatch.setattr("sandbox.conditions.MOST_CHARACTERS", 0)
+    monkeypatch.setattr("sandbox.host.condition_index.MOST_CHARACTERS", 0)
     assert selected(chat_of("abc, abc5"), sources) == Selection(range(99))
 
 

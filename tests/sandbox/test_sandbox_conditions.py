@@ -27,6 +27,8 @@ from sandbox.conditions import (
     KeySearch,
     Negation,
     PlainPattern,
+    SearchedTexts,
+    TooMuchText,
     is_certain,
     named_text,
     speaker_names,
@@ -350,7 +352,9 @@ def test_a_key_that_a_search_finds_stands_in_a_message_with_its_speaker() -> Non
             if key and "\n" not in key and any(map(chat.holds, windows)):
                 index = KeyIndex()
                 index.add(key)
-                assert index.found_in(texts) == {key}, chance.context
+                assert index.found_in(texts, SearchedTexts(conditions.MOST_CHARACTERS)) == {key}, (
+                    chance.context
+                )
 
 
 def test_expressions_of_plain_texts_are_found_as_v8_finds_them(driver: Driver) -> None:
@@ -423,3 +427,32 @@ def test_a_word_that_stands_free_behind_many_that_do_not_is_found() -> None:
     text = "xa " * 100
     assert not stands_in(text, "a", begins_at_edge=True, ends_at_edge=True)
     assert stands_in(f"{text}a", "a", begins_at_edge=True, ends_at_edge=True)
+
+
+def test_a_text_gets_its_forms_once_for_all_depths_of_a_search() -> None:
+    """Forms of 24,000 characters take 0.1 s; each depth once made them anew, in the event loop."""
+    searched = SearchedTexts(conditions.MOST_CHARACTERS)
+    messages = [{"role": "user", "content": "山水" * 2_000 + " cake"}]
+    chat = Chat(messages, {}, None, searched)
+    texts = [chat.texts("any", depth)[0] for depth in range(1, 50)]
+    assert all(text is texts[0] for text in texts)
+
+
+def test_all_conditions_of_a_search_share_a_bound_on_what_they_look_through() -> None:
+    messages = [{"role": "user", "content": "a" * 10_000}]
+    chat = Chat(messages, {}, None, SearchedTexts(most_characters=25_000))
+    assert chat.count(KeySearch(("b",), depth=1)) == 0
+    assert chat.count(KeySearch(("b",), depth=2)) == 0
+    with pytest.raises(TooMuchText):
+        chat.count(KeySearch(("b",), depth=3))
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [("aｅ", "a\u200bｅ\u0301"), ("aｶ", "a\u00adｶﾞ"), ("xㄱ", "x\u200bㄱㅏ")],
+)
+def test_an_expression_that_only_stands_in_what_people_see_is_found(key: str, text: str) -> None:
+    pattern = PlainPattern(key, is_exact=True, is_whole=False)
+    index = KeyIndex()
+    index.add(pattern)
+    assert index.found_in([text], SearchedTexts(conditions.MOST_CHARACTERS)) == {pattern}

@@ -32,6 +32,7 @@ def test_the_public_names_are_these() -> None:
         "SandboxError",
         "SandboxLimits",
         "SandboxUnavailable",
+        "SearchedTexts",
         "SoughtKey",
         "SpokenText",
         "TooMuchText",
@@ -57,7 +58,6 @@ def test_the_public_names_are_these() -> None:
         "role_of",
         "speaker_names",
         "spelled_in_two_ways",
-        "spoken",
         "usable",
         "whole",
     ]

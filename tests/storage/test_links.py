@@ -293,7 +293,7 @@ ELSEWHERE = {
     "sandbox/worker/hardening.py": "a new file only, to find out that it cannot be made",
     "memory_server/cli/demo.py": "a temporary folder",
     "memory_server/operations/exchanged_files.py": "a device or pipe that the user named, which is not a regular file",
-    "memory_server/cli/stores.py": "a temporary folder",
+    "memory_server/operations/copying.py": "a temporary folder",
     "memory_server/storage/entries/foreign_tables.py": "a temporary folder",
     "memory_server/storage/json_store/store.py": "a new folder with a random name, in the data folder of this user",
     "memory_server/storage/backups/files.py": "a temporary file without a name",

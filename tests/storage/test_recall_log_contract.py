@@ -12,7 +12,7 @@ from postgres import postgres
 from postgres_entries import database
 
 from memory_server.conversations.recall_log import LINES_AFTER_A_CUT, MOST_LINES, Line, RecallLog
-from memory_server.kernel import files, recalls
+from memory_server.kernel import files
 from memory_server.storage.recall_files import RecallFiles
 
 
@@ -142,4 +142,4 @@ def test_a_line_is_its_owners_alone_and_waits_for_no_disk(
     monkeypatch.setattr(files, "sync_file", pytest.fail)
     recall_log.append(line(2))
     assert file_of(tmp_path).stat().st_mode & 0o077 == 0
-    assert recalls.MOST_LINES == 2_000
+    assert MOST_LINES == 2_000

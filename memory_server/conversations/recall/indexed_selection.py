@@ -177,7 +177,7 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
     if query.question:
         shares |= in_named_time
         evidence = evidence + around + named_span
-    if any(term.given or term.kept for term in shared.terms):
+    if any(term.other_word or term.kept for term in shared.terms):
         others = _other_words(shared, rule)
         shares |= others.count >= rule.others_needed
         evidence = evidence + others.evidence

@@ -28,7 +28,7 @@ from memory_server.kernel.values import dataclass
 from nlp import is_incidental, is_kept, is_speaker, says_little
 from nlp.questions import answers_overview
 
-LOOKED_AT = 10_000
+_OVERVIEW_LOOKED_AT = 10_000
 """Memories whose texts are looked at, those worth most first: at most some 50 ms, in which nothing else is answered."""
 _LOOKED_AT_CHARS = 2_000
 """Characters of a message that are looked at."""
@@ -74,7 +74,7 @@ def spread(
     candidates: list[M] = []
     apart: list[M] = []
     times_apart: list[int] = []
-    ordered = list(islice(best_first, LOOKED_AT))
+    ordered = list(islice(best_first, _OVERVIEW_LOOKED_AT))
     if query.own_word:  # what the asker said comes before what others said
         ordered.sort(key=lambda candidate: query.own_word not in memory_of(candidate).words)
     for candidate in ordered:

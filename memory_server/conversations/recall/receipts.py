@@ -40,7 +40,7 @@ class MatchedWord:
     """Whether it only asks: what."""
     beside: bool = False
     """Whether the messages do not have it, and it was looked for beside their words."""
-    given: int = 0
+    other_word: int = 0
     """The number, from 1, of the text that it is from among those that the caller gave; 0: it is from a message."""
     kept: bool = False
     """Whether it is kept with the memory, and is not in its text."""
@@ -48,19 +48,19 @@ class MatchedWord:
     @property
     def said(self) -> bool:
         """Whether both the messages and the text of the memory have it."""
-        return not (self.beside or self.given or self.kept)
+        return not (self.beside or self.other_word or self.kept)
 
     def other(self, *, question: bool) -> int | str:
         """As which other word it counts for the threshold: the number of the text that the caller gave or, after a
         statement, the word itself, which is kept with the memory. Falsy: it counts as a word of both, as does a word of
         a question that is kept with the memory: it is there to be asked by."""
-        return self.given or (self.word if self.kept and not question else "")
+        return self.other_word or (self.word if self.kept and not question else "")
 
     @property
     def only_orders(self) -> bool:
         """Whether it counts for the order and not for the threshold: nobody said it, neither in the messages nor in the
         memory."""
-        return self.kept and self.given > 0
+        return self.kept and self.other_word > 0
 
     @property
     def incidental(self) -> bool:
@@ -86,11 +86,11 @@ class MatchedWord:
         points = weights
         if self.factor != 1.0:
             points = f"{self.factor:.2f}×({weights})"
-        if self.given and self.kept:
+        if self.other_word and self.kept:
             return _(
                 "{word} (given by the caller, kept with the memory) {points}", self.word, points
             )
-        if self.given:
+        if self.other_word:
             return _("{word} (given by the caller) {points}", self.word, points)
         if self.kept:
             return _("{word} (kept with the memory) {points}", self.word, points)
@@ -233,14 +233,14 @@ class Receipt:
         return tuple(word for word in self.matched if word.beside)
 
     @property
-    def words_given(self) -> tuple[MatchedWord, ...]:
+    def other_words(self) -> tuple[MatchedWord, ...]:
         """The words of the memory that the caller gave, and that the messages do not have."""
-        return tuple(word for word in self.matched if word.given)
+        return tuple(word for word in self.matched if word.other_word)
 
     @property
     def words_kept(self) -> tuple[MatchedWord, ...]:
         """The words of the messages that are kept with the memory, and that its text does not have."""
-        return tuple(word for word in self.matched if word.kept and not word.given)
+        return tuple(word for word in self.matched if word.kept and not word.other_word)
 
     @property
     def shared(self) -> float:
@@ -273,7 +273,43 @@ class Receipt:
 
     def line(self, spelt: Callable[[str], str] = str) -> str:
         """One short line for people: the heaviest shared words, `spelt`, with both weights, decay with age, score."""
-        return points_text(self, spelt)
+        heaviest = sorted(self.words_shared, key=lambda word: -word.points)
+        words = ", ".join(_first_texts(heaviest, spelt))
+        if len(heaviest) > _MOST_NAMED:
+            words += _(" and {names} more", len(heaviest) - _MOST_NAMED)
+        others = sorted((*self.other_words, *self.words_kept), key=lambda word: -word.points)
+        if others:
+            words = joined(", ", filter(None, (words, *_first_texts(others, spelt))))
+        if self.words_beside:
+            beside = joined(", ", _first_texts(self.words_beside, spelt))
+            words = joined("; ", filter(None, (words, _("looked for too: {words}", beside))))
+        if not words:
+            words = _("part of an overview") if self.overview else _("no shared word")
+        around = span = cue = ""
+        if self.around:
+            around = _("; +{around:.1f} from what was said around it", self.around)
+        if self.span:
+            span = _("; +{span:.1f} for its time", self.span)
+        if self.cue:
+            cue = _("; +{cue:.1f} for what is asked", self.cue)
+        points = _(
+            "{around}{span}{cue}; -{decay:.1f} for {age}; +{score:g} score",
+            around,
+            span,
+            cue,
+            self.decay,
+            age_text(self.age_ms),
+            self.score,
+        )
+        if self.lent:
+            points += _(
+                "; +{lent:.1f} as {older}, which is older and shares the same words",
+                self.lent,
+                self.older,
+            )
+        if self.nearness is not None:
+            points = joined("; ", (points, meaning_text(self.nearness)))
+        return words + points
 
 
 def matched_word(
@@ -290,50 +326,9 @@ def matched_word(
         when=query_term.when,
         asks=query_term.asks,
         beside=query_term.beside,
-        given=query_term.given,
+        other_word=query_term.other_word,
         kept=is_kept(term),
     )
-
-
-def points_text(receipt: Receipt, spelt: Callable[[str], str] = str) -> str:
-    """One short line: the heaviest shared words, `spelt`, with both weights, decay with age, score."""
-    heaviest = sorted(receipt.words_shared, key=lambda word: -word.points)
-    words = ", ".join(_first_texts(heaviest, spelt))
-    if len(heaviest) > _MOST_NAMED:
-        words += _(" and {names} more", len(heaviest) - _MOST_NAMED)
-    others = sorted((*receipt.words_given, *receipt.words_kept), key=lambda word: -word.points)
-    if others:
-        words = joined(", ", filter(None, (words, *_first_texts(others, spelt))))
-    if receipt.words_beside:
-        beside = joined(", ", _first_texts(receipt.words_beside, spelt))
-        words = joined("; ", filter(None, (words, _("looked for too: {words}", beside))))
-    if not words:
-        words = _("part of an overview") if receipt.overview else _("no shared word")
-    around = span = cue = ""
-    if receipt.around:
-        around = _("; +{around:.1f} from what was said around it", receipt.around)
-    if receipt.span:
-        span = _("; +{span:.1f} for its time", receipt.span)
-    if receipt.cue:
-        cue = _("; +{cue:.1f} for what is asked", receipt.cue)
-    points = _(
-        "{around}{span}{cue}; -{decay:.1f} for {age}; +{score:g} score",
-        around,
-        span,
-        cue,
-        receipt.decay,
-        age_text(receipt.age_ms),
-        receipt.score,
-    )
-    if receipt.lent:
-        points += _(
-            "; +{lent:.1f} as {older}, which is older and shares the same words",
-            receipt.lent,
-            receipt.older,
-        )
-    if receipt.nearness is not None:
-        points = joined("; ", (points, meaning_text(receipt.nearness)))
-    return words + points
 
 
 def _first_texts(words: Sequence[MatchedWord], spelt: Callable[[str], str]) -> list[str]:

@@ -149,15 +149,17 @@ def quoted(words: Iterable[str], *, zh: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OtherPoints:
-    """Words that do not stand both in the messages and in the text, with their points. `given`: the caller gave them
+    """Words that do not stand both in the messages and in the text, with their points. `other_words`: the caller gave them
     beside the messages; `kept`: they are kept with the memory."""
 
-    given: Mapping[str, float] = field(default_factory=lambda: NOTHING)
+    other_words: Mapping[str, float] = field(default_factory=lambda: NOTHING)
     kept: Mapping[str, float] = field(default_factory=lambda: NOTHING)
 
     def sentences(self, *, zh: bool) -> Iterator[str]:
-        if self.given:
-            yield _("The caller also looked for {words}.", quoted(_heaviest(self.given), zh=zh))
+        if self.other_words:
+            yield _(
+                "The caller also looked for {words}.", quoted(_heaviest(self.other_words), zh=zh)
+            )
         if self.kept:
             heaviest = _heaviest(self.kept)
             yield n_(
@@ -178,7 +180,7 @@ def reason_of(recalled: Recalled, tier: str, words: Mapping[str, float]) -> str:
     receipt = recalled.receipt
     spelt = spelling_of(recalled.memory)
     others = OtherPoints(
-        given={spelt(word.word): word.points for word in receipt.words_given},
+        other_words={spelt(word.word): word.points for word in receipt.other_words},
         kept={spelt(word.word): word.points for word in receipt.words_kept},
     )
     return reason(

@@ -27,12 +27,12 @@ from nlp import (
     QueryTerm,
     QueryWeights,
     enriched_keywords,
-    given_terms,
     is_kept,
     is_speaker,
     kept,
     kept_keywords,
     normal_form,
+    other_word_terms,
     says_little,
     sought_grams,
     sought_names,
@@ -369,13 +369,13 @@ class KeywordOptions:
             term.telling for term in chain(words.values(), grams.values())
         )
         question = says_something and (is_asking or asked is not None)
-        given_factor = self._given_factor(question=question)
-        given_words, given_grams = given_terms(
-            other_words, self.enrichment, self.emphasis, given_factor
+        other_words_factor = self._other_words_factor(question=question)
+        words_beside, grams_beside = other_word_terms(
+            other_words, self.enrichment, self.emphasis, other_words_factor
         )
-        named_terms = self._named_terms(said, other_words, known.speakers, given_factor)
-        sought = {**own_terms, **named_terms, **_with_given(words, given_words)}
-        sought_pairs = _with_given(grams, given_grams)
+        named_terms = self._named_terms(said, other_words, known.speakers, other_words_factor)
+        sought = {**own_terms, **named_terms, **_with_other_words(words, words_beside)}
+        sought_pairs = _with_other_words(grams, grams_beside)
         if known.keeps_words:
             sought |= self._kept_terms(sought, sought_pairs)
         return RecallQuery(
@@ -394,15 +394,21 @@ class KeywordOptions:
         )
 
     def _named_terms(
-        self, said: str, other_words: Sequence[str], speakers: Iterable[str], given_factor: float
+        self,
+        said: str,
+        other_words: Sequence[str],
+        speakers: Iterable[str],
+        other_words_factor: float,
     ) -> dict[str, QueryTerm]:
         """The terms of the speakers whom the last message names, or one of the texts that the caller gave."""
         names = _usable(speakers)
         terms = dict(sought_names(asking_part(said), names, self.enrichment))
-        if given_factor:
+        if other_words_factor:
             for number, text in enumerate(other_words, 1):
                 for name, term in sought_names(text, names, self.enrichment).items():
-                    terms.setdefault(name, term._replace(factor=given_factor, given=number))
+                    terms.setdefault(
+                        name, term._replace(factor=other_words_factor, other_word=number)
+                    )
         return terms
 
     def _kept_terms(
@@ -419,7 +425,7 @@ class KeywordOptions:
                 kept_terms[kept(word)] = term._replace(factor=term.factor * factor)
         return kept_terms
 
-    def _given_factor(self, *, question: bool) -> float:
+    def _other_words_factor(self, *, question: bool) -> float:
         """The factor on what the caller gives beside the messages."""
         if question:
             return self.emphasis.given_for_question
@@ -503,22 +509,22 @@ def _last(messages: Sequence[Message]) -> Sequence[Message]:
     return last_first[::-1]
 
 
-def _with_given(
-    terms: Mapping[str, QueryTerm], given_terms: Mapping[str, QueryTerm]
+def _with_other_words(
+    terms: Mapping[str, QueryTerm], other_word_terms: Mapping[str, QueryTerm]
 ) -> Mapping[str, QueryTerm]:
     """The terms of the messages and those that the caller gave. One that is also in the last message counts once; one
     that is in an earlier message counts as it counts more."""
-    if not given_terms:
+    if not other_word_terms:
         return terms
 
     def points(term: QueryTerm) -> float:
         return term.weight * term.factor
 
     joined = dict(terms)
-    for text, given_term in given_terms.items():
+    for text, other_term in other_word_terms.items():
         term = terms.get(text)
-        if term is None or (not term.last and points(term) < points(given_term)):
-            joined[text] = given_term
+        if term is None or (not term.last and points(term) < points(other_term)):
+            joined[text] = other_term
     return joined
 
 
