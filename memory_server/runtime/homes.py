@@ -101,17 +101,14 @@ class ThisMachine:
 
 
 class MachineElsewhere(ThisMachine):
-    """The machine of a caller over HTTP. Its folders are names alone: a path in what it sends could be one of the
-    server, and an answer that depends on it would say what is there."""
+    """The machine of a caller over HTTP, who erases nothing for good. Its folders are names alone: a path in what it
+    sends could be one of the server, and an answer that depends on it would say what is there."""
 
     def folder_of_work(self, folder: Path) -> str:
         return str(folder)
 
     def project_key(self, folder: Path) -> str:
         return ""
-
-    def pages_of_notes(self) -> list[Path]:
-        return []
 
 
 def home_of(
