@@ -151,6 +151,11 @@ class TriggerRunner(Protocol):
     ) -> CheckReport:
         """What is wrong with a trigger (errors) and what might be (warnings)."""
 
+    async def check_all(
+        self, sources: Sequence[str], *, now: datetime, seed: int
+    ) -> Sequence[CheckReport]:
+        """`check` of each trigger, which share the time of one search."""
+
     async def try_out(
         self, source: str, context: Mapping[str, Any], *, now: datetime, seed: int
     ) -> Trial:

@@ -101,6 +101,13 @@ class SandboxRunner:
             async with self._turns:
                 return await self._sandbox.check(source, context, now=now, seed=seed)
 
+    async def check_all(
+        self, sources: Sequence[str], *, now: datetime, seed: int
+    ) -> Sequence[CheckReport]:
+        with sandbox_errors():
+            async with self._turns:
+                return await self._sandbox.check_all(sources, now=now, seed=seed)
+
     async def try_out(
         self, source: str, context: Mapping[str, Any], *, now: datetime, seed: int
     ) -> Trial:

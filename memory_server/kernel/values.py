@@ -53,29 +53,30 @@ else:
     _FACTORY = _Factory()
 
     def _init_of(value_class: type, own_fields: Sequence[Field], *, frozen: bool) -> Callable:
-        """Compile `__init__` of a class with these fields."""
-        names: dict[str, Any] = {"_factory": _FACTORY, "_set": object.__setattr__}
+        """Compile `__init__` of a class with these fields. What it uses begins with `__`, as the name of no field does:
+        Python puts the name of the class before it."""
+        names: dict[str, Any] = {"__factory": _FACTORY, "__set": object.__setattr__}
         positional, by_name, lines = [], [], []
         for field in own_fields:
             name = field.name
             value = name
             parameter = name
             if field.default_factory is not MISSING:
-                names[f"_make_{name}"] = field.default_factory
-                parameter = f"{name}=_factory"
-                value = f"_make_{name}() if {name} is _factory else {name}"
+                names[f"__make_{name}"] = field.default_factory
+                parameter = f"{name}=__factory"
+                value = f"__make_{name}() if {name} is __factory else {name}"
                 if not field.init:
-                    value = f"_make_{name}()"
+                    value = f"__make_{name}()"
             elif field.default is not MISSING:
-                names[f"_default_{name}"] = field.default
-                parameter = f"{name}=_default_{name}"
+                names[f"__default_{name}"] = field.default
+                parameter = f"{name}=__default_{name}"
                 if not field.init:
-                    value = f"_default_{name}"
+                    value = f"__default_{name}"
             elif not field.init:
                 continue
             if field.init:
                 (by_name if field.kw_only else positional).append(parameter)
-            lines.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+            lines.append(f"__set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
         if hasattr(value_class, "__post_init__"):
             lines.append("self.__post_init__()")
         parameters = ["self", *positional, *(["*", *by_name] if by_name else [])]

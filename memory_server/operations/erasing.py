@@ -80,9 +80,7 @@ async def plan_erasing(view: OpenMemory, request: EraseRequest) -> ErasurePlan:
     looked_for = words or forgetting.words_in(request.names)
     beside = await forgetting.beside(engines, looked_for, request.where)
     if beside:
-        raise InvalidInput(
-            "{reason} Then erase the rest of them.", forgetting.beside_text(beside)
-        )
+        raise InvalidInput("{reason} Then erase the rest of them.", forgetting.beside_text(beside))
 
     if items:
         if request.is_narrowed:

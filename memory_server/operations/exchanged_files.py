@@ -72,6 +72,11 @@ class Tree:
     left_out: Sequence[tuple[str, str]] = ()
     others: Sequence[str] = ()
 
+    @property
+    def size(self) -> int:
+        """Bytes of what is read."""
+        return sum(map(len, self.files.values()))
+
 
 def read_tree(folder: Path) -> Tree:
     """Such files in a folder and its subfolders. No link is followed and nothing hidden is read: a link could lead

@@ -38,12 +38,22 @@ class ZippedCard:
     assets: int
     has_module: bool
 
+    @property
+    def size(self) -> int:
+        """Bytes of what is read."""
+        return len(self.card)
+
 
 @dataclass(frozen=True, slots=True)
 class ZippedFolder:
     """The parts of a folder of SillyTavern in a zip archive."""
 
     tree: Tree
+
+    @property
+    def size(self) -> int:
+        """Bytes of what is read."""
+        return self.tree.size
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from languages import _
 from memory_server.conversations.contents import Contents, contents_of
+from memory_server.conversations.model import conversation_id_of
 from memory_server.interchange import csv_table, folder_forms, own
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.items import OF_CONVERSATIONS, Family
@@ -63,12 +64,15 @@ async def exported(
 ) -> Exported:
     """Read what is exported.
 
-    Raises InvalidInput: no entry has the kind and tags; StorageError: the named conversation cannot be read.
+    Raises InvalidInput: the name of the conversation cannot be used, or no entry has the kind and tags; StorageError:
+    the named conversation cannot be read.
     """
     conversations: list[Contents] = []
     unread: list[str] = []
     if request.family in (None, *OF_CONVERSATIONS) and not request.has_filter:
-        names = [request.conversation_id] if request.conversation_id else None
+        names = None
+        if request.conversation_id is not None:
+            names = [conversation_id_of(request.conversation_id)]
         conversation_ids = names or await view.memories.conversations.ids()
         with progress(_("reading"), len(conversation_ids)) as advance:
             for conversation_id in conversation_ids:

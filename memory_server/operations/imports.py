@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import tzinfo
 from functools import partial
 from itertools import chain, repeat
+from math import inf
 
 from languages import N_, _, foreign
 from memory_server.conversations.archive import archived_ids
@@ -23,7 +24,6 @@ from memory_server.conversations.model import (
     ConversationState,
     ShortTermMemory,
 )
-from memory_server.conversations.trigger_runner import sandbox_errors
 from memory_server.interchange import chats, own
 from memory_server.interchange.forms import FORMATS, SESSIONS, Format
 from memory_server.interchange.incoming import (
@@ -53,10 +53,10 @@ from memory_server.operations.lore_import import (
 )
 from memory_server.operations.ports import OpenMemory, Progress, ReadOptions, Source, no_progress
 from memory_server.operations.profile_books import follow
-from sandbox import CheckReport
+from memory_server.operations.trigger_checks import check_reports
 
 AT_ONCE = 200
-"""Triggers in one request: they share its time, and those that had no time are tried again alone."""
+"""Memories that get their keywords between two steps of a progress bar."""
 CHATS: tuple[Format, ...] = ("chat", "chat-export")
 """Forms in which the order of memories is that of a chat."""
 LOREBOOK: Format = "worldinfo"
@@ -200,7 +200,7 @@ async def _import_source(
     if not request.keep_secrets:
         await asyncio.to_thread(_remove_secrets, view, incoming, form)
     if form not in TRUSTED:
-        await _check(view, incoming, progress)
+        await _check(view, incoming, progress, until=request.options.check_until)
     if request.shift_to_now:
         _shift(incoming, view.clock())
 
@@ -440,14 +440,22 @@ def _joined(reports: Sequence[Incoming]) -> Iterator[Incoming]:
 
 
 async def _check(
-    view: OpenMemory, incoming: Incoming, progress: Progress, *, keep: bool = False
+    view: OpenMemory,
+    incoming: Incoming,
+    progress: Progress,
+    *,
+    until: float = inf,
+    keep: bool = False,
 ) -> None:
-    """Leave out triggers that cannot work, which the server would refuse. With `keep` they stay, with a note."""
+    """Leave out triggers that cannot work, which the server would refuse. With `keep` they stay, with a note. `until`
+    as in `check_reports`."""
     for number, contents in enumerate(incoming.conversations):
-        working = await _working(view, incoming, contents.long_term, progress, keep=keep)
+        working = await _working(
+            view, incoming, contents.long_term, progress, until=until, keep=keep
+        )
         incoming.conversations[number] = replace(contents, long_term=tuple(working))
     for number, book in enumerate(incoming.books):
-        working = await _working(view, incoming, book.memories, progress, keep=keep)
+        working = await _working(view, incoming, book.memories, progress, until=until, keep=keep)
         incoming.books[number] = replace(book, memories=tuple(working))
 
 
@@ -457,10 +465,19 @@ async def _working(
     memories: Sequence[LongTermMemory],
     progress: Progress,
     *,
+    until: float,
     keep: bool,
 ) -> list[LongTermMemory]:
     """Those of the memories whose trigger can work."""
-    reports = await _check_reports(view, [memory.trigger for memory in memories], progress)
+    triggers = [memory.trigger for memory in memories]
+    with progress(_("checking triggers"), len(triggers)) as advance:
+        reports = await check_reports(
+            view.memories.services.runner,
+            triggers,
+            now=moment_of(view.clock()),
+            until=until,
+            advance=advance,
+        )
     working: list[LongTermMemory] = []
     for memory, report in zip(memories, reports, strict=True):
         if report.errors:
@@ -477,22 +494,6 @@ async def _working(
         ]
         working.append(memory)
     return working
-
-
-async def _check_reports(
-    view: OpenMemory, sources: Sequence[str], progress: Progress
-) -> list[CheckReport]:
-    """What is known of each trigger, in order."""
-    now = moment_of(view.clock())
-    reports: list[CheckReport] = []
-    # 200 triggers that run too long take 20 s: so there is a progress bar.
-    with progress(_("checking triggers"), len(sources)) as advance, sandbox_errors():
-        for begin in range(0, len(sources), AT_ONCE):
-            reports += await view.sandbox.check_all(
-                sources[begin : begin + AT_ONCE], now=now, seed=0
-            )
-            advance(AT_ONCE)
-    return reports
 
 
 def lines_of(incoming: Incoming, *, all_of_them: bool = False) -> Iterator[ReportLine]:

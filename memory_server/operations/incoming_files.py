@@ -171,8 +171,8 @@ class _Reader:
 
     async def _data(self, data: bytes) -> tuple[Incoming, Format]:
         """The memories of one file."""
-        names = incoming_lore.names_of(self.options)
-        form: Format = self.options.format or format_of(data, names.values())
+        await self._admit(len(data))
+        form = await self._form_of(data)
         try:
             if form == "worldinfo":
                 incoming = await incoming_lore.lorebook(
@@ -181,9 +181,21 @@ class _Reader:
             else:
                 incoming = await asyncio.to_thread(self._file, data, form)
         except NotThisFormat:
-            _refuse_other_form(self.options, partial(format_of, data))
+            await asyncio.to_thread(_refuse_other_form, self.options, partial(format_of, data))
             raise
         return incoming, form
+
+    async def _form_of(self, data: bytes) -> Format:
+        """The form of a file, as the options name it or its content shows."""
+        if self.options.format is not None:
+            return self.options.format
+        names = incoming_lore.names_of(self.options)
+        return await asyncio.to_thread(format_of, data, names.values())
+
+    async def _admit(self, size: int) -> None:
+        """Refuse a content that has no room where it would be stored."""
+        if self.options.admit is not None:
+            await self.options.admit(size)
 
     def _file(self, data: bytes, form: Format) -> Incoming:
         """What one file holds, in any form but that of a lorebook."""
@@ -246,6 +258,7 @@ class _Reader:
         content = await asyncio.to_thread(read_zip, archive)
         if isinstance(content, ZippedFile):
             return await self._data(content.data)
+        await self._admit(content.size)
         form: Format = "chat-export"
         if isinstance(content, ZippedCard):
             form = "worldinfo"

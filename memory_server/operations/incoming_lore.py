@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 
 from languages import _
 from memory_server.conversations.model import DEFAULT_CONVERSATION, conversation_id_of
-from memory_server.conversations.trigger_runner import sandbox_errors
+from memory_server.conversations.ports import TriggerRunner
 from memory_server.interchange import chats, lore_keys, lore_memories, lorebooks, sillytavern_folder
 from memory_server.interchange.incoming import Incoming, NotThisFormat, ProfileBooks
 from memory_server.interchange.lore_keys import Defaults
@@ -30,13 +31,12 @@ from memory_server.operations.exchanged_zips import ZippedCard
 from memory_server.operations.lore_import import beginning_of
 from memory_server.operations.ports import OpenMemory, ReadOptions
 from memory_server.operations.profile_books import held_books
-from sandbox import CheckReport, TriggerSandbox
+from memory_server.operations.trigger_checks import check_reports
+from sandbox import CheckReport
 
 _EXPRESSION = re.compile(r"/(?P<body>[\s\S]*)/(?P<flags>[A-Za-z]*)")
 _MOST_EXPRESSION_CHARS = 10_000
 """Characters of an expression that V8 is asked about."""
-_AT_ONCE = 200
-"""Expressions of one request."""
 _ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 """Whether an expression compiles does not depend on the time."""
 
@@ -104,13 +104,12 @@ async def lorebook(
         name=options.book or "",
         precedence=ProfileSettings().precedence_of("all" if is_for_all else "character"),
     )
-    return await _memories_of(view, book, book_source)
+    return await _memories_of(view, book, book_source, options.check_until)
 
 
-async def _memories_of(view: OpenMemory, book: Book, source: BookSource) -> Incoming:
+async def _memories_of(view: OpenMemory, book: Book, source: BookSource, until: float) -> Incoming:
     expressions = lore_keys.expressions(book, source.defaults)
-    with sandbox_errors():
-        invalid = await invalid_expressions(view.sandbox, expressions)
+    invalid = await invalid_expressions(view.memories.services.runner, expressions, until=until)
     incoming = lore_memories.read(book, replace(source, invalid=invalid))
     incoming.notes += map(_, book.lost)
     return incoming
@@ -220,7 +219,7 @@ async def _take_books(
             precedence=profile.settings.precedence_of(placed.owner),
         )
         with incoming.record(placed.source):
-            of_book = await _memories_of(view, placed.book, source)
+            of_book = await _memories_of(view, placed.book, source, options.check_until)
             for book in of_book.books:
                 books.names[book.book_id] = book.name
                 if book.is_on:
@@ -269,9 +268,11 @@ def _defaults_of(profile: Profile, character: str, options: ReadOptions) -> Defa
     )
 
 
-async def invalid_expressions(sandbox: TriggerSandbox, keys: Iterable[str]) -> set[str]:
-    """The expressions `/body/flags` that V8 does not compile, or that are too long for it. Many are tried in one
-    request: a folder has some thousands."""
+async def invalid_expressions(
+    runner: TriggerRunner, keys: Iterable[str], *, until: float = inf
+) -> set[str]:
+    """The expressions `/body/flags` that V8 does not compile, or that are too long for it: a folder has some
+    thousands. `until` as in `check_reports`."""
     invalid: set[str] = set()
     triggers: dict[str, str] = {}
     for key in keys:
@@ -282,13 +283,10 @@ async def invalid_expressions(sandbox: TriggerSandbox, keys: Iterable[str]) -> s
             invalid.add(key)
         else:
             triggers[key] = _trigger_of(match["body"], match["flags"])
-    expressions = list(triggers)
-    for begin in range(0, len(expressions), _AT_ONCE):
-        part = expressions[begin : begin + _AT_ONCE]
-        reports = await sandbox.check_all([triggers[key] for key in part], now=_ANY_TIME, seed=0)
-        for key, report in zip(part, reports, strict=True):
-            if _fails(report):
-                invalid.add(key)
+    reports = await check_reports(runner, [*triggers.values()], now=_ANY_TIME, until=until)
+    for key, report in zip(triggers, reports, strict=True):
+        if _fails(report):
+            invalid.add(key)
     return invalid
 
 

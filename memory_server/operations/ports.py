@@ -5,9 +5,10 @@ A view of the runtime is an `OpenMemory`; `homes.py` has the machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import tzinfo
+from math import inf
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -196,8 +197,10 @@ class ReadOptions:
 
     `format` and `encoding`: None means what its content shows. `conversation`: the one that its memories are for; None:
     the usual one, or those that the source names. `user` and `char`: who they are in it. `with_hidden`: messages that
-    were hidden in SillyTavern come too. `programs`: the programs that the settings name, between commas. The others are
-    about lorebooks: the name of the `book`, the `depth` of its scan in messages, and what else an entry leaves open.
+    were hidden in SillyTavern come too. `programs`: the programs that the settings name, between commas. `check_until`:
+    when, by the monotonic clock, triggers are no longer checked. `admit`: refuses a content that has so many bytes
+    unpacked, before it is read. The others are about lorebooks: the name of the `book`, the `depth` of its scan in
+    messages, and what else an entry leaves open.
     """
 
     format: Format | None = None
@@ -213,3 +216,5 @@ class ReadOptions:
     case_sensitive: bool = False
     no_recursion: bool = False
     no_names: bool = False
+    check_until: float = inf
+    admit: Callable[[int], Awaitable[None]] | None = None

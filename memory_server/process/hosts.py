@@ -143,7 +143,9 @@ class ServerForOthers:
         lifetime: Lifetime | None = None,
     ) -> CallerView:
         # Without `lifetime`: the memories stay open after the command.
-        view = self.app.view(settings, folder=self.folder, session=session, asker=asker)
+        view = self.app.view(
+            settings, folder=self.folder, elsewhere=True, session=session, asker=asker
+        )
         asker_there = {**view.call.asker, "cwd": self.caller_folder}
         view.call = replace(view.call, asker=asker_there, folder=self.caller_folder)
         return view

@@ -63,6 +63,8 @@ async def serve_http(settings: Settings, listen: str, parse: Parse) -> None:
 
     offered = offered_tools(settings)
     answered = ANSWERED_TOOLS if usual_offer(settings) else offered
+    writing = settings.model_copy(update={"read_only": False})
+    of_writing = ANSWERED_TOOLS if usual_offer(writing) else offered_tools(writing)
     async with app:
         openings = _TenantOpener(app, turns, parse)
         node = HttpServer(
@@ -78,6 +80,7 @@ async def serve_http(settings: Settings, listen: str, parse: Parse) -> None:
             sessions=any(tool.name in offered for tool in TOOLSETS["sessions"]),
             files=use_more_files(),
             read_only=settings.read_only,
+            exchanges=all(tool.name in of_writing for tool in TOOLSETS["short-term"]),
             page=partial(_page, app) if settings.http.web else None,
         )
         with speaking(ENGLISH):

@@ -68,8 +68,9 @@ class CallerView:
     """The memories as one caller sees them: with the settings of its window or command. It has the calls of `App`.
 
     An async context manager. `session`: that of calls that name none. `folder`: where the caller works, by default the
-    folder of this process. `asker`: the program that the record of recalls names. `vectors`: those of a view that lasts
-    longer; None: this view has its own.
+    folder of this process. `elsewhere`: the caller works on another machine, and sees no folder of this one; layers
+    outside of the data folder only where the toolset `layers` is offered. `asker`: the program that the record of
+    recalls names. `vectors`: those of a view that lasts longer; None: this view has its own.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class CallerView:
         *,
         session: Session | None = None,
         folder: Path | None = None,
+        elsewhere: bool = False,
         asker: str = PROGRAM,
         vectors: Callable[[], TextVectors] | None = None,
     ) -> None:
@@ -91,6 +93,7 @@ class CallerView:
         self.meter = runtime.meter
         self.recalls = runtime.recalls
         self._folder = folder
+        self._elsewhere = elsewhere
         self._session = session
         self._services = self._services_of(session, vectors or self.vectors)
         self.conversations = Conversations(
@@ -163,9 +166,11 @@ class CallerView:
 
     @property
     def machine(self) -> Machine:
-        """What operations ask of this machine."""
-        from memory_server.runtime.homes import ThisMachine
+        """What operations ask of the machine of the caller."""
+        from memory_server.runtime.homes import MachineElsewhere, ThisMachine
 
+        if self._elsewhere:
+            return MachineElsewhere(False)
         return ThisMachine(self.home.on_several_machines, self.settings.notes.documents)
 
     # Imported at first use: a process that asks once does not need it, and a hook saves a tenth of a second.
@@ -185,7 +190,12 @@ class CallerView:
         if self.runtime.serves == "this machine":
             folder = self._folder or Path()
         return knowledge_of(
-            self.settings, self.home, self.clock, self._services.refuse_while_paused, folder=folder
+            self.settings,
+            self.home,
+            self.clock,
+            self._services.refuse_while_paused,
+            folder=folder,
+            layers=not self._elsewhere or folder is None or self.settings.names_toolset("layers"),
         )
 
     @property
@@ -431,17 +441,24 @@ class App(CallerView):
         settings: Settings,
         *,
         folder: Path,
+        elsewhere: bool = False,
         session: Session | None = None,
         asker: str = PROGRAM,
     ) -> CallerView:
-        """The view of another caller, with its own settings, who works in `folder`. `asker`: the program that the
-        record of recalls names."""
+        """The view of another caller, with its own settings, who works in `folder`. `elsewhere` and `asker` as in
+        `CallerView`."""
         vectors = None
         if settings.llm == self.settings.llm:
             # A process that lasts has them at hand for all callers, and goes on after a caller has left.
             vectors = self.vectors
         return CallerView(
-            self.runtime, settings, session=session, folder=folder, asker=asker, vectors=vectors
+            self.runtime,
+            settings,
+            session=session,
+            folder=folder,
+            elsewhere=elsewhere,
+            asker=asker,
+            vectors=vectors,
         )
 
     @cached_property

@@ -45,9 +45,11 @@ def knowledge_of(
     refuse: Callable[[], None],
     *,
     folder: Path | None,
+    layers: bool = True,
 ) -> Knowledge:
     """The knowledge of `home`, for a client that was started in `folder`. None: the data folder is one of many, and
-    nothing outside of it is looked at. `refuse` raises where nothing may be stored."""
+    nothing outside of it is looked at. `layers`: its layers are part of it. `refuse` raises where nothing may be
+    stored."""
     user_options = settings.knowledge
     documents = settings.notes.documents
     project: Project | None = None
@@ -80,7 +82,7 @@ def knowledge_of(
         clock,
         options,
         _ref_options(settings, home),
-        _layer_options(settings, home, folder),
+        _layer_options(settings, home, folder) if layers else LayerOptions(),
         _session_options(settings),
         configured.models,
         configured.embeddings,

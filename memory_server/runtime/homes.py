@@ -37,6 +37,7 @@ __all__ = [
     "TURN_PATH",
     "Home",
     "HomesAt",
+    "MachineElsewhere",
     "Outbox",
     "RefusedTurn",
     "StoredToken",
@@ -97,6 +98,17 @@ class ThisMachine:
         from memory_server.storage.entries.foreign_tables import rows_of
 
         return rows_of(path, tables)
+
+
+class MachineElsewhere(ThisMachine):
+    """The machine of a caller over HTTP, who erases nothing for good. Its folders are names alone: a path in what it
+    sends could be one of the server, and an answer that depends on it would say what is there."""
+
+    def folder_of_work(self, folder: Path) -> str:
+        return str(folder)
+
+    def project_key(self, folder: Path) -> str:
+        return ""
 
 
 def home_of(

@@ -90,9 +90,23 @@ def classes(decorator: Callable[..., Any]) -> dict[str, type]:
         def __post_init__(self) -> None:
             self.told.append(self.x)
 
+    @decorator(frozen=True, slots=True)
+    class Hiding:
+        """A value whose fields are called as what `__init__` might use, also with two underscores."""
+
+        x: Any
+        _set: Any = 1
+        _factory: Any = 2
+        _make_parts: Any = 3
+        _default_y: Any = 4
+        __set: Any = 5
+        __factory: Any = 6
+        y: Any = 0
+        parts: list[Any] = field(default_factory=list, compare=False)
+
     return {
         kind.__name__: kind
-        for kind in (Point, Empty, Named, Changing, Base, Heir, Identity, Single, Made)
+        for kind in (Hiding, Point, Empty, Named, Changing, Base, Heir, Identity, Single, Made)
     }
 
 
@@ -129,7 +143,7 @@ def test_the_rest_is_as_the_standard_library_makes_it(name: str) -> None:
     assert OURS[name].__match_args__ == STANDARD[name].__match_args__
     assert getattr(OURS[name], "__slots__", None) == getattr(STANDARD[name], "__slots__", None)
     assert str(inspect.signature(OURS[name])) == str(inspect.signature(STANDARD[name]))
-    if name in ("Point", "Named", "Base", "Heir", "Made"):
+    if name in ("Hiding", "Point", "Named", "Base", "Heir", "Made"):
         for value_of_both in (value, twin):
             with pytest.raises(FrozenInstanceError, match="cannot assign to field 'x'"):
                 value_of_both.x = 4

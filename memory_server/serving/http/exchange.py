@@ -4,9 +4,10 @@ shell. A request bounds what comes, and nothing of the server's own files can be
 from __future__ import annotations
 
 import asyncio
+import time
 from base64 import b64decode
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -14,14 +15,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from memory_server.kernel.backups import MergeCounts
-from memory_server.kernel.errors import InvalidInput, QuotaReached, ReadOnly, StorageError
-from memory_server.kernel.items import Family
+from memory_server.kernel.errors import InvalidInput, ReadOnly, StorageError
+from memory_server.kernel.items import OF_CONVERSATIONS, Family
+from memory_server.kernel.values import dataclass
 from memory_server.operations.exports import (
     Exported,
     ExportRequest,
     exported,
     file_content,
-    nothing_to_export,
 )
 from memory_server.operations.imports import (
     ImportReport,
@@ -31,16 +32,35 @@ from memory_server.operations.imports import (
 )
 from memory_server.operations.lore_import import book_text
 from memory_server.operations.ports import OpenMemory, ReadOptions, Source
+from memory_server.serving.http.refusals import HttpError
 from memory_server.tools.base.shapes import Text
 
+NOT_OFFERED = (
+    "This server does not offer import and export: they come with the whole toolset short-term, which its "
+    "operator can name in `--toolsets`."
+)
+CHECK_SECONDS = 20.0
+"""How long the triggers of an import are checked: other requests of the tenant wait meanwhile."""
 MOST_BYTES = 64_000_000
 """Bytes of an export; other tenants wait while one is made."""
 _MEDIA = {
-    "native": "application/json",
+    "native": "application/x-ndjson",
     "pack": "application/json",
     "csv": "text/csv",
     "markdown": "text/markdown",
 }
+_UNNAMED = "the content"
+_FIELDS = {
+    "leave -c out": "leave `conversation_id` out",
+    "add `--format chat --user NAME --char NAME`": "add `format` chat, and `user` and `char`",
+    "`--encoding gb18030`": "`encoding` gb18030",
+    "name its file instead of standard input": "a server imports no database",
+    "`memory-server undo ": "`undo_change ",
+    "--format": "`format`",
+    "--encoding": "`encoding`",
+    "--book": "`book`",
+}
+"""What sentences for a shell say, and what a program does in its place."""
 _Name = Annotated[Text, Field(max_length=1_000)]
 
 
@@ -52,11 +72,17 @@ class _Body(BaseModel):
 
 class ImportBody(_Body):
     """The content of a file. `content`: of a text file; `base64`: of any file. `format`: by default what the content
-    shows. `conversation_id`: for records that do not name one."""
+    shows. `name`: what the file is called. `conversation_id`: for records that do not name one. `user` and `char`: who
+    they are in it. `book`: the lorebook here of which it is a new version."""
 
     content: str | None = None
     base64: str | None = None
     format: _Name | None = None
+    encoding: _Name | None = None
+    name: _Name = _UNNAMED
+    user: _Name | None = None
+    char: _Name | None = None
+    book: _Name | None = None
     dry_run: bool = False
 
 
@@ -67,17 +93,38 @@ class ExportBody(_Body):
     family: Family | None = None
 
 
-async def import_content(
-    view: OpenMemory, fields: Mapping[str, Any], *, may_write: bool
-) -> Response:
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Whose memories a request is about, and what it may do. `admit` refuses a content that has no room. `usual`: the
+    conversation that a header names."""
+
+    view: OpenMemory
+    admit: Callable[[int], Awaitable[None]]
+    may_write: bool
+    usual: str | None = None
+
+
+async def import_content(exchange: Exchange, fields: Mapping[str, Any]) -> Response:
     """Import a content, and tell what came of it. Raises ValidationError, MemoryServerError."""
     body = ImportBody.model_validate(dict(fields))
+    view = exchange.view
+    options = ReadOptions(
+        form_named(body.format),
+        body.encoding,
+        conversation=body.conversation_id,
+        user=body.user,
+        char=body.char,
+        book=body.book,
+        check_until=time.monotonic() + CHECK_SECONDS,
+    )
     if not body.dry_run:
-        if not may_write:
+        if not exchange.may_write:
             raise ReadOnly("This token or server only reads; with dry_run nothing is stored.")
-        view.memories.services.refuse_where_full()
-    options = ReadOptions(form_named(body.format), conversation=body.conversation_id)
-    request = ImportRequest([Source("-", _data_of(body))], options, dry_run=body.dry_run)
+        view.memories.services.refuse_while_paused()
+        options = replace(options, admit=exchange.admit)
+    request = ImportRequest(
+        [Source(body.name or _UNNAMED, _data_of(body))], options, dry_run=body.dry_run
+    )
     report = await import_sources(view, request)
     answer = await asyncio.to_thread(_json_of, report)
     return Response(orjson.dumps(answer), media_type="application/json")
@@ -111,7 +158,7 @@ def _json_of(report: ImportReport) -> dict[str, Any]:
         "leftOut": report.left_out,
         "places": places,
         "books": books,
-        "remarks": [asdict(line) for line in report.lines()],
+        "remarks": [{"kind": line.kind, "text": in_fields(line.text)} for line in report.lines()],
         "warnings": report.warnings,
     }
 
@@ -120,31 +167,43 @@ def _place(name: str, counts: MergeCounts) -> dict[str, Any]:
     return {"place": name, **asdict(counts)}
 
 
-async def export_content(
-    view: OpenMemory, fields: Mapping[str, Any], *, may_write: bool
-) -> Response:
+async def export_content(exchange: Exchange, fields: Mapping[str, Any]) -> Response:
     """Answer with a file. Raises ValidationError, MemoryServerError."""
+    view = exchange.view
     body = ExportBody.model_validate(dict(fields))
-    stored = await exported(view, ExportRequest(body.conversation_id, body.family))
+    conversation_id = body.conversation_id
+    if conversation_id is None and body.family in (None, *OF_CONVERSATIONS):
+        conversation_id = exchange.usual
+    stored = await exported(view, ExportRequest(conversation_id, body.family))
     for reason in stored.unread:
         raise StorageError(reason)
     if stored.is_empty_in(body.format):
-        raise await nothing_to_export(view)
+        raise InvalidInput("There is nothing to export in this format.")
     content = await asyncio.to_thread(_bounded, view, stored, body.format)
     return Response(content, media_type=_MEDIA[body.format])
 
 
 def _bounded(view: OpenMemory, stored: Exported, form: str) -> bytes:
-    content = b"".join(file_content(view, stored, form))
-    if len(content) > MOST_BYTES:
-        raise QuotaReached(
-            "The export has more than {bytes:,} bytes; export each conversation and family by itself.",
-            MOST_BYTES,
-        )
-    return content
+    """The content of a file. Raises HttpError: it is too large."""
+    pieces: list[bytes] = []
+    free_bytes = MOST_BYTES
+    for piece in file_content(view, stored, form):
+        free_bytes -= len(piece)
+        if free_bytes < 0:
+            sentence = f"The export has more than {MOST_BYTES:,} bytes; export each conversation and family by itself."
+            raise HttpError(413, "size", sentence)
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
-def documented(refused: Mapping[str, Any]) -> dict[str, Any]:
+def in_fields(sentence: str) -> str:
+    """A sentence for a shell as a program can use it: with names of fields for those of flags."""
+    for flag, field in _FIELDS.items():
+        sentence = sentence.replace(flag, field)
+    return sentence
+
+
+def documented(refused: Mapping[str, Any], headers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The paths as OpenAPI describes them; `refused` is the answer to what is refused."""
     told = {
         "description": "What came, by place, and what was left out",
@@ -162,6 +221,7 @@ def documented(refused: Mapping[str, Any]) -> dict[str, Any]:
             "post": {
                 "operationId": name,
                 "summary": summary,
+                "parameters": headers,
                 "requestBody": {
                     "required": True,
                     "content": {"application/json": {"schema": schema}},

@@ -82,7 +82,7 @@ class HttpServer:
     """What a process serves. `look` returns when the store answers; `warm` prepares the first answers. `say` gets the
     address. With `sessions`, tools of this toolset are offered, so headers may name users. `files` is how many files
     and connections may be open, half of which are for connections. If it is `read_only`, nothing can be changed with
-    any token. `page` is None where there is no page."""
+    any token. `exchanges`: whole conversations may be imported and exported. `page` is None where there is no page."""
 
     settings: HttpSettings
     tokens: Tokens | None
@@ -96,6 +96,7 @@ class HttpServer:
     sessions: bool
     files: int
     read_only: bool
+    exchanges: bool
     page: MakePage | None = None
 
 
@@ -303,7 +304,13 @@ async def serve(node: HttpServer, address: tuple[str, int]) -> None:
     app = Router(
         [
             Route("/mcp", _Mcp(tenants, sessions), methods=methods),
-            *rest.routes(node.tools, tenants, node.max_bytes, read_only=node.read_only),
+            *rest.routes(
+                node.tools,
+                tenants,
+                node.max_bytes,
+                read_only=node.read_only,
+                exchanges=node.exchanges,
+            ),
             Route("/healthz", JSONResponse({"status": "ok"}), methods=["GET"]),
             Route("/readyz", ready),
             Route("/metrics", figures.endpoint(node.meter)),

@@ -22,7 +22,14 @@ from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.strict_json import repeated_name
 from memory_server.kernel.text import shown, visible
 from memory_server.kernel.values import dataclass
-from memory_server.serving.http.exchange import documented, export_content, import_content
+from memory_server.serving.http.exchange import (
+    NOT_OFFERED,
+    Exchange,
+    documented,
+    export_content,
+    import_content,
+    in_fields,
+)
 from memory_server.serving.http.principals import (
     CONVERSATION,
     SESSION,
@@ -68,23 +75,30 @@ _WHO = {
 
 
 def routes(
-    tools: Mapping[str, Tool], tenants: Tenants, max_bytes: int, *, read_only: bool = False
+    tools: Mapping[str, Tool],
+    tenants: Tenants,
+    max_bytes: int,
+    *,
+    read_only: bool = False,
+    exchanges: bool = True,
 ) -> list[Route]:
     """The routes of `tools`. `max_bytes`: the limit for the JSON of a result. `read_only`: a tool that is not among
-    them may be one that changes something."""
+    them may be one that changes something. `exchanges`: files are imported and exported."""
     document: bytes | None = None
 
     async def openapi(request: Request) -> Response:
         nonlocal document
-        document = document or orjson.dumps(openapi_document(tools))
+        document = document or orjson.dumps(openapi_document(tools, exchanges=exchanges))
         return Response(document, media_type=_JSON)
 
+    import_route = _Exchange(tenants, import_content, read_only, exchanges)
+    export_route = _Exchange(tenants, export_content, read_only, exchanges)
     return [
         Route(OPENAPI, openapi, methods=["GET"]),
         Route(ME, _Me(tenants, read_only), methods=["GET"]),
         Route(f"{COMMANDS}/{{name}}", _Commands(tenants), methods=["POST"]),
-        Route("/v1/import", _Exchange(tenants, import_content, read_only), methods=["POST"]),
-        Route("/v1/export", _Exchange(tenants, export_content, read_only), methods=["POST"]),
+        Route("/v1/import", import_route, methods=["POST"]),
+        Route("/v1/export", export_route, methods=["POST"]),
         Route("/v1/{tool}", _Called(tools, tenants, max_bytes, read_only), methods=["POST"]),
     ]
 
@@ -182,10 +196,13 @@ class _Exchange:
     """`POST /v1/import` and `POST /v1/export`."""
 
     tenants: Tenants
-    work: Callable[..., Awaitable[Response]]
+    work: Callable[[Exchange, Mapping[str, Any]], Awaitable[Response]]
     read_only: bool
+    is_offered: bool
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self.is_offered:
+            raise HttpError(404, "not found", NOT_OFFERED)
         request = Request(scope, receive)
         caller = caller_of(scope)
         arguments = _arguments(request, await request.body())
@@ -193,20 +210,24 @@ class _Exchange:
         async with self.tenants.used(caller) as tenant:
             try:
                 async with tenant.view(caller) as view:
-                    response = await self.work(view, arguments, may_write=may_write)
+                    exchange = Exchange(view, tenant.admit_content, may_write, caller.usual)
+                    response = await self.work(exchange, arguments)
             except (MemoryServerError, ValidationError) as error:
-                raise _refusal_of(error, tenant, caller) from error
+                raise _refusal_of(error, tenant, caller, in_fields) from error
         await response(scope, receive, send)
 
 
 def _refusal_of(
-    error: MemoryServerError | ValidationError, tenant: Tenant, caller: Principal
+    error: MemoryServerError | ValidationError,
+    tenant: Tenant,
+    caller: Principal,
+    worded: Callable[[str], str] = str,
 ) -> HttpError:
-    """The refusal for an error, without what is not said to callers."""
+    """The refusal for an error, without what is not said to callers. `worded` says it for them."""
     sentence = str(error)
     if isinstance(error, ValidationError):
         sentence = error.errors()[0]["msg"]
-    return refused_for(error, tenant.call(caller).memories.for_callers(sentence))
+    return refused_for(error, worded(tenant.call(caller).memories.for_callers(sentence)))
 
 
 def _arguments(request: Request, body: bytes) -> dict[str, Any]:
@@ -229,7 +250,7 @@ def _arguments(request: Request, body: bytes) -> dict[str, Any]:
     return arguments
 
 
-def openapi_document(tools: Mapping[str, Tool]) -> dict[str, Any]:
+def openapi_document(tools: Mapping[str, Tool], *, exchanges: bool = True) -> dict[str, Any]:
     """The tools as OpenAPI 3.1."""
     refused = {
         "description": "Refused, or failed: one sentence says why; see Retry-After",
@@ -282,7 +303,8 @@ def openapi_document(tools: Mapping[str, Tool]) -> dict[str, Any]:
                 },
             }
         }
-    paths |= documented(refused)
+    if exchanges:
+        paths |= documented(refused, headers)
     return {
         "openapi": "3.1.0",
         "info": {"title": "memory-server", "version": __version__},

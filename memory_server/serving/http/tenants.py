@@ -15,6 +15,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.requests import Request
 
+from memory_server.kernel.errors import QuotaReached
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import Project
 from memory_server.memories.memories import Call, Memories
@@ -95,6 +96,18 @@ class Tenant:
         may_be_full = 0 < self._room <= self._taken
         if may_be_full or time.monotonic() >= self._next_look:
             await self._measure()
+
+    async def admit_content(self, size: int) -> None:
+        """Before a content is stored that has `size` bytes unpacked, which may be many more than those of its request.
+        Raises QuotaReached: it has no room."""
+        await self.admit(size)
+        if size > self._room:
+            raise QuotaReached(
+                "The content has {bytes:,} bytes, and these memories may take {room:,} more; send less, "
+                "delete some memories, or ask for more room.",
+                size,
+                max(0, round(self._room)),
+            )
 
     async def _measure(self) -> None:
         began = time.monotonic()
