@@ -430,7 +430,7 @@ def _named(text: str, today: date, *, adverbs: bool) -> NamedDays:
         if match["weekly"]:
             weekly.update(_weekly(match))
             continue
-        is_future, is_past = _tense(text, match)
+        is_future, is_past = tense_of(clause_around(text, *match.span()))
         if match["chinese_weekend"] or match["weekend"]:
             named = set(_weekend_days(match, today))
         else:
@@ -520,11 +520,15 @@ def _moved(day: date, by: timedelta) -> list[date]:
         return []
 
 
-def _tense(text: str, match: re.Match[str]) -> tuple[bool, bool]:
-    """Whether the clause around a match tells of what is to come, and whether of what is over."""
-    before = _CLAUSE_END.split(text[max(0, match.start() - _CLAUSE_CHARS) : match.start()])[-1]
-    after = _CLAUSE_END.split(text[match.end() : match.end() + _CLAUSE_CHARS], maxsplit=1)[0]
-    clause = before + match[0] + after
+def clause_around(text: str, start: int, end: int) -> str:
+    """The clause in which `text[start:end]` stands."""
+    before = _CLAUSE_END.split(text[max(0, start - _CLAUSE_CHARS) : start])[-1]
+    after = _CLAUSE_END.split(text[end : end + _CLAUSE_CHARS], maxsplit=1)[0]
+    return before + text[start:end] + after
+
+
+def tense_of(clause: str) -> tuple[bool, bool]:
+    """Whether a clause tells of what is to come, and whether of what is over."""
     is_future = _FUTURE().search(clause) is not None
     past = _PAST().search(_FUTURE().sub(" ", clause))
     return is_future, past is not None

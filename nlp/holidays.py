@@ -23,7 +23,7 @@ they were used at that time.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
@@ -168,8 +168,7 @@ class NamedHoliday:
 
 def holidays_in(text: str) -> Iterator[NamedHoliday]:
     """The holidays that `text` names, in order, without those that are still to come (next Christmas)."""
-    lowered = text.lower()
-    if not any(hint in lowered for hint in _HINTS):
+    if not holds_one_of(text.lower(), _HINTS):
         return
     for match in _NAMES().finditer(text):
         words = (match["before"] or match["zh_before"] or match["behind"] or "").lower()
@@ -184,6 +183,11 @@ def holidays_in(text: str) -> Iterator[NamedHoliday]:
             year=year,
             year_from_now=_year_from_now(words),
         )
+
+
+def holds_one_of(text: str, hints: Iterable[str]) -> bool:
+    """Whether `text` holds one of these. `map` takes a third of the time of a generator."""
+    return any(map(text.__contains__, hints))
 
 
 def _holiday_of(match: re.Match[str]) -> Holiday:

@@ -23,7 +23,7 @@ from memory_server.conversations.changes import (
     Unpinned,
     apply,
 )
-from memory_server.conversations.model import ConversationState, ShortTermMemory
+from memory_server.conversations.model import ConversationState, Correction, ShortTermMemory
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.messages import Message
 from memory_server.lore.chat_state import Came, ChatState, Effect, Firing, advanced, firing_key
@@ -222,6 +222,10 @@ SHORT_TERM = st.builds(
     role_weights=st.dictionaries(TEXTS, st.floats(0, 10), max_size=2),
     session=st.none() | TEXTS.filter(bool),
     muted=st.lists(TEXTS.filter(bool), max_size=2).map(tuple),
+    corrects=st.lists(
+        st.builds(Correction, TEXTS.filter(bool), st.sampled_from(["rule", "caller", "person"])),
+        max_size=2,
+    ).map(tuple),
     extra=extras(
         *("id", "timestamp", "time_stamp", "timeStamp", "text", "keywords", "score"),
         *(
@@ -232,6 +236,7 @@ SHORT_TERM = st.builds(
             "roleWeights",
             "session",
             "muted",
+            "corrects",
         ),
     ),
 )

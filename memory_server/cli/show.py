@@ -127,7 +127,11 @@ def _short_term(view: CallerView, conversation_id: str, memory: ShortTermMemory)
         escape(words) or _("none"),
     )
     other_words = found_by_text(memory.other_words)
-    return "\n".join(filter(None, (head, escape(other_words), escape(spoken(memory.text)))))
+    corrected = ""
+    if memory.corrects:
+        corrected = _("corrects  {ids}", ", ".join(older.id for older in memory.corrects))
+    text = view.memories.services.day_notes.within(memory.text, memory.time_ms)
+    return "\n".join(filter(None, (head, corrected, escape(other_words), escape(spoken(text)))))
 
 
 def _long_term(view: CallerView, conversation_id: str, memory: LongTermMemory) -> str:

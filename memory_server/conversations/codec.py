@@ -18,8 +18,10 @@ from typing import Any, TypeVar
 
 from languages import Sentence
 from memory_server.conversations.model import (
+    MOST_CORRECTED,
     MOST_MUTED,
     MOST_WORD_TRIES,
+    Correction,
     RecordKind,
     ShortTermMemory,
     UnusableRecord,
@@ -137,6 +139,7 @@ def short_term_json(memory: ShortTermMemory) -> Json:
         "turn": memory.turn,
         "muted": list(memory.muted),
         "wordTries": memory.word_tries,
+        "corrects": [{"id": older.id, "by": older.by} for older in memory.corrects],
     }
     if memory.other_words:
         optional["otherWords"] = list(memory.other_words)
@@ -170,6 +173,9 @@ def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
     muted = places_of(rest.get("muted"))
     if muted:
         del rest["muted"]
+    corrects = _corrections(rest.get("corrects"))
+    if corrects:
+        del rest["corrects"]
     role_weights = _role_weights(rest.get("roleWeights"))
     if role_weights:
         del rest["roleWeights"]
@@ -197,6 +203,7 @@ def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
         muted=muted,
         other_words=other_words,
         word_tries=word_tries,
+        corrects=corrects,
         extra=_extra(rest),
     )
 
@@ -324,6 +331,20 @@ def places_of(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or len(value) > MOST_MUTED or not all(map(_is_text, value)):
         return ()
     return tuple(map(sys.intern, value))
+
+
+def _corrections(value: Any) -> tuple[Correction, ...]:
+    """What a memory corrects; empty if this program would not write it."""
+    if not isinstance(value, list) or len(value) > MOST_CORRECTED:
+        return ()
+    corrections: list[Correction] = []
+    for row in value:
+        if not isinstance(row, dict) or row.keys() != {"id", "by"}:
+            return ()
+        if not _is_text(row["id"]) or row["by"] not in ("rule", "caller", "person"):
+            return ()
+        corrections.append(Correction(row["id"], row["by"]))
+    return tuple(corrections)
 
 
 def _role_weights(value: Any) -> dict[str, float]:

@@ -16,6 +16,7 @@ from memory_server.conversations.model import (
     ConversationState,
     conversation_id_of,
 )
+from memory_server.conversations.recall.day_lines import DayNotes
 from memory_server.conversations.search import vectors_of
 from memory_server.conversations.services import Done, Services
 from memory_server.conversations.short_term import ShortTermManager
@@ -51,6 +52,11 @@ class Conversation:
         self.long_term = LongTermManager(name, services, shared_conversation)
         self._services = services
         self._shared_conversation = shared_conversation
+
+    @property
+    def day_notes(self) -> DayNotes:
+        """The notes on days, for the readers of now."""
+        return self._services.day_notes
 
     async def correct(self, corrections: Corrections, *, by: str = "api") -> Corrected:
         """Change what is stored of earlier turns, as their client tells it now. Raises MemoryPaused."""

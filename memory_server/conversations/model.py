@@ -41,6 +41,9 @@ EVERYWHERE = "everywhere"
 MOST_MUTED = 50
 """Places in which a memory can be muted: more are hardly chosen one by one."""
 
+MOST_CORRECTED = 20
+"""Older memories that one memory corrects: one sentence seldom corrects more than two."""
+
 MOST_WORD_TRIES = 3
 """How often a memory is sent to a model that gives it other words: once, and after unusable answers twice more."""
 
@@ -49,6 +52,18 @@ DEFAULT_CONVERSATION = "default"
 
 MAX_ID_CHARS = 256
 """Characters of a conversation id (docs/reference/data-folder.md)."""
+
+
+CorrectedBy = Literal["rule", "caller", "person"]
+"""Who said that a memory corrects another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """What a memory says is true in place of what the memory `id` of its conversation says."""
+
+    id: str
+    by: CorrectedBy
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +97,8 @@ class ShortTermMemory:
     """Texts by which one may ask for it, and which it does not have. Their words are among `words`, with a mark."""
     word_tries: int = 0
     """How many of the `MOST_WORD_TRIES` are used up; an answer that can be used takes all. An undo leaves it."""
+    corrects: tuple[Correction, ...] = ()
+    """The older memories that are no longer true since it was said."""
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
     @property

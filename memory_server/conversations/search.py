@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from memory_server.conversations.changes import Change
 from memory_server.conversations.model import EVERYWHERE, ConversationState, ShortTermMemory
+from memory_server.conversations.recall.corrections import corrected, newer_by_older
 from memory_server.conversations.recall.request import RecallContext, RecallRequest
 from memory_server.conversations.recall.selection import (
     NOTHING_RECALLED,
@@ -257,12 +258,23 @@ class Search:
                 ]
             )
         return Found(
-            recall,
+            self._corrected(recall),
             unread=self._unread,
             outdated=outdated,
             unusable=sum(len(state.unusable) for state in self.states),
             only_words=self._only_words,
         )
+
+    def _corrected(self, recall: Recall) -> Recall:
+        """What comes, with the memories that correct others in their places."""
+        newer: dict[str, ShortTermMemory] = {}
+        for state in self.states:
+            newer |= newer_by_older(_correcting(state))
+        if not (newer and self._services.has_corrections):
+            return recall
+        context = self._context()
+        muted = [mem.id for mem in newer.values() if not context.places.isdisjoint(mem.muted)]
+        return corrected(recall, newer, (*context.without, *muted))
 
     def decision(self) -> Decision:
         """The decision about every memory; nothing is changed."""
@@ -328,6 +340,14 @@ async def conversations_of(services: Services, own: str, scope: str | None) -> t
     if is_member:
         return (own, *other_ids)
     return tuple(other_ids)
+
+
+def _correcting(state: ConversationState) -> Iterable[ShortTermMemory]:
+    """The memories that may correct others: all, unless the index of the conversation knows them."""
+    ids = getattr(state.follower, "correcting", None)
+    if ids is None:
+        return state.short_term.values()
+    return [state.short_term[memory_id] for memory_id in ids]
 
 
 def _matches_any(conversation_id: str, patterns: Iterable[str]) -> bool:

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from languages import _
 from memory_server.conversations.model import ConversationState, Memory, excess
 from memory_server.conversations.ports import ConversationStore, Decide, TriggerRunner
+from memory_server.conversations.recall.day_lines import DayNotes
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.kernel.errors import (
     InvalidInput,
@@ -125,6 +126,17 @@ class Services:
             parameters=replace(self.parameters, wording=wording),
             zone=zone,
         )
+
+    @property
+    def has_corrections(self) -> bool:
+        """Whether rules look for what a memory corrects: not with `compat = "node"`."""
+        return self.parameters.recall.must_share
+
+    @property
+    def day_notes(self) -> DayNotes:
+        """The notes on days, for the readers of now."""
+        has_dates = self.parameters.wording.enrichment.dates
+        return DayNotes(self.clock(), self.zone, are_shown=has_dates)
 
     def refuse_while_paused(self) -> None:
         """Refuse to store anything during a pause, or where there is no room. Raises MemoryPaused: the memory is

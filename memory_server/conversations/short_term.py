@@ -26,6 +26,11 @@ from memory_server.conversations.changes import (
     Unpinned,
     merged,
 )
+from memory_server.conversations.correction_links import (
+    correcting,
+    refuse_unknown,
+    statement_of_user,
+)
 from memory_server.conversations.model import (
     EVERYWHERE,
     MOST_MUTED,
@@ -276,18 +281,21 @@ class ShortTermManager:
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
         other_words: Sequence[str] = (),
         origin: Origin = Origin(),
+        corrects: Sequence[str] = (),
         by: str = "api",
     ) -> Stored:
         """Store the messages as one memory, with the timestamp of the last message, else now.
 
         Parts marked as recalled or private, and secrets, are left out. `other_words`: texts by which one may ask for the memory,
         though it does not have their words. The same messages of a turn, or equal messages within ten minutes, are
-        stored once.
+        stored once. `corrects`: ids of older memories of this conversation that are no longer true; what the rules find
+        is added in a change of its own.
 
         Raises:
             MemoryPaused: the memory is paused.
             NothingToKeep: all of it is private.
-            InvalidInput: there is no message with text, a time is not valid, or something is too large.
+            InvalidInput: there is no message with text, a time is not valid, something is too large, or this conversation
+                has no memory of an id in `corrects`.
         """
         self._services.refuse_while_paused()
         all_messages = self._services.secrets.of(as_said(messages))
@@ -299,6 +307,8 @@ class ShortTermManager:
             raise InvalidInput("There is no text to remember; give at least one message with text.")
         unindexed = self._unindexed(kept_messages, role_weights, origin)
         refuse_excess(unindexed)
+        if corrects:
+            refuse_unknown(corrects, await self._services.store.read(self.conversation_id))
 
         def find_words() -> tuple[ShortTermMemory, int]:
             if origin.turn is not None:  # a hook that comes late; what somebody says again is meant
@@ -336,7 +346,33 @@ class ShortTermManager:
             and not self._services.brief
         ):
             self._services.meaning().later(vectors_of(self.conversation_id), [memory.text])
+        if corrects or (stored.change_id is not None and self._services.has_corrections):
+            await self._correct(stored.memory, corrects, by=by)
         return stored
+
+    async def _correct(self, memory: ShortTermMemory, ids: Sequence[str], *, by: str) -> None:
+        """Link a memory with those of these ids, and with those that it corrects by its words."""
+        statement = statement_of_user(memory)
+        if not ids and not statement.hints():
+            return
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], Done]:
+            return correcting(state, memory.id, statement, ids), Done()
+
+        await self._services.commit(self.conversation_id, decide, by=by)
+
+    async def keep_both(self, memory_id: str, *, by: str = "api") -> MarkSet:
+        """Let what a memory corrects hold again, because both are true. Raises MemoryNotFound: there is no such
+        memory."""
+
+        def decide(state: ConversationState) -> tuple[Sequence[Change], MarkSet]:
+            memory = self._memory_in(state, memory_id)
+            if not memory.corrects:
+                return (), MarkSet(memory)
+            kept = replace(memory, corrects=())
+            return [Edited(kept, memory)], MarkSet(kept)
+
+        return await self._services.commit(self.conversation_id, decide, by=by)
 
     def _unindexed(
         self, messages: tuple[Message, ...], role_weights: Mapping[str, float], origin: Origin
@@ -636,6 +672,7 @@ def replacing(former: ShortTermMemory, memory: ShortTermMemory, *, timed: bool) 
         score=former.score,
         pinned=former.pinned,
         muted=former.muted,
+        corrects=former.corrects,
         extra=former.extra,
     )
 

@@ -100,11 +100,15 @@ _TAG_LIKE = re.compile(
 )
 """Where any tag or special token of a model begins; not `x < 5`, `a < b`, `<3` or `>_<`."""
 
+_MAY_BE_A_NOTE = re.compile(
+    r"\[[^\[\]\n]{0,80}?(?:\d (?:[A-Z][a-z]{2,8}|days?)|today|over|[日天]|已过)[^\[\]\n]{0,40}\]"
+)
+"""What a note of nlp/day_notes.py looks like."""
 _AGE = (
     r"(?:\(\d{1,4} (?:(?:hour|day)s? ago|(?:month|year)s? ago, \d\d? [A-Z][a-z]{2}(?: \d{4})?), "
-    r"(?:night|morning|afternoon|evening)(?:, in [^()\n]{1,60})?(?:, by chance)?\): "
+    r"(?:night|morning|afternoon|evening)(?:, in [^()\n]{1,60})?(?:, by chance)?(?:, no longer true)?\): "
     r"|（\d{1,4} (?:(?:小时|天)前，|(?:个月|年)前，(?:\d{4} 年 )?\d\d? 月 \d\d? 日)"
-    r"(?:凌晨|早上|上午|中午|下午|晚上|深夜)(?:，在 [^（）\n]{1,60})?(?:，偶然想起)?）：)"
+    r"(?:凌晨|早上|上午|中午|下午|晚上|深夜)(?:，在 [^（）\n]{1,60})?(?:，偶然想起)?(?:，已不是这样)?）：)"
 )
 """The age of a memory as `when_text` in recall/prompt_lines.py writes it with a number; people write `(yesterday,
 evening)` themselves."""
@@ -183,7 +187,9 @@ def without_recalled(text: str) -> str:
             parts = _split_all(parts, methodcaller("split", request))
     if "): " in text or "）：" in text:
         parts = _without_single_lines(parts)
-    if len(parts) == 1:
+    if _MAY_BE_A_NOTE.search(text) is not None:
+        parts = _without_day_notes(parts)
+    if parts == [text]:
         return text
     # Where a block was, its line is gone too, and so are the marks of a quotation around it.
     remaining_parts = [part.strip() for part in parts]
@@ -210,6 +216,13 @@ def _without_single_lines(parts: list[str]) -> list[str]:
     if removed_lines > 1 or any(map(_says_something, parts_between)):
         return parts_between
     return parts
+
+
+def _without_day_notes(parts: Sequence[str]) -> list[str]:
+    """The parts without the notes on days that stand in our lines: somebody may quote a line without its head."""
+    from nlp.day_notes import without_notes  # imported late: most turns have none
+
+    return [without_notes(part) for part in parts]
 
 
 def _says_something(text: str) -> bool:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from memory_server.conversations.conversation import Conversation, Conversations
 from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.day_lines import DayNotes
 from memory_server.conversations.recall.words import shown_words
 from memory_server.kernel.errors import ResourceNotFound
 from memory_server.kernel.recalled_block import UNSEEN
@@ -269,15 +271,16 @@ async def _figures(conversation: Conversation) -> dict[str, Any]:
 async def _short_term(request: DocumentRequest) -> dict[str, Any]:
     memories = await request.conversation.short_term.memories()
     newest_first = memories[::-1]
-    page = _paged(request, "memories", newest_first, _short_term_form)
+    form = partial(_short_term_form, notes=request.conversation.day_notes)
+    page = _paged(request, "memories", newest_first, form)
     return {"conversation_id": request.conversation.id, **page}
 
 
-def _short_term_form(memory: ShortTermMemory) -> dict[str, Any]:
+def _short_term_form(memory: ShortTermMemory, notes: DayNotes) -> dict[str, Any]:
     return _without_none(
         id=memory.id,
         timestamp=iso(memory.time_ms),
-        text=memory.text,
+        text=notes.within(memory.text, memory.time_ms),
         score=memory.score,
         pinned=memory.pinned or None,
         keywords=shown_words(memory, _WORDS),

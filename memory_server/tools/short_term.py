@@ -39,6 +39,7 @@ from memory_server.tools.base.result import (
 )
 from memory_server.tools.base.shapes import (
     ConversationId,
+    CorrectedIds,
     CurrentMessages,
     KeptWords,
     Messages,
@@ -287,12 +288,14 @@ async def add_short_term_memory(
     roleWeights: Annotated[
         RoleWeights | None, "Keyword weight per role; usually user 2.7, assistant 2, system 1"
     ] = None,
+    corrects: CorrectedIds = [],
 ) -> AddResult:
     stored = await call.conversations.get(conversation_id).short_term.add(
         messages,
         role_weights=RoleWeights.of(roleWeights),
         other_words=otherWords,
         origin=Origin(session=call.session, folder=call.folder),
+        corrects=corrects,
         by="add_short_term_memory",
     )
     return AddResult.of(stored, success=True, note=private_words_note(stored.private_words))

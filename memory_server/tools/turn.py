@@ -30,6 +30,7 @@ from memory_server.tools import long_term, short_term
 from memory_server.tools.base.result import From, Result
 from memory_server.tools.base.shapes import (
     ConversationId,
+    CorrectedIds,
     CurrentMessages,
     KeptWords,
     Messages,
@@ -223,6 +224,7 @@ async def remember_turn(
         Text | None, Field(min_length=1, max_length=200), "A turn is kept once, as it was last"
     ] = None,
     session: SessionName = None,
+    corrects: CorrectedIds = [],
 ) -> RememberResult:
     call = call.in_session(session)
     conversation = call.conversations.get(conversation_id)
@@ -234,6 +236,7 @@ async def remember_turn(
             messages,
             other_words=otherWords,
             origin=Origin(turn_id, replaces=True, session=call.session, folder=call.folder),
+            corrects=corrects,
             by="remember_turn",
         )
     except (MemoryPaused, NothingToKeep) as error:

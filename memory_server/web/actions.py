@@ -98,6 +98,13 @@ async def _mute(view: View, form: Form) -> Flash:
     return Flash(sentence, done.change_id or "", view.conversation.id, changed=memory_id)
 
 
+async def _keep_both(view: View, form: Form) -> Flash:
+    memory_id = first(form, "id")
+    done = await view.conversation.short_term.keep_both(memory_id, by=BY)
+    sentence = Sentence("Both are true: this memory corrects no other one now.")
+    return Flash(sentence, done.change_id or "", view.conversation.id, changed=memory_id)
+
+
 async def _edit(view: View, form: Form) -> Flash:
     texts = [text.replace("\r\n", "\n") for text in form.get("text", [])]
     before = _typed_lines(form, "before")
@@ -295,6 +302,7 @@ async def _clean_up(view: View, form: Form) -> Flash:
 _ALL: Mapping[str, Act] = {
     "pin": _pin,
     "mute": _mute,
+    "keep_both": _keep_both,
     "mend": _mend,
     "edit": _edit,
     "forget": _forget,

@@ -17,6 +17,7 @@ from memory_server.conversations.conversation import Conversation, Conversations
 from memory_server.conversations.history_steps import ASKED_FOR_WORDS
 from memory_server.conversations.insight import ExplainedMemory
 from memory_server.conversations.model import Memory, ShortTermMemory, place_text
+from memory_server.conversations.recall.corrections import newer_by_older
 from memory_server.conversations.recall.request import Mode, RecallRequest
 from memory_server.conversations.recall.retention import worth
 from memory_server.kernel.errors import MemoryNotFound
@@ -78,10 +79,14 @@ async def memory(view: View) -> Response:
     gone_until_ms = None
     if removal is not None:
         gone_until_ms = removal.at_ms + view.site.keep_ms
+    memories = await view.conversation.short_term.memories()
+    corrected = {older.id for older in shown.corrects}
     return await view.page(
         "memory.html",
+        corrected=[each for each in memories if each.id in corrected],
+        corrected_by=newer_by_older(memories).get(shown.id),
         memory=shown,
-        said=messages_of(shown, {}, 1.0, view.speech),
+        said=messages_of(shown, {}, 1.0, view.speech, view.conversation.day_notes),
         gone=removal,
         gone_until=gone_until_ms,
         until=view.speech.now_ms + view.site.keep_ms,
@@ -89,7 +94,7 @@ async def memory(view: View) -> Response:
         used=len(recalls),
         faded=worth_now < parameters.retention.min_relevance,
         always_kept=parameters.retention.always_kept,
-        total=len(await view.conversation.short_term.memories()),
+        total=len(memories),
         again=again,
         again_face=_FACES[HOOK if by_hook else TURN](),
         last_question=last_question,

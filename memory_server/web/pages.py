@@ -367,7 +367,7 @@ async def opened_receipt(view: View, recall: RecordedRecall) -> ShownRecall:
         memories |= await asyncio.to_thread(_with_ids, all_memories, ids)
         shelf, _unread = await conversation.long_term.with_shared()
         triggers |= {row.memory.name: row.memory for row in shelf.all}
-    return receipt(recall, memories, triggers, view.speech)
+    return receipt(recall, memories, triggers, view.speech, view.conversation.day_notes)
 
 
 def _with_ids(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from languages import _
 from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.day_lines import DayNotes
 from memory_server.conversations.recall.why import (
     OtherPoints,
     held_back,
@@ -116,9 +117,11 @@ def messages_of(
     words: Mapping[str, float],
     heaviest: float,
     speech: Speech,
+    notes: DayNotes,
     others: Mapping[str, float] = NOTHING,
 ) -> list[Said]:
-    """What was said, with the shared words underlined, and the `others` that the caller gave in another way."""
+    """What was said, with notes on its days and the shared words underlined, and the `others` that the caller gave in
+    another way."""
     messages: list[Said] = []
     room = MOST_CHARS
     for message in memory.messages:
@@ -127,12 +130,15 @@ def messages_of(
             who = ""
             if message.name or not is_yours:
                 who = speech.speaker(message.role, message.name)
-            pieces = underlined(message.content[:room], words, heaviest, others)
+            said_ms = message.time_ms or memory.time_ms
+            text = notes.within(message.content[:room], said_ms)
+            pieces = underlined(text, words, heaviest, others)
             messages.append(Said(who, is_yours, pieces))
             room -= len(message.content)
     if messages:
         return messages
-    return [Said("", True, underlined(memory.text[:room], words, heaviest, others))]
+    text = notes.within(memory.text[:room], memory.time_ms)
+    return [Said("", True, underlined(text, words, heaviest, others))]
 
 
 def receipt(
@@ -140,6 +146,7 @@ def receipt(
     memories: Mapping[str, ShortTermMemory],
     triggers: Mapping[str, LongTermMemory],
     speech: Speech,
+    notes: DayNotes,
 ) -> ShownRecall:
     """`memories`: by id, as they are now; `triggers`: the long-term ones by name."""
     items = [
@@ -154,7 +161,7 @@ def receipt(
         memory = memories.get(item.id)
         messages: list[Said] = []
         if memory is not None:
-            messages = messages_of(memory, item.words, heaviest, speech, others=item.given)
+            messages = messages_of(memory, item.words, heaviest, speech, notes, item.given)
         points = _counted(item, recall.needed)
         shown = Came(
             id=item.id,

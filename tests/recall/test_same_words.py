@@ -78,13 +78,15 @@ def test_a_text_that_says_other_things_too_gets_none() -> None:
 
 
 async def _texts_after_many_questions(app: App, texts: tuple[str, str], question: str) -> list[str]:
-    """The texts that come after a question, which had been asked often before the second one was stored."""
+    """The texts that come after a question, which had been asked often before the second one was stored. Both are true:
+    without that, the second one corrects the first."""
     memories = app.conversation().short_term
     now = app.clock()
     await memories.add([Message("user", texts[0], now - 200 * DAY_MS)])
     for _ in range(4):
         await memories.search([Message("user", question)])
-    await memories.add([Message("user", texts[1], now - 60 * DAY_MS)])
+    stored = await memories.add([Message("user", texts[1], now - 60 * DAY_MS)])
+    await memories.keep_both(stored.memory.id)
     recall = (await memories.search([Message("user", question)])).recall
     return [recalled.memory.text for recalled in (*recall.top, *recall.next)]
 

@@ -355,6 +355,8 @@ class Index:
         """The words that a memory has, or had."""
         self.muted: dict[str, tuple[str, ...]] = {}
         """The places in which memories are muted, by id."""
+        self.correcting: set[str] = set()
+        """The ids of memories that correct others."""
         self.keeps_words = False
         """Whether words that are not in its text are kept with a memory, or were."""
         self.speakers: dict[str, None] = {}
@@ -554,6 +556,8 @@ class Index:
         self.forms.append(memory.indexed_with)
         if memory.muted:
             self.muted[memory.id] = memory.muted
+        if memory.corrects:
+            self.correcting.add(memory.id)
         self.keeps_words |= bool(memory.other_words)
         for message in memory.messages:
             if message.name:
@@ -571,6 +575,7 @@ class Index:
         if row is not None:
             self._alive[row] = 0
             self.muted.pop(memory_id, None)
+            self.correcting.discard(memory_id)
             self._timeline = None
 
 

@@ -179,6 +179,10 @@ class Recalled:
     """Whether it shares too little to come unasked."""
     counted: float = 0.0
     """The points of it that `Recall.needed` is for."""
+    before: ShortTermMemory | None = None
+    """The older memory that it corrects, and in whose place it came."""
+    until_ms: int | None = None
+    """When it was corrected; None: it was not, or the search asks for no past."""
 
 
 class NearMiss(NamedTuple):

@@ -74,6 +74,8 @@ CHARS = Measure(len, lambda text, n: text[:n], 45)
 
 Match = Callable[[int, str], Mapping[str, float]]
 """For a text number and a chunk of that text: the words of the question that the chunk holds, with their weights."""
+Note = Callable[[int, str], str]
+"""For a text number and a chunk of that text: what is written after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +99,14 @@ def passages(
     room: int,
     measure: Measure,
     spaced: bool,
+    note: Note = lambda _number, _chunk: "",
 ) -> list[str]:
     """For each text of one memory the part to show, on one line; empty if the text is left out. Together they have at
     most `room`, including `heads[n]`, the length of what stands before the line of text n. If nothing matches, the
-    beginnings are shown. An ellipsis marks what is left out; `spaced`: with blanks around it."""
+    beginnings are shown. An ellipsis marks what is left out; `spaced`: with blanks around it. `note`: what is written
+    after a chunk."""
     gap = f" {ELLIPSIS} " if spaced else ELLIPSIS
-    choice = _Choice(texts, heads=heads, room=room, measure=measure, gap=gap)
+    choice = _Choice(texts, heads=heads, room=room, measure=measure, gap=gap, note=note)
     seeds = _best(choice, _word_points(choice, match), room)
     walks: list[Iterator[int]] = []
     if seeds:
@@ -220,7 +224,14 @@ class _Choice:
     """The chunks that are shown so far, and the room that is left."""
 
     def __init__(
-        self, texts: Sequence[str], *, heads: Sequence[int], room: int, measure: Measure, gap: str
+        self,
+        texts: Sequence[str],
+        *,
+        heads: Sequence[int],
+        room: int,
+        measure: Measure,
+        gap: str,
+        note: Note,
     ) -> None:
         self.texts = texts
         self.room_left = room
@@ -235,6 +246,7 @@ class _Choice:
         self._heads = heads
         self._measure = measure
         self._gap = gap
+        self._note = note
         self._shown: dict[int, str] = {}
         """The chosen chunks as they are written."""
         self._begun: set[int] = set()
@@ -306,12 +318,15 @@ class _Choice:
         if number in self._shown:
             return False
         chunk = self.chunks[number]
-        line = one_line(self._text_of(number))
+        text = self._text_of(number)
+        line = one_line(text)
+        if not chunk.code:
+            line += self._note(chunk.text, line)
         around = self._length_around(number) + 1
         if around + self._measure.length(line) > self.room_left:
             if self._shown:
                 return False
-            line = clipped(line, self.room_left - around, self._measure)
+            line = clipped(one_line(text), self.room_left - around, self._measure)
         self.room_left -= around + self._measure.length(line)
         self._shown[number] = line
         self._begun.add(chunk.text)

@@ -17,7 +17,15 @@ from hashlib import blake2b
 from itertools import accumulate
 
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.passages import BYTES, CHARS, Measure, clipped, passages
+from memory_server.conversations.recall.day_lines import DayNotes
+from memory_server.conversations.recall.passages import (
+    BYTES,
+    CHARS,
+    ELLIPSIS,
+    Measure,
+    clipped,
+    passages,
+)
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import Message, Role
@@ -25,6 +33,7 @@ from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.text import Language, language_of
 from memory_server.kernel.times import local
 from memory_server.kernel.values import dataclass
+from nlp.day_notes import MONTH_NAMES, without_notes
 from nlp.normal_forms import plain
 
 MAX_BYTES = 4_000
@@ -32,6 +41,10 @@ MAX_BYTES = 4_000
 _SHARE = 3
 """A memory that a search brought has at most one part in so many of all that may be written."""
 _NAME_BYTES = 60
+_WHOLE_CHARS = 1_500
+"""Characters of a text that may come whole; of a longer one come passages, which get their notes one by one."""
+_BEFORE_CHARS = 60
+"""Characters of what was true before."""
 
 _HOUR_MS = 3_600_000
 _HOURS_MS = 6 * _HOUR_MS
@@ -46,6 +59,7 @@ _ROLE_WORDS = frozenset(
 )
 _AROUND_NAMES = re.compile("[()（）﹙﹚⁽⁾[\\]［］【】〔〕:：﹕︓︰∶꞉]")
 """What stands around names in these lines, and what looks like it."""
+_TORN_NOTE = re.compile(rf" ?\[[^\[\]]{{0,60}}{ELLIPSIS}$")
 _DAY_PARTS: dict[Language, tuple[tuple[int, str], ...]] = {
     "zh": (
         (5, "凌晨"),
@@ -64,12 +78,14 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line of a memory: its head, and a text with that text on one line, `body`."""
+    """A line of a memory: its head, and a text with that text on one line and with notes on its days, `body`."""
 
     head: str
     body: str
     text: str
     time_ms: int
+    after: str = ""
+    """What stands after the text: what was true before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +96,11 @@ class _Readers:
     zone: tzinfo | None
     language: Language
     folder: str | None
+    notes: DayNotes
+
+    def body(self, text: str, time_ms: int) -> str:
+        """A text that was said at a time, on one line."""
+        return one_line(self.notes.within(text, time_ms, _WHOLE_CHARS))
 
     @property
     def read_chinese(self) -> bool:
@@ -146,10 +167,12 @@ def prompt_lines(
                 recalled.memory.text for recalled in (*recall.top, *recall.next, *recall.flashback)
             ]
         language = language_of(texts)
-    readers = _Readers(now_ms, reader.zone, language, reader.folder)
+    wording = wording or KeywordOptions()
+    notes = DayNotes(now_ms, reader.zone, are_shown=wording.enrichment.dates)
+    readers = _Readers(now_ms, reader.zone, language, reader.folder, notes)
     blocks: list[_Block] = []
     if recall is not None:
-        blocks += _blocks_of(recall, readers, wording or KeywordOptions())
+        blocks += _blocks_of(recall, readers, wording)
     for number, memory in enumerate(memories):
         newer_count = len(memories) - 1 - number
         blocks.append(_Block(memory.id, _lines_of(memory, readers), turn=1 + newer_count))
@@ -163,7 +186,10 @@ def _blocks_of(recall: Recall, readers: _Readers, wording: KeywordOptions) -> It
     for recalled in (*recall.top, *recall.next):
         memory = recalled.memory
         match = partial(wording.within(memory.conversation_id).match_of, recall.query)
-        yield _Block(memory.id, _lines_of(memory, readers), match)
+        lines = _lines_of(memory, readers, until_ms=recalled.until_ms)
+        if recalled.before is not None and lines:
+            lines[0] = replace(lines[0], after=_before_text(recalled.before, memory, readers))
+        yield _Block(memory.id, lines, match)
         answer = recall.answers.get(memory.id)
         if answer is not None:
             yield _Block(answer.id, _lines_of(answer, readers), match, spare=True)
@@ -171,6 +197,20 @@ def _blocks_of(recall: Recall, readers: _Readers, wording: KeywordOptions) -> It
         memory = recalled.memory
         match = partial(wording.within(memory.conversation_id).match_of, recall.query)
         yield _Block(memory.id, _lines_of(memory, readers, by_chance=True), match)
+
+
+def _before_text(older: ShortTermMemory, memory: ShortTermMemory, readers: _Readers) -> str:
+    """What was true until a memory was said: `(before, until 5 March: I live in Munich)`."""
+    said = older.text
+    for message in older.messages:
+        if message.role == "user":
+            said = message.content
+            break
+    text = clipped(one_line(said), _BEFORE_CHARS, CHARS)
+    until = local(memory.time_ms, readers.zone)
+    if readers.read_chinese:
+        return f"（之前，到 {until.month} 月 {until.day} 日为止：{text}）"
+    return f" (before, until {until.day} {MONTH_NAMES[until.month - 1]}: {text})"
 
 
 def when_text(time_ms: int, now_ms: int, zone: tzinfo | None, language: Language) -> str:
@@ -228,10 +268,16 @@ def _ago(count: int, unit: str) -> str:
 
 
 def _lines_of(
-    memory: ShortTermMemory, readers: _Readers, *, by_chance: bool = False
+    memory: ShortTermMemory,
+    readers: _Readers,
+    *,
+    by_chance: bool = False,
+    until_ms: int | None = None,
 ) -> list[_Line]:
-    """The lines of a memory, one for each message."""
+    """The lines of a memory, one for each message. `until_ms`: when it was corrected; None: it was not."""
     remarks = _remarks(memory, readers, by_chance=by_chance)
+    if until_ms is not None:
+        remarks += "，已不是这样" if readers.read_chinese else ", no longer true"
 
     def when(time_ms: int) -> str:
         return when_text(time_ms, readers.now_ms, readers.zone, readers.language) + remarks
@@ -241,7 +287,7 @@ def _lines_of(
         head = (
             f"（{when(memory.time_ms)}）" if readers.read_chinese else f"({when(memory.time_ms)}) "
         )
-        body = " / ".join(map(one_line, memory.text.splitlines()))
+        body = " / ".join(readers.body(line, memory.time_ms) for line in memory.text.splitlines())
         return [_Line(head, body, text=memory.text, time_ms=memory.time_ms)]
     lines: list[_Line] = []
     for message in memory.messages:
@@ -252,7 +298,8 @@ def _lines_of(
             if readers.read_chinese
             else f"{name} ({when(time_ms)}): "
         )
-        lines.append(_Line(head, one_line(message.content), text=message.content, time_ms=time_ms))
+        body = readers.body(message.content, time_ms)
+        lines.append(_Line(head, body, text=message.content, time_ms=time_ms))
     return lines
 
 
@@ -301,13 +348,13 @@ def _within(
     block_rooms = _block_rooms(new_blocks, measure, room)
     lines: list[str] = []
     for number, block_room in block_rooms.items():
-        for line, text in _cut_to(new_blocks[number], block_room, measure, readers.language):
+        for line, text in _cut_to(new_blocks[number], block_room, measure, readers):
             if given is not None:
                 key = _key(line, text)
                 if key in given:
                     continue
                 given.add(key)
-            lines.append(line.head + text)
+            lines.append(line.head + text + line.after)
     ids_with_room = {new_blocks[number].memory_id for number in block_rooms}
     ids_with_lines = {block.memory_id for block in new_blocks if block.lines}
     return PromptLines("\n".join(lines), frozenset(ids_with_lines - ids_with_room))
@@ -326,7 +373,7 @@ class _Sizes:
 
 
 def _sizes_of(block: _Block, measure: Measure) -> _Sizes:
-    heads = [measure.length(line.head) + 1 for line in block.lines]
+    heads = [measure.length(line.head + line.after) + 1 for line in block.lines]
     bodies = [measure.length(line.body) for line in block.lines]
     return _Sizes(heads, bodies)
 
@@ -373,8 +420,9 @@ def _block_rooms(blocks: Sequence[_Block], measure: Measure, room: int) -> dict[
 
 
 def _key(line: _Line, text: str) -> str:
-    """The key by which a line, or the part of it that was given, is known."""
-    return blake2b(f"{line.time_ms} {text}".encode(errors="replace"), digest_size=6).hexdigest()
+    """The key by which a line, or the part of it that was given, is known. Its notes change from day to day."""
+    said = without_notes(text)
+    return blake2b(f"{line.time_ms} {said}".encode(errors="replace"), digest_size=6).hexdigest()
 
 
 def _each_line_once(blocks: Iterable[_Block], given: Collection[str]) -> Iterator[_Block]:
@@ -391,7 +439,7 @@ def _each_line_once(blocks: Iterable[_Block], given: Collection[str]) -> Iterato
 
 
 def _cut_to(
-    block: _Block, room: int, measure: Measure, language: Language
+    block: _Block, room: int, measure: Measure, readers: _Readers
 ) -> list[tuple[_Line, str]]:
     """The lines of a memory, each with what is shown of it, within `room`, a break after each included: its passages,
     or all cut to one length."""
@@ -408,16 +456,25 @@ def _cut_to(
         fitting = sum(total <= room for total in accumulate(least_sizes))
         count = max(1, fitting)
         most = _even_share(sizes.bodies[:count], room - sum(sizes.heads[:count]))
-        return [(line, clipped(line.body, most, measure)) for line in lines[:count]]
+        return [(line, _beginning(line, most, measure)) for line in lines[:count]]
     texts = passages(
         [line.text for line in lines],
         sizes.heads,
         lambda number, text: match(text, lines[number].time_ms),
         room=room,
         measure=measure,
-        spaced=language == "en",
+        spaced=readers.language == "en",
+        note=lambda number, text: readers.notes.after(text, lines[number].time_ms),
     )
     return [(line, text) for line, text in zip(lines, texts, strict=True) if text]
+
+
+def _beginning(line: _Line, most: int, measure: Measure) -> str:
+    """The beginning of a line that has so much room; no note on a day is cut."""
+    text = clipped(line.body, most, measure)
+    if line.body == one_line(line.text):
+        return text
+    return _TORN_NOTE.sub(ELLIPSIS, text)
 
 
 def _even_share(sizes: Iterable[int], room: int) -> int:

@@ -195,6 +195,8 @@ OtherWordsOfSearch = Annotated[Words, "Other words for what you look for, which 
 """The same for a search of entries, which nobody makes unasked."""
 KeptWords = Annotated[Words, "Other words by which one may ask for this later"]
 """By which a memory is found beside its own words."""
+CorrectedIds = Annotated[list[Text], "Ids of recalled memories that this makes untrue"]
+"""Older memories of the conversation that are no longer true."""
 MAX_PATTERN_CHARS = 1_000
 PATTERN = "A word, or /regex/flags in JavaScript syntax"
 Regex = Annotated[Text, Field(min_length=1, max_length=MAX_PATTERN_CHARS), PATTERN]

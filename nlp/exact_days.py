@@ -1,0 +1,628 @@
+"""The one day that a sentence names in relation to the day on which it was said. Pure.
+
+A sentence that names several days, of which not exactly one is still to come, names none here; neither does one of what
+comes again (every Friday), nor a saying (改天, one day). Where people mean two days by the same words (next Friday), both
+are named. `date_words.py` finds days for the index, in which the year does not count and a doubtful day costs little.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, timedelta
+from typing import Final, NamedTuple
+
+from nlp.date_words import clause_around, date_spans, numeral, tense_of
+from nlp.holidays import NamedHoliday, holds_one_of, holidays_in
+from nlp.once import Once
+
+_DIGIT: Final = Once(lambda: re.compile("[0-9]|[一二三四五六七八九十]月"))
+_TABLE: Final = "|"
+"""It stands between the cells of a row, which is no sentence."""
+MOST_CHARS: Final = 600
+"""Characters of a sentence; in a longer text, which may be code or a table, no day is looked for."""
+_WEEK: Final = timedelta(days=7)
+_DAY: Final = timedelta(days=1)
+_NIGHT_ENDS: Final = 5
+"""The hour up to which tomorrow may be the day that has begun."""
+_PLAN_DAYS: Final = 90
+"""A day without a year lies at most so many days ahead, if it is a plan."""
+
+
+class ExactDay(NamedTuple):
+    """The days from `first` to `last`, or, in `other`, the day that may be meant instead. `told`: the text itself says
+    which day of the calendar it is. `rough`: it lies about there. `is_plan`: it was still to come when it was said."""
+
+    first: date
+    last: date
+    other: date | None = None
+    told: bool = False
+    rough: bool = False
+    is_plan: bool = False
+
+
+def exact_day(sentence: str, said: datetime) -> ExactDay | None:
+    """The one day that a sentence names; None: it names none, or several."""
+    if len(sentence) > MOST_CHARS or _TABLE in sentence:
+        return None
+    try:
+        days = list(dict.fromkeys(_days_in(sentence, said)))
+    except (ValueError, OverflowError):
+        return None  # beyond the range of dates
+    if len(days) > 1:
+        days = [day for day in days if day.last > said.date()]
+    if len(days) != 1 or _NO_DAY().search(sentence.lower()):
+        return None
+    return days[0]
+
+
+class _Saying:
+    """A place in a sentence that was said at a time."""
+
+    def __init__(self, sentence: str, said: datetime, start: int, end: int) -> None:
+        self.day: Final = said.date()
+        self.is_night: Final = said.hour < _NIGHT_ENDS
+        self.before: Final = sentence[:start]
+        self._clause: Final = clause_around(sentence, start, end)
+
+    @property
+    def is_past(self) -> bool | None:
+        """Whether the clause tells of what is over; None: it tells of both."""
+        if _LEADS_TO().search(self.before) or _SOON().search(self._clause):
+            return False
+        clause = _PRESENT().sub(" ", self._clause)
+        is_future, is_past = tense_of(clause)
+        is_future = is_future or _MORE_FUTURE().search(clause) is not None
+        is_past = is_past or _MORE_PAST().search(clause) is not None
+        return None if is_future and is_past else is_past
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether the clause says that something is still to come."""
+        is_future, is_past = tense_of(_PRESENT().sub(" ", self._clause))
+        return is_future and not is_past
+
+    @property
+    def is_usual(self) -> bool:
+        return _USUALLY().search(self._clause) is not None
+
+    def monday(self, weeks: int) -> date:
+        return self.day - timedelta(days=self.day.weekday()) + weeks * _WEEK
+
+    def nearest(self, weekday: int) -> date | None:
+        """The day of a weekday alone: the last one where something is told as past, else the next one; None: it is
+        doubtful which."""
+        ahead = (weekday - self.day.weekday()) % 7
+        if not ahead or self.is_past is None or self.is_usual:
+            return None
+        return self.day + timedelta(days=ahead - 7 if self.is_past else ahead)
+
+    def at(self, day: date, *, rough: bool = False) -> ExactDay:
+        return ExactDay(day, day, rough=rough, is_plan=day > self.day)
+
+    def either(self, day: date, other: date) -> ExactDay:
+        return ExactDay(day, day, other=other, is_plan=max(day, other) > self.day)
+
+    def span(self, first: date, last: date) -> ExactDay:
+        """Several days: a plan, unless they are over, or something is told as past."""
+        is_plan = first > self.day or (last >= self.day and self.is_past is False)
+        return ExactDay(first, last, is_plan=is_plan)
+
+    def told(self, day: date, *, is_plan: bool) -> ExactDay:
+        return ExactDay(day, day, told=True, is_plan=is_plan)
+
+
+_Reader = Callable[[re.Match[str], _Saying], ExactDay | None]
+"""A function that gives the day which a match names in what was said; None: it names none."""
+
+
+def _days_in(sentence: str, said: datetime) -> Iterator[ExactDay]:
+    """The days that a sentence names, one for each place; an earlier rule wins over a later one."""
+    taken: list[tuple[int, int]] = []
+    lowered = sentence.lower()
+    for form in _forms_in(lowered):
+        for match in form.pattern().finditer(lowered):
+            if _overlaps(taken, *match.span()):
+                continue
+            taken.append(match.span())
+            day = form.read(match, _Saying(lowered, said, *match.span()))
+            if day is not None:
+                yield day
+    for holiday in holidays_in(sentence):
+        if not _overlaps(taken, holiday.start, holiday.end):
+            taken.append((holiday.start, holiday.end))
+            saying = _Saying(sentence, said, holiday.start, holiday.end)
+            yield from _days_of_holiday(holiday, sentence, saying)
+    if not _DIGIT().search(sentence):
+        return
+    for span in date_spans(sentence, said.date()):
+        if not span.relative and not _overlaps(taken, span.start, span.end):
+            saying = _Saying(sentence, said, span.start, span.end)
+            year = re.match(r"\d{4}", sentence[span.start : span.end])
+            yield from _told_days(span.word, year and int(year[0]), saying)
+
+
+def _forms_in(lowered: str) -> Iterator[_Form]:
+    """The forms that a sentence in small letters may have."""
+    if is_chinese(lowered):
+        forms = _CHINESE_FORMS()
+    elif holds_one_of(lowered, _ENGLISH_HINTS):
+        forms = _ENGLISH_FORMS()
+    else:
+        return
+    for form in forms:
+        if holds_one_of(lowered, form.hints):
+            yield form
+
+
+def is_chinese(sentence: str) -> bool:
+    """Whether a sentence has a Chinese character; to compile a pattern of them takes 2 ms."""
+    return not sentence.isascii() and any("\u3400" <= char <= "\u9fff" for char in sentence)
+
+
+def _overlaps(taken: list[tuple[int, int]], start: int, end: int) -> bool:
+    return any(first < end and start < last for first, last in taken)
+
+
+def _days_of_holiday(holiday: NamedHoliday, sentence: str, saying: _Saying) -> Iterator[ExactDay]:
+    """除夕, Christmas Eve: the last one where something is told as past, else the next one."""
+    has_year = holiday.year is not None or holiday.year_from_now is not None
+    is_past = saying.is_past
+    if has_year or is_past is None or saying.is_usual:
+        return
+    is_english = sentence[holiday.start : holiday.end].isascii()
+    if is_english and not _IS_A_DAY().search(sentence[: holiday.start]):
+        return  # Christmas presents
+    years = (saying.day.year - 1, saying.day.year, saying.day.year + 1, saying.day.year + 2)
+    days = sorted(day for year in years for day in holiday.holiday.days_in(year))
+    if is_past:
+        yield saying.at([day for day in days if day <= saying.day][-1])
+    else:
+        yield saying.at(next(day for day in days if day > saying.day))
+
+
+def _told_days(word: str, year: int | None, saying: _Saying) -> Iterator[ExactDay]:
+    """A day that stands in the text with its month: a plan, if it is soon and nothing is told as past."""
+    month, number = map(int, word.removesuffix("日").split("月"))
+    years = [year] if year is not None else [saying.day.year, saying.day.year + 1]
+    is_plan = saying.is_past is False and not saying.is_usual
+    for possible in years:
+        if number > monthrange(possible, month)[1]:
+            continue
+        day = date(possible, month, number)
+        if day > saying.day and (year is not None or (day - saying.day).days <= _PLAN_DAYS):
+            yield saying.told(day, is_plan=is_plan)
+            return
+    yield saying.told(saying.day, is_plan=False)
+
+
+def _month_day(first_of_month: date, number: int) -> date | None:
+    """The day of this number in a month; None: the month has no such day."""
+    if not 1 <= number <= _month_end(first_of_month).day:
+        return None
+    return first_of_month.replace(day=number)
+
+
+def _month(day: date, months: int) -> date:
+    """The first day of the month so many months later."""
+    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+    return date(year, month + 1, 1)
+
+
+def _month_end(first_of_month: date) -> date:
+    return _month(first_of_month, 1) - _DAY
+
+
+def _later(day: date, number: int, unit: str) -> date:
+    """The day so many days, weeks or months later; of a shorter month the last one."""
+    if unit in ("month", "月"):
+        first = _month(day, number)
+        return min(_month_end(first), first + timedelta(days=day.day - 1))
+    return day + timedelta(days=number * _UNIT_DAYS[unit])
+
+
+def _number(text: str) -> int:
+    """The number of 3, 三, 两, three or `a`; 0: it is none."""
+    if text.isdigit():
+        return int(text)
+    if text.isascii():
+        return _ENGLISH_NUMBERS.get(text.lower(), 0)
+    return numeral(text.replace("兩", "两"))
+
+
+def _ordinal(text: str) -> int:
+    """The number of `twenty-first`; 0: it is none."""
+    numbers = [n for n, form in enumerate(_ORDINALS, 1) if re.fullmatch(form, text)]
+    return sum(numbers)
+
+
+def _weekday_number(name: str) -> int:
+    """The number of 三, 天, Wednesday or wed; Monday is 0."""
+    if name.isascii():
+        return _SHORT_WEEKDAYS.index(name[:3].lower())
+    return "一二三四五六日".index(name.replace("天", "日"))
+
+
+def _part(match: re.Match[str], name: str) -> str:
+    """What a group of the form matched, in small letters; empty if the form has no such group."""
+    return (match.groupdict().get(name) or "").lower()
+
+
+def _counted(
+    day: date, count: str, unit: str, saying: _Saying, *, back: bool = False
+) -> ExactDay | None:
+    """The day so many units after a day, or before it."""
+    number = _number(count)
+    unit = unit.lower().removesuffix("s")
+    if not number:
+        return None
+    later = _later(day, -number if back else number, unit)
+    return saying.at(later, rough=unit in ("month", "月"))
+
+
+def _near(match: re.Match[str], saying: _Saying) -> ExactDay | None:
+    """昨天, tomorrow, the day after tomorrow, tonight."""
+    name = match[0].lower().removeprefix("the ")
+    days = _NEAR_DAYS.get(name)
+    if days is None:
+        days = _CHINESE_DAYS[name[:-1]]
+    if days == 0:
+        return saying.told(saying.day, is_plan=saying.is_planned)
+    day = saying.day + days * _DAY
+    if days > 0 and saying.is_night:
+        return saying.either(day - _DAY, day)
+    return saying.at(day)
+
+
+def _weekday(match: re.Match[str], saying: _Saying) -> ExactDay | None:
+    """下周三, 周三, 周一到周三; On Sunday, Monday to Wednesday, Tuesday of next week."""
+    weekday = _weekday_number(match["day"])
+    if _NO_WEEKDAY().search(saying.before):
+        return None
+    which = _part(match, "which")
+    first = saying.nearest(weekday)
+    if which:
+        first = saying.monday(_WEEKS[which.lower()]) + weekday * _DAY
+    if first is None:
+        return None
+    if _part(match, "until"):
+        days = (_weekday_number(_part(match, "until")) - weekday) % 7
+        return saying.span(first, first + days * _DAY)
+    return saying.at(first)
+
+
+def _next_weekday(match: re.Match[str], saying: _Saying) -> ExactDay | None:
+    """next Friday, last Monday, this coming Sunday, the Friday after next."""
+    which = _part(match, "which")
+    ahead = (_weekday_number(match["day"]) - saying.day.weekday()) % 7
+    coming = saying.day + (ahead or 7) * _DAY
+    gone = saying.day + (ahead - 7) * _DAY
+    if which == "next":
+        is_this_week = coming < saying.monday(1)
+        return saying.either(coming, coming + _WEEK) if is_this_week else saying.at(coming)
+    if which == "last":
+        is_this_week = gone >= saying.monday(0)
+        return saying.either(gone - _WEEK, gone) if is_this_week else saying.at(gone)
+    return saying.at(gone if which.endswith("past") else coming)
+
+
+def _weekday_after_next(match: re.Match[str], saying: _Saying) -> ExactDay | None:
+    """the Friday after next."""
+    ahead = (_weekday_number(match["day"]) - saying.day.weekday()) % 7
+    return saying.at(saying.day + (ahead or 7) * _DAY + _WEEK)
+
+
+def _weekend(match: re.Match[str], saying: _Saying) -> ExactDay | None:
+    """周末, 下周末; this weekend, the weekend after next."""
+    which = _part(match, "which") or _part(match, "further")
+    weeks = _WEEKS.get(which, 0)
+    if not which:
+        if saying.is_past is None or saying.is_usual:
+            return None
+        weeks = -1 if saying.is_past else 0
+    if which == "next" and saying.day.weekday() < _FRIDAY:
+        return None  # this one or the one after it
+    saturday = saying.monday(weeks) + 5 * _DAY
+    return saying.span(saturday, saturday + _DAY)
+
+
+def _week(match: re.Match[str], saying: _Saying) -> ExactDay | None:
+    """下周, 上上个星期, next week, the week after next."""
+    monday = saying.monday(_WEEKS[_part(match, "which")])
+    return saying.span(monday, monday + 6 * _DAY)
+
+
+def _whole_month(match: re.Match[str], saying: _Saying) -> ExactDay | None:
+    """下个月, next month."""
+    first = _month(saying.day, _WEEKS[_part(match, "which")])
+    return saying.span(first, _month_end(first))
+
+
+def _part_of_month(match: re.Match[str], saying: _Saying) -> ExactDay | None:
+    """月底, 下个月初, the end of the month: about that day."""
+    first = _month(saying.day, _WEEKS[_part(match, "which") or "this"])
+    part = match["part"].lower()
+    if part in ("初", "beginning", "start"):
+        return saying.at(first, rough=True)
+    if part in ("中", "middle"):
+        return saying.at(first + 14 * _DAY, rough=True)
+    return saying.at(_month_end(first), rough=True)
+
+
+def _numbered(match: re.Match[str], saying: _Saying) -> ExactDay | None:
+    """下个月3号, 十五号, on the 5th, the 12th of next month."""
+    number = _ordinal(_part(match, "ordinal")) or _number(match["number"])
+    if _part(match, "which"):
+        named = _month_day(_month(saying.day, _WEEKS[_part(match, "which")]), number)
+        return None if named is None else saying.at(named)
+    if saying.is_past is None or saying.is_usual or number == saying.day.day:
+        return None
+    for months in (0, -1 if saying.is_past else 1):
+        day = _month_day(_month(saying.day, months), number)
+        if day is not None and (day < saying.day) == saying.is_past:
+            return saying.at(day)
+    return None
+
+
+def _distance(match: re.Match[str], saying: _Saying) -> ExactDay | None:
+    """三天后, 两周前, 还有三天; in three days, a fortnight ago, ten days to go."""
+    back = _part(match, "back") in ("前", "ago")
+    if not back and saying.is_past is not False:
+        return None  # 三天后他又来了, I read it in three days
+    unit = match["unit"]
+    if unit[-1] in "周週期拜":
+        unit = "周"
+    return _counted(
+        saying.day, match["count"], unit[-1] if not unit.isascii() else unit, saying, back=back
+    )
+
+
+def _half_month(match: re.Match[str], saying: _Saying) -> ExactDay | None:
+    """半个月后."""
+    back = _part(match, "back") == "前"
+    if not back and saying.is_past is not False:
+        return None
+    return saying.at(saying.day + timedelta(days=-15 if back else 15), rough=True)
+
+
+def _from_day(match: re.Match[str], saying: _Saying) -> ExactDay | None:
+    """three weeks from Saturday, a week tomorrow, Friday week."""
+    name = match["day"].lower()
+    day: date | None = saying.day
+    if name == "tomorrow":
+        day = saying.day + _DAY
+    elif name not in ("now", "today"):
+        day = saying.nearest(_weekday_number(name))
+    if day is None:
+        return None
+    return _counted(day, _part(match, "count") or "a", match["unit"], saying)
+
+
+_FRIDAY: Final = 4
+_CHINESE_DAYS: Final = {
+    "大前": -3, "前": -2, "昨": -1, "今": 0, "明": 1, "后": 2, "後": 2, "大后": 3, "大後": 3,
+}  # fmt: skip
+_NEAR_DAYS: Final = {
+    "night before last": -2, "day before yesterday": -2, "yesterday": -1, "last night": -1, "today": 0,
+    "tonight": 0, "this morning": 0, "this afternoon": 0, "this evening": 0, "tomorrow": 1, "day after tomorrow": 2,
+}  # fmt: skip
+_WEEKS: Final = {
+    "上上": -2, "上": -1, "这": 0, "這": 0, "本": 0, "下": 1, "下下": 2, "last": -1, "past": -1, "this past": -1,
+    "this": 0, "this coming": 0, "coming": 0, "the": 0, "next": 1, "before last": -2, "after next": 2,
+}  # fmt: skip
+_UNIT_DAYS: Final = {"day": 1, "sleep": 1, "天": 1, "week": 7, "周": 7, "fortnight": 14}
+_ENGLISH_NUMBERS: Final = {
+    "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
+    "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "fourteen": 14, "twenty": 20, "thirty": 30,
+}  # fmt: skip
+_ORDINALS: Final = (
+    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth",
+    "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth", "twentieth",
+    "twenty[- ]first", "twenty[- ]second", "twenty[- ]third", "twenty[- ]fourth", "twenty[- ]fifth", "twenty[- ]sixth",
+    "twenty[- ]seventh", "twenty[- ]eighth", "twenty[- ]ninth", "thirtieth", "thirty[- ]first",
+)  # fmt: skip
+_SHORT_WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+
+class _Form(NamedTuple):
+    """A form of days: its pattern, with the groups for which `read` asks, and `hints`, of which a sentence has one that
+    has the form."""
+
+    hints: tuple[str, ...]
+    pattern: Once[re.Pattern[str]]
+    read: _Reader
+
+
+def _form(hints: str, pattern: str, read: _Reader) -> _Form:
+    return _Form(tuple(hints.split("|")), Once(lambda: re.compile(pattern)), read)
+
+
+def _chinese_forms() -> tuple[_Form, ...]:
+    which = "(?P<which>上上|上|[这這本]|下下|下)"
+    week = "(?:[周週]|星期|[礼禮]拜)"
+    weeks = "周|週|期|拜"
+    weekday = "[一二三四五六日天]"
+    han = "[一二三四五六七八九十]"
+    count = rf"(?<![\d一二三四五六七八九十百第几幾])(?P<count>\d{{1,3}}|[两兩]|{han}{{1,3}})"
+    unit = f"(?P<unit>天|[个個]?{week}|[个個]月)"
+    number = rf"(?P<number>\d{{1,2}}|{han}{{1,3}})"
+    until = f"(?:[到至](?:[下上这這本][个個]?)?{week}?(?P<until>{weekday}))?"
+    no_thing = "(?![线線楼樓店门門院馆館机機桌位床选選车車厅廳台码碼球电電舱艙口])"
+    near = "大?[前后後]天(?!性)|[昨今明][天日晚早晨夜儿兒]|(?<![日节節睡饭飯以之提考行])[前后][晚夜](?!半)"
+    not_weekly = f"(?<![每上下这這本个個]){week}(?P<day>{weekday}){until}(?!综合|綜合|[次个個围圍常月一二三四五六])"
+    left = f"(?:[还還][有剩]|[离離距][^，。]{{1,10}}[还還]?有){count}{unit}(?=[就才到开開，。！]|$)"
+    month_end = r"(?<![\d一二三四五六七八九十岁歲年每])(?<!每[个個])月(?P<part>[底末])"
+    day_of_month = rf"(?<![\d一二三四五六七八九十第月./-])(?<!月的){number}[号號]{no_thing}"
+    return (
+        _form("天|昨|今|明|晚|夜", near, _near),
+        _form(
+            weeks, f"{which}[个個]?{week}(?P<day>{weekday}){until}(?!次|[一二三四五六])", _weekday
+        ),
+        _form(weeks, not_weekly, _weekday),
+        _form("末", f"(?<!每)(?<!每[个個]){which}?[个個]?[周週]末(?!愉快|快[乐樂])", _weekend),
+        _form(weeks, f"{which}[个個]?{week}(?![末一二三四五六日天])", _week),
+        _form("月", f"{which}[个個]?月的?(?P<part>[底末初中])", _part_of_month),
+        _form("月", month_end, _part_of_month),
+        _form("月", f"{which}[个個]?月的?{number}[号號日]", _numbered),
+        _form("号|號", day_of_month, _numbered),
+        _form("月", rf"(?<!每){which}[个個]?月(?![\d一二三四五六七八九十饼餅亮])", _whole_month),
+        _form("半", "半[个個]月[之以]?(?P<back>[前后後])", _half_month),
+        _form("前|后|後", f"{count}{unit}[之以]?(?P<back>[前后後])(?![面来來])", _distance),
+        _form("有|剩", left, _distance),
+    )
+
+
+def _english_forms() -> tuple[_Form, ...]:
+    count = (
+        r"\b(?P<count>\d{1,3}|" + "|".join(sorted(_ENGLISH_NUMBERS, key=len, reverse=True)) + ")"
+    )
+    unit = "(?P<unit>(?:day|week|fortnight|month)s?)"
+    weekday = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+    day = f"(?P<day>{weekday})"
+    short_day = r"(?P<day>mon|tues?|wed|thu(?:rs?)?|fri)\b(?![-'’])"
+    which = r"\b(?P<which>this|next|last)"
+    nth = rf"the (?:(?P<number>\d{{1,2}})(?:st|nd|rd|th)|(?P<ordinal>{'|'.join(_ORDINALS)}))\b"
+    no_noun = (
+        r"(?=\s*(?:$|[.,;:!?)–—-]|(?:at|and|so|with|if|for|to|we|i|you|it|he|she|they|but|or|because|cos|in|when|as"
+        r"|morning|evening|afternoon|night|is|was)\b))"
+    )
+    near = (
+        r"\b(?:(?:the )?day (?:after tomorrow|before yesterday)|the night before last|last night|yesterday|today|tonight"
+        r"|this (?:morning|afternoon|evening)|tomorrow)\b"
+    )
+    from_to = rf"\b(?:this )?{day}(?: (?:to|through|till|until) (?P<until>{weekday}))?\b(?! (?:school|times|roast|best))"
+    which_weekday = rf"\b(?P<which>next|last|this past|this coming|past|coming) {day}\b"
+    left = rf"{count} (?:more )?(?P<unit>(?:day|sleep|week)s?) (?:left )?(?:until|till|to go)\b"
+    weeks = "week|fortnight"
+    which_weekend = r"\b(?P<which>this coming|this past|this|next|last) weekend\b|\bthe weekend\b"
+    return (
+        _form(
+            f"{weeks}|from",
+            rf"{count} {unit} (?:from |on )?(?P<day>now|today|tomorrow|{weekday})\b",
+            _from_day,
+        ),
+        _form(weeks, rf"\b(?P<day>{weekday}|tomorrow|today) (?P<unit>week|fortnight)\b", _from_day),
+        _form("today|tonight|tomorrow|yesterday|night|this ", near, _near),
+        _form("in ", rf"\bin {count} {unit}\b(?:['’]? time)?(?! (?:or|and|to|flat)\b)", _distance),
+        _form("ago", rf"{count} {unit} (?P<back>ago)\b", _distance),
+        _form("until|till|to go", left, _distance),
+        _form("week", rf"\b{day},? (?:of )?{which} week\b", _weekday),
+        _form("week", rf"{which} week,? (?:on )?{day}\b", _weekday),
+        _form("after next", rf"\b(?:the )?{day} after next\b", _weekday_after_next),
+        _form("next|last|past|coming", which_weekday, _next_weekday),
+        _form("next|last", rf"\b(?P<which>next|last) {short_day}", _next_weekday),
+        _form("day", from_to, _weekday),
+        _form(" mon| tue| wed| thu| fri", rf"\b(?:on|by|until|till|this) {short_day}", _weekday),
+        _form("weekend", r"\bthe weekend (?P<further>after next|before last)\b", _weekend),
+        _form("weekend", which_weekend, _weekend),
+        _form("the week", r"\bthe week (?P<which>after next|before last)\b", _week),
+        _form("week", rf"{which} week\b", _week),
+        _form(
+            "month",
+            r"\b(?P<part>beginning|start|middle|end) of (?P<which>the|this|next|last) month\b",
+            _part_of_month,
+        ),
+        _form("month", rf"\b{nth} of {which} month\b", _numbered),
+        _form("month", rf"{which} month,? on {nth}", _numbered),
+        _form("the ", rf"\b(?:on|by|until|till|from|is|it's|for) {nth}{no_noun}", _numbered),
+        _form("month", rf"{which} month\b", _whole_month),
+    )
+
+
+_ENGLISH_HINTS: Final = (
+    *(
+        "day",
+        "week",
+        "month",
+        "night",
+        "tomorrow",
+        " ago",
+        "morning",
+        "evening",
+        "afternoon",
+        " sat",
+        " sun",
+    ),
+    *(
+        " mon",
+        " tue",
+        " wed",
+        " thu",
+        " fri",
+        "on the ",
+        "by the ",
+        "is the ",
+        "it's the ",
+        "till the ",
+        "until the ",
+    ),
+    *("from the ", "for the ", "sleeps"),
+)
+"""What each English sentence has that has one of the forms."""
+_CHINESE_FORMS: Final = Once(_chinese_forms)
+_ENGLISH_FORMS: Final = Once(_english_forms)
+
+_NO_DAY: Final = Once(
+    lambda: re.compile(
+        r"明天[会會]更好|明天和意外|改天|三天打[鱼魚]|三天[两兩]头|今天不学习|活在今天|[没沒]有明天|不知道明天|昨日重[现現]|明日[之黄黃]|今日事"
+        r"|有朝一日|有一天|哪天|某天|哪一天|[过過][两兩几幾]天|[这這][两兩几幾]天|昨天的(?:自己|我)|明天的(?:自己|我)|昨天今天|今天明天"
+        r"|\b(?:one|any|some) of these days\b|\b(?:one|some ?|any) ?day\b(?! (?:ago|from|before|after|left|to))|\bthe other day\b"
+        r"|month of sundays|\bno tomorrow\b|tomorrow(?:['’]s| is| never| me\b)|\b(?:of|better|about) tomorrow\b|born yesterday"
+        r"|yesterday['’]s|like (?:it was |only )?yesterday|monday morning quarterback|never on a|here today|gone tomorrow"
+        r"|it['’]?s friday|into (?:the middle of )?next week|from sunday|any given|case of the mondays",
+        re.IGNORECASE,
+    )
+)
+"""Sayings with words of days that name no day."""
+_USUALLY: Final = Once(
+    lambda: re.compile(
+        r"每|一般|通常|[总總][是会會]|老是|[经經]常|常常|平[时時]|[习習][惯慣]|往往|向[来來]|都[会會]|[从從][来來]|以前|有[时時]"
+        r"|偶[尔爾]"
+        r"|\b(?:(?:every|each|most)(?! \w+ years)|usually|always|often|normally|generally|typically|never"
+        r"|sometimes|tend to|used to|whenever)\b",
+        re.IGNORECASE,
+    )
+)
+"""A clause with one of these tells of what comes again."""
+_LEADS_TO: Final = Once(
+    lambda: re.compile(
+        r"\b(?:for|by|until|till|before|to|come)(?: the)? $|[到截在]$", re.IGNORECASE
+    )
+)
+"""Before a day that is still to come, whatever the tense."""
+_SOON: Final = Once(lambda: re.compile("(?:快|要|该|該|可以|[终終]于能)[^，。,]{0,8}了"))
+"""要…了 tells of what is to come, though 了 stands there."""
+_PRESENT: Final = Once(
+    lambda: re.compile(
+        r"\b(?:i['’]?m|you['’]re|we['’]re|they['’]re|(?:he|she|it|that|who)['’]s|am|is|are|be|being|get|gets|getting|so|really|too|very"
+        r"|i['’]ve|we['’]ve|they['’]ve|have|has) (?:\w+ ){0,2}?(?:[a-z]{2,}ed|got|made|said|told|met|bought|been|taken|given)\b"
+        r"|\b(?:scared|excited|tired|worried|supposed|invited|interested|married|bored|stressed|terrified|used to)\b",
+        re.IGNORECASE,
+    )
+)
+"""Participles that do not tell of a day that is over."""
+_MORE_FUTURE: Final = Once(lambda: re.compile("可以|终于能|終於能|得[去上在]|[等待]"))
+_MORE_PAST: Final = Once(
+    lambda: re.compile(
+        r"\b(?:lost|won|broke|fell|left|ran|sat|slept|drank|wrote|drove|flew|sang|began|found|forgot|heard|kept|knew|led|paid|rang|rode"
+        r"|sent|sold|stood|stole|swam|taught|thought|threw|wore|woke|became|built|caught|chose|dreamt|fought|grew|hid|hurt|spoke|couldn['’]t"
+        r"|wasn['’]t|weren['’]t|since)\b",
+        re.IGNORECASE,
+    )
+)
+_IS_A_DAY: Final = Once(
+    lambda: re.compile(
+        r"(?:^|[.,;:!?] ?|\b(?:on|at|for|over|by|until|till|before|after|this|is|come|since|and|from|during|last) )$",
+        re.IGNORECASE,
+    )
+)
+"""Before the English name of a holiday where it is the day itself."""
+_NO_WEEKDAY: Final = Once(
+    lambda: re.compile(
+        r"\b(?:easter|black|good|ash|palm|maundy|cyber|giving|shrove|bowl|casual|girl|man|taco|bloody|ruby|blue|manic|super"
+        r"|every|each|most|a|other) $",
+        re.IGNORECASE,
+    )
+)
+"""Before a weekday that is a part of another name, or of what comes again."""
