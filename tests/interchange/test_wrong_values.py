@@ -52,7 +52,7 @@ Path_ = tuple[Any, ...]
 _MARK = re.compile(r"kiwi\d+")
 
 
-class _Sandbox:
+class _Runner:
     """Compiles nothing: which expressions V8 takes is not the question here."""
 
     async def check_all(self, triggers: list[str], **_options: object) -> list[Any]:
@@ -68,7 +68,7 @@ def _app() -> Any:
         clock=lambda: 1_770_000_000_000,
         zone=None,
         machine=ThisMachine(on_several_machines=False),
-        sandbox=_Sandbox(),
+        memories=Namespace(services=Namespace(runner=_Runner())),
     )
 
 
