@@ -67,6 +67,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
         "/",
         ("a", "\\.", "\\b", "\\", "(?<!\\w)", "/i"),
     ),
+    "nlp.corrections._PRONOUN": (anywhere, "", ("it ", " ", "it", "so\n")),
     "sandbox.conditions._ASCII_WORD": (anywhere, "", ("a", "a ", "_", "é")),
     "memory_server.interchange.pages._SECTION": (anywhere, "", ("## a\n", "## ", "#", " #")),
     "memory_server.interchange.pages._HEADING": (anywhere, "", ("# a\n", "# ", "#", " #")),

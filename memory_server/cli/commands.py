@@ -231,7 +231,8 @@ def _undoing(add: Add) -> None:
 def _forgetting(add: Add) -> None:
     about = _("Forget texts with these words, or erase them.")
     example = "forget dentist Halloran"
-    forget = add("forget", about, example, about_c=ALL)
+    both = ("forget, secrets", _("Forget or erase texts; find keys and passwords."))
+    forget = add("forget", about, example, about_c=ALL, listed=both)
     about = _("words that must all occur in a text; or ids, as `list` shows them")
     argument(forget, "words", "WORDS|ID", about, nargs="*")
     argument(forget, "--family", None, _("only this kind"), choices=FAMILIES)
@@ -252,9 +253,8 @@ def _forgetting(add: Add) -> None:
     switch(forget, "--in-backups", _("with --for-good: also from the backups"))
     switch(forget, "--yes", _("do not ask"))
     dry_run(forget, _("show what would be forgotten or erased"))
-    both = ("secrets", _("Show which secrets are removed; erase those of older memories."))
     about = _("Show a text without its secrets, as it would be stored.")
-    test = add("secrets test", about, 'secrets test "DB_PASSWORD=hunter22"', listed=both)
+    test = add("secrets test", about, 'secrets test "DB_PASSWORD=hunter22"', listed=UNLISTED)
     argument(test, "text", "TEXT", _("the text; - reads it from standard input"))
     about = _("Erase for good the memories that hold secrets.")
     erase = add("secrets erase", about, "secrets erase --dry-run", listed=UNLISTED)

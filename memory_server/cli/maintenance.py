@@ -8,7 +8,7 @@ import re
 from argparse import Namespace
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 
@@ -340,15 +340,24 @@ async def _word_index_finding(view: CallerView) -> Finding | None:
     """Whether the present settings found the words of all memories; None if there is no conversation."""
     if not await view.conversations.ids():
         return None
-    # Opening a conversation mends it; doctor must not change anything.
-    reading = view.settings.model_copy(update={"read_only": True})
-    async with App.for_one_question(reading) as reader:
+    async with _reader(view) as reader:
         outdated = await reader.conversations.outdated()
     if outdated:
         return Finding("note", _("words"), outdated_text(outdated))
     if view.settings.words.simplified and not can_simplify():
         return Finding("note", _("words"), _(NO_OPENCC))
     return Finding("ok", _("words"), _("all memories were indexed with the current settings"))
+
+
+async def _secrets_finding(view: CallerView) -> Finding:
+    """Look for secrets in what is stored already."""
+    async with _reader(view) as reader:
+        return (await held_secrets(reader.memories)).finding
+
+
+def _reader(view: CallerView) -> AbstractAsyncContextManager[App]:
+    """Open the memories to read them: opening a conversation mends it, and doctor must not change anything."""
+    return App.for_one_question(view.settings.model_copy(update={"read_only": True}))
 
 
 async def _examined(view: CallerView) -> AsyncIterator[Finding]:
@@ -366,7 +375,7 @@ async def _examined(view: CallerView) -> AsyncIterator[Finding]:
     for finding_on_words in (await _word_index_finding(view), await words_finding(view)):
         if finding_on_words is not None:
             yield finding_on_words
-    yield (await held_secrets(view.memories)).finding
+    yield await _secrets_finding(view)
     for finding in await examine_sandbox(view.sandbox):
         yield finding
     tenants = view.home.tenant_names()

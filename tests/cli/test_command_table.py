@@ -38,6 +38,7 @@ ARGUMENTS = {
     "recall": ["What do I like?"],
     "remember": ["Hello."],
     "search": ["pizza"],
+    "secrets test": ["a text"],
     "show": ["0"],
     "uninstall": ["cursor"],
     "view": ["--html", "{folder}/page.html"],

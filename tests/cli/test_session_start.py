@@ -75,7 +75,7 @@ def test_a_new_session_is_told_where_the_last_one_left_off(
     assert (
         start_of_session(run, source)
         == marked(
-            "上次说到：\n用户（11 小时前，上午）：我们改到周五出发\n助手（11 小时前，上午）：好1\n"
+            "上次说到：\n用户（11 小时前，上午）：我们改到周五出发[6 月 26 日，星期五：6 天后]\n助手（11 小时前，上午）：好1\n"
             "用户（10 小时前，上午）：机票订好了\n助手（10 小时前，上午）：好2",
             "zh",
         )
@@ -90,7 +90,7 @@ def test_what_is_pinned_comes_first_and_stays_after_a_compaction(run: Run, tmp_p
     )
     run("pin", allergy["id"])
     pinned = "置顶的记忆：\n用户（12 小时前，早上）：我对花生过敏\n助手（12 小时前，早上）：好0"
-    last = "上次说到：\n用户（11 小时前，上午）：我们改到周五出发\n助手（11 小时前，上午）：好1"
+    last = "上次说到：\n用户（11 小时前，上午）：我们改到周五出发[6 月 26 日，星期五：6 天后]\n助手（11 小时前，上午）：好1"
     assert start_of_session(run, "startup") == marked(f"{pinned}\n{last}", "zh") + f"\n{ASKED}"
     assert start_of_session(run, "compact", "earlier") == marked(pinned, "zh") + f"\n{ASKED}"
 

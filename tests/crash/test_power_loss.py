@@ -105,5 +105,5 @@ async def test_a_power_loss_at_every_step_leaves_before_or_after(
         await later.compact("chat")
         assert "later" in (await reopened(image)).short_term
         if step != "first commit":
-            archived = ConversationFiles(image / "chat", "chat").archived()
+            archived = ConversationFiles(image / "chat", "chat").past.archived()
             assert [getattr(entry.memory, "id", "") for entry in archived] == ["gone"]

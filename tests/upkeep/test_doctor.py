@@ -345,6 +345,7 @@ def test_the_command_says_it_in_lines_or_json_and_by_its_status(
         "disk",
         "clock",
         "recalls",
+        "secrets",
         "triggers",
     ]
     assert lines[-1].startswith("0 errors, ")
