@@ -68,16 +68,16 @@ def _found(
     if not hints:
         return []
     speakers = _speakers(memory)
-    corrected = newer_by_older(state.short_term.values())
     found: list[Correction] = []
     for older in islice(reversed(state.short_term.values()), _LOOKED_AT):
-        is_older = older.time_ms < memory.time_ms and older.id != memory.id
-        if not is_older or older.id in corrected or _speakers(older) != speakers:
+        if older.time_ms >= memory.time_ms or older.id == memory.id:
             continue
         text = older.text.lower()
-        if not any(hint in text for hint in hints):
+        if not any(hint in text for hint in hints) or _speakers(older) != speakers:
             continue
-        if statement.corrects(statement_of_user(older)):
+        if not statement.corrects(statement_of_user(older)):
+            continue
+        if older.id not in newer_by_older(state.short_term.values()):
             found.append(Correction(older.id, "rule"))
             if len(found) == _MOST_BY_RULE:
                 break
