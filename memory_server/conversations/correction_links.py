@@ -22,8 +22,6 @@ from nlp.corrections import Statement, statement_of
 
 _LOOKED_AT = 2_000
 """Memories among which older statements are looked for, the newest first: it takes 1 ms for each turn that may correct."""
-_MOST_BY_RULE = 1
-"""Memories that the rules link: the last one that said the opposite; what that one corrected follows from it."""
 
 
 def statement_of_user(memory: ShortTermMemory) -> Statement:
@@ -53,22 +51,21 @@ def correcting(
     known = {older.id for older in memory.corrects} | {memory_id}
     corrections = [Correction(id_, "caller") for id_ in ids if id_ not in known]
     if not corrections and not memory.corrects:
-        corrections += _found(state, memory, statement)
+        corrections += _found_by_rule(state, memory, statement)
     if not corrections:
         return ()
     all_of_them = (*memory.corrects, *dict.fromkeys(corrections))[:MOST_CORRECTED]
     return (Edited(replace(memory, corrects=all_of_them), memory),)
 
 
-def _found(
+def _found_by_rule(
     state: ConversationState, memory: ShortTermMemory, statement: Statement
 ) -> list[Correction]:
-    """The last memories that say what this one says otherwise."""
+    """Find the last memory that says otherwise what this one says. What that one corrected follows from it."""
     hints = statement.hints()
     if not hints:
         return []
     speakers = _speakers(memory)
-    found: list[Correction] = []
     for older in islice(reversed(state.short_term.values()), _LOOKED_AT):
         if older.time_ms >= memory.time_ms or older.id == memory.id:
             continue
@@ -78,10 +75,8 @@ def _found(
         if not statement.corrects(statement_of_user(older)):
             continue
         if older.id not in newer_by_older(state.short_term.values()):
-            found.append(Correction(older.id, "rule"))
-            if len(found) == _MOST_BY_RULE:
-                break
-    return found
+            return [Correction(older.id, "rule")]
+    return []
 
 
 def _said_by_user(memory: ShortTermMemory) -> str:
