@@ -355,10 +355,6 @@ class ShortTermManager:
         statement = statement_of_user(memory)
         if not ids and not statement.hints():
             return
-        # Few of the memories that may correct do so, and a commit waits for the lock.
-        state = await self._services.store.read(self.conversation_id)
-        if not correcting(state, memory.id, statement, ids):
-            return
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Done]:
             return correcting(state, memory.id, statement, ids), Done()
