@@ -223,8 +223,9 @@ def words_of_change(question: str) -> tuple[str, ...]:
 
 # Questions about everything, a time or a name
 
-Overview = Literal["everything", "time", "name"]
-"""What is asked for: what is known about the asker, what there was in the time that is named, or the asker's name."""
+Overview = Literal["everything", "time", "name", "plans"]
+"""What is asked for: what is known about the asker, what there was in the time that is named, the asker's name, or what
+is planned (plans.py)."""
 
 _MOST_CHARS: Final = 200
 """A longer message says more than such a question."""
@@ -347,7 +348,7 @@ def overview_of(
     if len(text) > _MOST_CHARS:
         return None
     text = text.replace("’", "'")
-    for clause in filter(_may_ask, _clauses(text)):
+    for clause in filter(_may_ask, clauses_of(text)):
         if _NAME().fullmatch(clause):
             return "name"
         if _EVERYTHING().fullmatch(clause):
@@ -357,7 +358,7 @@ def overview_of(
         return None
     is_over = moments_are_over is not False and all(span.last < today for span in spans)
     timeless = without_day_words(without_times(text, today))
-    for clause in _clauses(timeless):
+    for clause in clauses_of(timeless):
         if _asks_of_time(clause, is_over=is_over):
             return "time"
     return None
@@ -369,8 +370,8 @@ def _may_ask(clause: str) -> bool:
     return clause.isascii() or any(char in clause for char in _IN_CHINESE)
 
 
-def _clauses(text: str) -> list[str]:
-    """The last sentence of `text`, and the clauses of it, without polite words around them."""
+def clauses_of(text: str) -> list[str]:
+    """The last sentence of `text`, and its clauses, without polite words around them."""
     sentences = [part for part in _SENTENCES.split(text) if part.strip()]
     if not sentences:
         return []

@@ -14,7 +14,7 @@ _MOST_NUMBER = 1e15
 """A number of a line that is as large was not written by this program."""
 _NAMED = ("trigger", "note")
 """Tiers of what is no memory: the id of such an item is a name."""
-_BEGINNING = ("pinned", "last")
+_BEGINNING = ("plan", "pinned", "last")
 """Tiers of what a session gets as it begins."""
 
 

@@ -7,7 +7,7 @@ the past gets the older one, marked as no longer true.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from memory_server.conversations.model import ShortTermMemory
@@ -52,6 +52,8 @@ def corrected(
     the older ones, each with the time of its correction. `excluded`: ids of memories that may not come."""
     if not newer:
         return recall
+    if recall.query.plans is not None:
+        return _without_corrected(recall, newer, frozenset(excluded))
     if asks_for_past(recall.query.said):
         return replace(
             recall,
@@ -79,6 +81,25 @@ def corrected(
         flashback=in_place(recall.flashback),
         answers={key: answer for key, answer in recall.answers.items() if answer.id not in newer},
     )
+
+
+def _without_corrected(
+    recall: Recall, newer: Mapping[str, ShortTermMemory], hidden: frozenset[str]
+) -> Recall:
+    """A list of plans without those that were corrected: what holds now is in the list by itself, if it is a plan."""
+
+    def holding(tier: Iterable[Recalled]) -> tuple[Recalled, ...]:
+        return tuple(each for each in tier if not is_corrected(each.memory, newer, hidden))
+
+    return replace(recall, top=holding(recall.top), next=holding(recall.next))
+
+
+def is_corrected(
+    memory: ShortTermMemory, newer: Mapping[str, ShortTermMemory], hidden: Collection[str]
+) -> bool:
+    """Whether a memory is no longer true, as a later one says that is not `hidden`."""
+    correcting = newer.get(memory.id)
+    return correcting is not None and correcting.id not in hidden
 
 
 def _dated(recalled: Recalled, newer: Mapping[str, ShortTermMemory]) -> Recalled:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from datetime import date
 from functools import cache
 from itertools import islice
 from math import inf
@@ -18,18 +19,21 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.passages import ends_asking
+from memory_server.conversations.recall.plans import PLANNED_AHEAD_MS, PlansAsked, fell_within
 from memory_server.conversations.recall.receipts import MatchedWord, Receipt
 from memory_server.conversations.recall.relevance import cue_points, match_needed
 from memory_server.conversations.recall.words import RecallQuery, is_of_days
 from memory_server.kernel.fusion import FUSED, MEANING, OFFSET, Nearness, fused, needed_cosine
 from memory_server.kernel.messages import said_in
-from memory_server.kernel.times import MINUTE_MS
+from memory_server.kernel.times import MINUTE_MS, local
 from memory_server.kernel.values import dataclass
 from nlp import is_incidental, is_kept, is_speaker, says_little
 from nlp.questions import answers_overview
 
 _OVERVIEW_LOOKED_AT = 10_000
 """Memories whose texts are looked at, those worth most first: at most some 50 ms, in which nothing else is answered."""
+_PLANS_LOOKED_AT = 2_000
+"""Memories in which plans are looked for, those worth most first: some 60 ms."""
 _LOOKED_AT_CHARS = 2_000
 """Characters of a message that are looked at."""
 _NIGHT_MS = 5 * 60 * MINUTE_MS
@@ -53,7 +57,11 @@ def belongs(memory: ShortTermMemory, query: RecallQuery) -> bool:
             begin <= memory.time_ms < (end + _NIGHT_MS if is_of_days(begin, end) else end)
             for begin, end in query.spans
         )
-        return is_within or not query.days.isdisjoint(memory.words)
+        if is_within or not query.days.isdisjoint(memory.words):
+            return True
+        return _was_planned(memory, query)
+    if query.plans is not None:
+        return query.plans.open_day(memory) is not None
     if overview == "everything" and memory.pinned:
         return True
     messages = memory.messages or said_in(memory.text)
@@ -61,6 +69,30 @@ def belongs(memory: ShortTermMemory, query: RecallQuery) -> bool:
         message.content[:_LOOKED_AT_CHARS] for message in messages if message.role == "user"
     )
     return any(answers_overview(text, overview) for text in user_texts)
+
+
+def _was_planned(memory: ShortTermMemory, query: RecallQuery) -> bool:
+    """Whether a memory tells of a plan for the time that `query` names, and was said before it."""
+    days = [
+        (local(begin, query.zone).date(), local(end - 1, query.zone).date())
+        for begin, end in query.spans
+        if is_of_days(begin, end) and 0 < begin - memory.time_ms < PLANNED_AHEAD_MS
+    ]
+    return bool(days) and fell_within(memory, days, query.zone)
+
+
+def _by_day(
+    candidates: Iterable[M], memory_of: Callable[[M], ShortTermMemory], asked: PlansAsked
+) -> list[M]:
+    """Those that tell of plans for the days that are asked for, in the order of these days."""
+    days: list[tuple[date, int, M]] = []
+    for candidate in candidates:
+        memory = memory_of(candidate)
+        day = asked.open_day(memory)
+        if day is not None:
+            days.append((day, memory.time_ms, candidate))
+    days.sort(key=lambda row: row[:2])
+    return [candidate for _day, _time, candidate in days]
 
 
 def spread(
@@ -74,6 +106,9 @@ def spread(
     candidates: list[M] = []
     apart: list[M] = []
     times_apart: list[int] = []
+    if query.plans is not None:
+        newest = islice(best_first, _PLANS_LOOKED_AT)
+        return _by_day(newest, memory_of, query.plans)[:places]
     ordered = list(islice(best_first, _OVERVIEW_LOOKED_AT))
     if query.own_word:  # what the asker said comes before what others said
         ordered.sort(key=lambda candidate: query.own_word not in memory_of(candidate).words)

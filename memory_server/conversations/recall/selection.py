@@ -38,6 +38,7 @@ from memory_server.conversations.recall.order import (
     threshold,
 )
 from memory_server.conversations.recall.parameters import RecallParameters
+from memory_server.conversations.recall.plans import Plan
 from memory_server.conversations.recall.receipts import Receipt
 from memory_server.conversations.recall.relevance import age_of, receipts
 from memory_server.conversations.recall.request import RecallContext
@@ -79,6 +80,8 @@ class Recall:
     """The most relevant ones that share something, could come and did not."""
     needed: float = 0.0
     """The points at which a memory comes unasked: of what it shares, in the Node original of its relevance."""
+    due: tuple[Plan, ...] = ()
+    """The plans that come by themselves, because it is their day."""
 
     @property
     def came_unasked(self) -> bool:

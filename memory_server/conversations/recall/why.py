@@ -217,7 +217,7 @@ def reason(
     return space.join((about_words, *about_others))
 
 
-_FOR_OTHER_REASONS = ("flashback", "answer", "pinned", "last")
+_FOR_OTHER_REASONS = ("flashback", "answer", "plan", "pinned", "last")
 """Tiers of memories that came for another reason than their words."""
 
 
@@ -238,6 +238,8 @@ def _reason(
             return _("It came by chance, as memories do.")
         case "answer":
             return _("It was said right after the one above, as an answer.")
+        case "plan":
+            return _("It is a plan, and its day had come.")
         case "pinned":
             return _("It is pinned, so a new session gets it.")
         case "last":
