@@ -102,3 +102,17 @@ _LATE: Final = re.compile(r"下午|[晚夜]上?|\bp\.?m\b|\b(?:evening|night)\b"
 def is_before_noon(sentence: str) -> bool:
     """Whether a sentence names a time before noon."""
     return _EARLY().search(sentence) is not None and _LATE.search(sentence) is None
+
+
+_AHEAD: Final = Once(
+    lambda: re.compile(
+        r"[什甚][么麼][时時]候|啥[时時]候|哪[天一]|[几幾][点點号號]|要|[会會]|打算|下一?[次个個]|還有多久|还有多久"
+        r"|\b(?:when(?:'s| is| are| do| does| am| will)|what (?:day|time|date)|will|going to|next|upcoming|do (?:i|we) have)\b",
+        re.IGNORECASE,
+    )
+)
+
+
+def asks_ahead(question: str) -> bool:
+    """Whether a question may ask for what is to come."""
+    return _AHEAD().search(question) is not None

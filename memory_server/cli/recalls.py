@@ -17,10 +17,15 @@ from memory_server.cli.terminal import (
     spoken,
     time_text,
 )
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.corrections import newer_by_older
+from memory_server.conversations.recall.day_lines import DayNotes
+from memory_server.conversations.recall.why import standing
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
 from memory_server.kernel.streams import write
+from memory_server.kernel.values import dataclass
 from memory_server.lore import left_out_text, trigger_text
 from memory_server.memories.reasons import held_back, what_it_lacked, words_that_brought
 from memory_server.runtime.app import CallerView
@@ -95,7 +100,8 @@ async def receipt(view: CallerView, flags: Namespace) -> None:
     if flags.json:
         write(recall.line)
         return
-    texts = await _texts_now(view, recall)
+    now = await _memories_now(view, recall)
+    texts = {memory_id: memory.text for memory_id, memory in now.memories.items()}
     out = console()
     about = ", ".join(filter(None, (_(recall.by), recall.client, recall.cwd, recall.conversation)))
     # As `Text`, in which Rich finds no markup: users may have written some.
@@ -108,6 +114,9 @@ async def receipt(view: CallerView, flags: Namespace) -> None:
         if words:
             reason = f": {words}"
         out.print(Text(f"  {_(item.tier)} {_shown(item, texts)}{reason}"))
+        about = now.about(item, view.memories.services.day_notes)
+        if about:
+            out.print(Text(f"    {about}"))
     if recall.left_out:
         out.print(_("Left out:"))
     for left_out in recall.left_out:
@@ -134,14 +143,29 @@ async def _print_books_off(view: CallerView, out: Console, recall: RecordedRecal
             out.print(Text(_("The lorebook {name} is switched off now.", one_line(book.name))))
 
 
-async def _texts_now(view: CallerView, recall: RecordedRecall) -> dict[str, str]:
-    """The present texts of the memories, by id, of all conversations from which something came or nearly did."""
-    texts: dict[str, str] = {}
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """The present memories, by id, and by the id of each corrected one what corrects it."""
+
+    memories: dict[str, ShortTermMemory]
+    newer: dict[str, ShortTermMemory]
+
+    def about(self, item: RecordedItem, notes: DayNotes) -> str:
+        memory = self.memories.get(item.id)
+        if memory is None:
+            return ""
+        return standing(memory, self.newer.get(item.id), notes, item.instead_of)
+
+
+async def _memories_now(view: CallerView, recall: RecordedRecall) -> _Now:
+    """The memories of all conversations from which something came or nearly did."""
+    now = _Now({}, {})
     conversation_ids = {item.conversation for item in (*recall.came, *recall.near)}
     for conversation_id in conversation_ids:
         memories = await view.conversation(conversation_id).short_term.memories()
-        texts.update((memory.id, memory.text) for memory in memories)
-    return texts
+        now.memories.update((memory.id, memory) for memory in memories)
+        now.newer.update(newer_by_older(memories))
+    return now
 
 
 def _print_question(out: Console, recall: RecordedRecall) -> None:

@@ -16,6 +16,7 @@ from memory_server.cli.terminal import console, escape, spoken, time_text
 from memory_server.conversations import codec
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.why import standing
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.items import OF_CONVERSATIONS
 from memory_server.kernel.other_words import found_by_text
@@ -127,11 +128,12 @@ def _short_term(view: CallerView, conversation_id: str, memory: ShortTermMemory)
         escape(words) or _("none"),
     )
     other_words = found_by_text(memory.other_words)
+    about = standing(memory, None, view.memories.services.day_notes)
     corrected = ""
     if memory.corrects:
         corrected = _("corrects  {ids}", ", ".join(older.id for older in memory.corrects))
     text = view.memories.services.day_notes.within(memory.text, memory.time_ms)
-    return "\n".join(filter(None, (head, corrected, escape(other_words), escape(spoken(text)))))
+    return "\n".join(filter(None, (head, about, corrected, escape(other_words), escape(spoken(text)))))
 
 
 def _long_term(view: CallerView, conversation_id: str, memory: LongTermMemory) -> str:

@@ -21,7 +21,7 @@ from memory_server.conversations.recall.corrections import (
     is_corrected,
     newer_by_older,
 )
-from memory_server.conversations.recall.plans import DayOfPlans, Plan, not_shown
+from memory_server.conversations.recall.plans import DayOfPlans, Plan, not_shown, open_first
 from memory_server.conversations.recall.request import RecallContext, RecallRequest
 from memory_server.conversations.recall.selection import (
     NOTHING_RECALLED,
@@ -267,19 +267,36 @@ class Search:
                 ]
             )
         return Found(
-            self._corrected(recall),
+            self._in_their_places(recall),
             unread=self._unread,
             outdated=outdated,
             unusable=sum(len(state.unusable) for state in self.states),
             only_words=self._only_words,
         )
 
+    def _in_their_places(self, recall: Recall) -> Recall:
+        """What comes, as it stands now: what was corrected in the place of what holds, and open plans first."""
+        services = self._services
+        if not services.has_corrections:
+            return recall
+        return open_first(self._corrected(recall), services.clock(), services.zone)
+
     def _corrected(self, recall: Recall) -> Recall:
         """What comes, with the memories that correct others in their places."""
         newer = self._newer()
         if not newer or self.request.include_corrected:
             return recall
-        return corrected(recall, newer, self._hidden(newer.values()))
+        older = (self._memory(old.id) for new in newer.values() for old in new.corrects)
+        hidden = self._hidden((*newer.values(), *filter(None, older)))
+        return corrected(recall, newer, self._memory, hidden)
+
+    def _memory(self, memory_id: str) -> ShortTermMemory | None:
+        """The memory of this id in what is searched; None: there is none."""
+        for state in self.states:
+            memory = state.short_term.get(memory_id)
+            if memory is not None:
+                return memory
+        return None
 
     def _newer(self) -> dict[str, ShortTermMemory]:
         """By the id of each corrected memory: the one that corrects it."""

@@ -345,6 +345,8 @@ def _item(recalled: Recalled, public_text: str | None) -> Line:
         item["overview"] = True
     if recalled.kept_in is not None:
         item["kept_in"] = recalled.kept_in
+    if recalled.before is not None:
+        item["insteadOf"] = recalled.before.id
     return item
 
 

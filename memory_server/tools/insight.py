@@ -17,6 +17,7 @@ from memory_server.conversations.model import Memory, ShortTermMemory
 from memory_server.conversations.recall.filters import Filtered, MemoryFilter, SortBy, tags_of
 from memory_server.conversations.recall.receipts import MatchedWord, age_text, meaning_text
 from memory_server.conversations.recall.request import RecallRequest
+from memory_server.conversations.recall.why import standing
 from memory_server.conversations.recall.words import shown_words, spelling, spelling_of
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.readers import way, way_for_both
@@ -365,6 +366,8 @@ async def explain_recall(
     zone = call.memories.services.zone
     verdict, sentences = _verdict_with_reasons(explained, searched_id=conversation.id, zone=zone)
     sentences += _sentences_of_hook(explained, by_hook)
+    notes = call.memories.services.day_notes
+    sentences += filter(None, [standing(explained.memory, explained.corrected_by, notes)])
     if explained.alike:
         sentences.append(_alike_sentence(explained.alike))
     return ExplainResult.of(

@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from languages import _
 from memory_server.conversations.changes import Added
 from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.corrections import newer_by_older
 from memory_server.conversations.recall.filters import CommonWord
 from memory_server.kernel.items import Item, Sought
 from memory_server.kernel.recorded_recall import RecordedRecall
@@ -360,14 +361,18 @@ async def opened_receipt(view: View, recall: RecordedRecall) -> ShownRecall:
     ids = {item.id for item in items}
     conversation_ids = {recall.conversation} | {item.conversation for item in items}
     memories: dict[str, ShortTermMemory] = {}
+    newer: dict[str, ShortTermMemory] = {}
     triggers: dict[str, LongTermMemory] = {}
     for conversation_id in conversation_ids:
         conversation = view.call.conversations.get(conversation_id)
         all_memories = await conversation.short_term.memories()
         memories |= await asyncio.to_thread(_with_ids, all_memories, ids)
+        newer |= newer_by_older(all_memories)
         shelf, _unread = await conversation.long_term.with_shared()
         triggers |= {row.memory.name: row.memory for row in shelf.all}
-    return receipt(recall, memories, triggers, view.speech, view.conversation.day_notes)
+    return receipt(
+        recall, memories, triggers, view.speech, newer=newer, notes=view.conversation.day_notes
+    )
 
 
 def _with_ids(

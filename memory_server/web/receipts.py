@@ -14,6 +14,7 @@ from memory_server.conversations.recall.why import (
     joined_words,
     near_miss_text,
     reason,
+    standing,
 )
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
@@ -43,7 +44,8 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """A memory that came: what is known of it now (None: it is gone), why it came, and its meter. `place`: the
+    """A memory that came: what is known of it now (None: it is gone), why it came, what is said `about` it,
+    and its meter. `place`: the
     conversation that keeps it. `share` and `enough`: of 100, on the scale of the receipt."""
 
     id: str
@@ -51,6 +53,7 @@ class Came:
     memory: ShortTermMemory | None
     said: Sequence[Said]
     why: str
+    about: str
     points: float | None
     share: float
     enough: float
@@ -146,9 +149,11 @@ def receipt(
     memories: Mapping[str, ShortTermMemory],
     triggers: Mapping[str, LongTermMemory],
     speech: Speech,
+    *,
+    newer: Mapping[str, ShortTermMemory],
     notes: DayNotes,
 ) -> ShownRecall:
-    """`memories`: by id, as they are now; `triggers`: the long-term ones by name."""
+    """`memories`: by id, as they are now; `newer`: what corrected them; `triggers`: the long-term ones by name."""
     items = [
         item for item in recall.came if item.relevance is not None or item.tier in _WITHOUT_POINTS
     ]
@@ -160,7 +165,9 @@ def receipt(
     for item in items:
         memory = memories.get(item.id)
         messages: list[Said] = []
+        about = ""
         if memory is not None:
+            about = standing(memory, newer.get(item.id), notes, item.instead_of)
             messages = messages_of(memory, item.words, heaviest, speech, notes, item.given)
         points = _counted(item, recall.needed)
         shown = Came(
@@ -169,6 +176,7 @@ def receipt(
             memory=memory,
             said=messages,
             why=_why(item, recall, heaviest, speech),
+            about=about,
             points=points,
             share=_percent(max(0.0, points or 0.0), scale),
             enough=_percent(recall.needed, scale),

@@ -278,3 +278,17 @@ async def test_a_plan_has_a_name() -> None:
         "a plan for 18 June, which is today",
         "a plan for 18 June, over since 3 days",
     ]
+
+
+async def test_an_open_plan_comes_before_one_that_is_over() -> None:
+    talk = Talk()
+    await talk.say("I have a dentist appointment tomorrow, the dentist will drill")
+    talk.now_ms += 3 * DAY
+    await talk.say("My next visit at the dentist is in two weeks, for a crown")
+    talk.now_ms += DAY
+    asked = "When is my dentist appointment with the dentist?"
+    over, open_plan = "drill", "crown"
+    first, second = await talk.came(asked)
+    assert (open_plan in first, over in second) == (True, True)
+    first, second = await talk.came("Tell me of my dentist appointment at the dentist?")
+    assert over in first

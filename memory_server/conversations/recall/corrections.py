@@ -7,7 +7,7 @@ the past gets the older one, marked as no longer true.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 
 from memory_server.conversations.model import ShortTermMemory
@@ -17,14 +17,33 @@ from nlp.once import Once
 
 _ASKS_FOR_PAST = Once(
     lambda: re.compile(
-        r"以前|之前|原[来來先本定]|[当當]初|最初|最早|[过過]去|[从從]前|曾[经經]?|那[会會阵陣天时時]|的[时時]候|[旧舊]|老[号號地]|上一[段个個任次]"
-        r"|一[开開]始|[^以之目提]前(?:[的开開，我]|$)"
-        r"|\b(?:use(?:d)? to|back then|before|previous(?:ly)?|earlier|original(?:ly)?|at first|former(?:ly)?|old|in the past"
-        r"|started|initial(?:ly)?|ago|was|were|did|had|when i)\b",
+        r"原[来來先本定]|[当當](?:初|[时時](?!候))|最[初早]|[从從]前|曾|那[会會阵陣时時]|[旧舊]|老(?:[号號]|地址)|上一[段个個任]"
+        r"|一[开開]始|小[时時]候|前面.{0,6}[过過]"
+        r"|\b(?:used? to|back (?:then|when)|previous(?:ly)?|original(?:ly)?|at (?:first|the (?:start|beginning))|former(?:ly)?"
+        r"|(?<!how )old(?!er)|in the past|initial(?:ly)?|ago)\b",
         re.IGNORECASE,
     )
 )
 """Words by which people ask for what was."""
+_MAY_ASK_FOR_PAST = Once(
+    lambda: re.compile(
+        r"[以之]前|(?<![怎么麼能])[过過]去|那天|(?<![么麼啥])[时時]候|[^以之目提]前(?:[的开開，我]|$)"
+        r"|\b(?:before|earlier|(?:was|were) (?:i|we|he|she|they)\b|(?<=.)when (?!(?:is|are|do|does|will)\b).*?\b(?:\w{2,}ed|was|were"
+        r"|had|got|went|came|took|held|said|began|lived)\b"
+        r"|did (?:i|we|he|she|they|you|my \w+) (?:live|work|study|teach|drive|use|own|have|like|love|hate|eat|drink|want"
+        r"|believe|think|feel|weigh|earn|pay|charge|call|keep|plan|intend|swear)\b)",
+        re.IGNORECASE,
+    )
+)
+"""The same, if nothing beside them speaks of what is to come or usual."""
+_SPEAKS_OF_NOW = Once(
+    lambda: re.compile(
+        r"要(?!是)|[该該]|得[去在把到给給]|需|必[须須]|截止|[别別]忘|提醒|一般|平[时時]|通常|每|[会會][不怎]|明天|[后後]天|[现現]在|下[周週个個次]"
+        r"|\b(?:should|needs? to|ha(?:ve|s) to|must|will|going to|supposed to|remind|tomorrow|tonight|next|now|usually|always|do i"
+        r"|can i)\b",
+        re.IGNORECASE,
+    )
+)
 _MOST_STEPS = 100
 """The longest chain of corrections that is followed."""
 
@@ -42,26 +61,29 @@ def newer_by_older(memories: Iterable[ShortTermMemory]) -> dict[str, ShortTermMe
 
 def asks_for_past(question: str) -> bool:
     """Whether a question asks for what was."""
-    return _ASKS_FOR_PAST().search(question) is not None
+    if _ASKS_FOR_PAST().search(question) is not None:
+        return True
+    return _MAY_ASK_FOR_PAST().search(question) is not None and (
+        _SPEAKS_OF_NOW().search(question) is None
+    )
 
 
 def corrected(
-    recall: Recall, newer: Mapping[str, ShortTermMemory], excluded: Iterable[str] = ()
+    recall: Recall,
+    newer: Mapping[str, ShortTermMemory],
+    memory_of: Callable[[str], ShortTermMemory | None],
+    excluded: Iterable[str] = (),
 ) -> Recall:
-    """The recall with the newest memory of each chain in the best place of its memories. A question about the past keeps
-    the older ones, each with the time of its correction. `excluded`: ids of memories that may not come."""
+    """The recall with the newest memory of each chain in the best place of its memories. A question about the past gets
+    the older ones, each with the time of its correction. `memory_of`: the memory of an id, if it was searched;
+    `excluded`: ids of memories that may not come."""
     if not newer:
         return recall
-    if recall.query.plans is not None:
-        return _without_corrected(recall, newer, frozenset(excluded))
-    if asks_for_past(recall.query.said):
-        return replace(
-            recall,
-            top=tuple(_dated(recalled, newer) for recalled in recall.top),
-            next=tuple(_dated(recalled, newer) for recalled in recall.next),
-            flashback=tuple(_dated(recalled, newer) for recalled in recall.flashback),
-        )
     hidden = frozenset(excluded)
+    if recall.query.plans is not None:
+        return _without_corrected(recall, newer, hidden)
+    if asks_for_past(recall.query.said):
+        return _with_older(recall, newer, memory_of, hidden)
     by_id = {each.memory.id: each for each in (*recall.top, *recall.next, *recall.flashback)}
     came: set[str] = set()
 
@@ -80,6 +102,34 @@ def corrected(
         next=in_place(recall.next),
         flashback=in_place(recall.flashback),
         answers={key: answer for key, answer in recall.answers.items() if answer.id not in newer},
+    )
+
+
+def _with_older(
+    recall: Recall,
+    newer: Mapping[str, ShortTermMemory],
+    memory_of: Callable[[str], ShortTermMemory | None],
+    hidden: frozenset[str],
+) -> Recall:
+    """The recall with what each memory corrects before it."""
+    came = {each.memory.id for each in (*recall.top, *recall.next, *recall.flashback)}
+
+    def with_older(tier: Iterable[Recalled]) -> tuple[Recalled, ...]:
+        shown: list[Recalled] = []
+        for recalled in tier:
+            for older in recalled.memory.corrects:
+                memory = memory_of(older.id)
+                if memory is not None and older.id not in came | hidden:
+                    came.add(older.id)
+                    shown.append(_dated(replace(recalled, memory=memory), newer))
+            shown.append(_dated(recalled, newer))
+        return tuple(shown)
+
+    return replace(
+        recall,
+        top=with_older(recall.top),
+        next=with_older(recall.next),
+        flashback=tuple(_dated(recalled, newer) for recalled in recall.flashback),
     )
 
 

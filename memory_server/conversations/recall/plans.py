@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import field, replace
 from datetime import date, timedelta, tzinfo
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from languages import _, n_
 from memory_server.conversations.model import ConversationState, ShortTermMemory
@@ -21,7 +22,10 @@ from memory_server.kernel.values import dataclass
 from memory_server.lore import ChatState, firing_key
 from nlp.day_notes import day_text
 from nlp.exact_days import ExactDay, exact_day
-from nlp.plans import is_before_noon
+from nlp.plans import asks_ahead, is_before_noon
+
+if TYPE_CHECKING:
+    from memory_server.conversations.recall.selection import Recall
 
 _LOOKED_AT = 2_000
 """Memories in which plans are looked for, the newest first: some 60 ms, once on each day."""
@@ -117,6 +121,24 @@ def fell_within(
     return any(
         plan.first <= last and plan.last >= first for first, last in spans for plan in plans
     )
+
+
+def open_first(recall: Recall, now_ms: int, zone: tzinfo | None) -> Recall:
+    """The recall with open plans before those that are over, if the last message asks for what is to come."""
+    query = recall.query
+    came = [*recall.top, *recall.next]
+    if len(came) < 2 or not (query.question and asks_ahead(query.said)):
+        return recall
+    today = local(now_ms, zone).date()
+    last_days = [
+        max((plan.last for plan in plans_of(each.memory, zone)), default=None) for each in came
+    ]
+    first_over = next((n for n, day in enumerate(last_days) if day and day < today), len(came))
+    open_ones = [n for n, day in enumerate(last_days) if day and day >= today and n > first_over]
+    numbers = [n for n in range(len(came)) if n not in open_ones]
+    numbers[first_over:first_over] = open_ones
+    ordered = tuple(came[n] for n in numbers)
+    return replace(recall, top=ordered[: len(recall.top)], next=ordered[len(recall.top) :])
 
 
 @dataclass(slots=True)
