@@ -18,7 +18,8 @@ _MOST_CHARS: Final = 80
 """A longer message says more than such a question."""
 _HINTS: Final = Once(
     lambda: re.compile(
-        "plan|sched|agenda|calendar|coming|ahead|appoint|to do|up next|[安打][排算]|[计計][划劃]|[日行]程|待[办辦]|要做|要[干幹]|[该該][做干]"
+        "plan|sched|agenda|calendar|coming|ahead|appoint|to do|up next"
+        "|[安打][排算]|[计計][划劃]|[日行]程|待[办辦]|[要该該][做干幹]"
     )
 )
 _ENGLISH_WHEN: Final = (
@@ -33,9 +34,10 @@ _ASKED: Final = Once(
     lambda: re.compile(
         rf"""
     (?:what(?:'s|\ is|\ all\ is|\ else\ is|\ have\ i\ got|\ do\ (?:i|we)\ have|\ (?:things\ )?(?:do|have)\ (?:i|we))
-        |(?:do|have)\ (?:i|we)\ (?:have|got)\ (?:anything|something|any(?:\ plans|\ appointments)?|plans)|anything|is\ there\ anything)
-      (?:\ (?:have\ )?(?:planned|scheduled|coming\ up|ahead|to\ do|up\ next|(?:on|in)\ my\ (?:agenda|calendar|schedule|diary|plans?)
-        |my\ (?:plan|schedule|agenda)))?
+        |(?:do|have)\ (?:i|we)\ (?:have|got)\ (?:(?:any|some)thing|any(?:\ plans|\ appointments)?|plans)
+        |anything|is\ there\ anything)
+      (?:\ (?:have\ )?(?:planned|scheduled|coming\ up|ahead|to\ do|up\ next
+        |(?:on|in)\ my\ (?:agenda|calendar|schedule|diary|plans?)|my\ (?:plan|schedule|agenda)))?
       {_ENGLISH_WHEN}
   | (?:what\ are|(?:do\ you\ (?:know|remember)\ )|tell\ me|list|show\ me|what\ about)\ (?:all\ )?(?:of\ )?my
       \ (?:(?:upcoming|open|next)\ )?(?:plans|appointments|schedule|agenda){_ENGLISH_WHEN.replace("P<", "P<b_")}

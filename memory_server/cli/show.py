@@ -133,7 +133,9 @@ def _short_term(view: CallerView, conversation_id: str, memory: ShortTermMemory)
     if memory.corrects:
         corrected = _("corrects  {ids}", ", ".join(older.id for older in memory.corrects))
     text = view.memories.services.day_notes.within(memory.text, memory.time_ms)
-    return "\n".join(filter(None, (head, about, corrected, escape(other_words), escape(spoken(text)))))
+    return "\n".join(
+        filter(None, (head, about, corrected, escape(other_words), escape(spoken(text))))
+    )
 
 
 def _long_term(view: CallerView, conversation_id: str, memory: LongTermMemory) -> str:

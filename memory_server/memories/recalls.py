@@ -246,9 +246,7 @@ def _item_of_plan(plan: Plan, conversation_id: str) -> Line:
     return item
 
 
-def _recalled_items(
-    recall: Recall, public_text: str | None, conversation_id: str
-) -> list[Line]:
+def _recalled_items(recall: Recall, public_text: str | None, conversation_id: str) -> list[Line]:
     """The items of a line for the plans for today, for the short-term memories that came, and for their answers."""
     items = [_item_of_plan(plan, conversation_id) for plan in recall.due]
     tiers = {"top": recall.top, "next": recall.next, "flashback": recall.flashback}

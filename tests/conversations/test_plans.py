@@ -97,7 +97,10 @@ async def test_a_plan_comes_once_in_each_conversation_that_may_see_it() -> None:
     talk = Talk(scope="all")
     await talk.say("我周四考驾照")
     talk.now_ms += 3 * DAY
-    assert await talk.turn("在吗", "other") == "今天：用户（3 天前，上午）：我周四考驾照[6 月 18 日，星期四：今天]"
+    assert (
+        await talk.turn("在吗", "other")
+        == "今天：用户（3 天前，上午）：我周四考驾照[6 月 18 日，星期四：今天]"
+    )
     assert (await talk.turn("在吗")).startswith("今天：")
     assert await talk.turn("在吗", "other") == ""
 

@@ -28,8 +28,8 @@ _ASKS_FOR_PAST = Once(
 _MAY_ASK_FOR_PAST = Once(
     lambda: re.compile(
         r"[以之]前|(?<![怎么麼能])[过過]去|那天|(?<![么麼啥])[时時]候|[^以之目提]前(?:[的开開，我]|$)"
-        r"|\b(?:before|earlier|(?:was|were) (?:i|we|he|she|they)\b|(?<=.)when (?!(?:is|are|do|does|will)\b).*?\b(?:\w{2,}ed|was|were"
-        r"|had|got|went|came|took|held|said|began|lived)\b"
+        r"|\b(?:before|earlier|(?:was|were) (?:i|we|he|she|they)\b"
+        r"|(?<=.)when (?!(?:is|are|do|does|will)\b).*?\b(?:\w{2,}ed|was|were|had|got|went|came|took|held|said|began)\b"
         r"|did (?:i|we|he|she|they|you|my \w+) (?:live|work|study|teach|drive|use|own|have|like|love|hate|eat|drink|want"
         r"|believe|think|feel|weigh|earn|pay|charge|call|keep|plan|intend|swear)\b)",
         re.IGNORECASE,
@@ -39,8 +39,8 @@ _MAY_ASK_FOR_PAST = Once(
 _SPEAKS_OF_NOW = Once(
     lambda: re.compile(
         r"要(?!是)|[该該]|得[去在把到给給]|需|必[须須]|截止|[别別]忘|提醒|一般|平[时時]|通常|每|[会會][不怎]|明天|[后後]天|[现現]在|下[周週个個次]"
-        r"|\b(?:should|needs? to|ha(?:ve|s) to|must|will|going to|supposed to|remind|tomorrow|tonight|next|now|usually|always|do i"
-        r"|can i)\b",
+        r"|\b(?:should|needs? to|ha(?:ve|s) to|must|will|going to|supposed to|remind|tomorrow|tonight|next|now|usually"
+        r"|always|do i|can i)\b",
         re.IGNORECASE,
     )
 )

@@ -118,9 +118,7 @@ def fell_within(
 ) -> bool:
     """Whether a memory tells of a plan that fell in one of these stretches of days."""
     plans = list(plans_of(memory, zone))
-    return any(
-        plan.first <= last and plan.last >= first for first, last in spans for plan in plans
-    )
+    return any(plan.first <= last and plan.last >= first for first, last in spans for plan in plans)
 
 
 def open_first(recall: Recall, now_ms: int, zone: tzinfo | None) -> Recall:
@@ -183,9 +181,7 @@ class DayOfPlans:
         return plans
 
 
-def not_shown(
-    plans: Iterable[Plan], chats: Iterable[ChatState], today: date
-) -> tuple[Plan, ...]:
+def not_shown(plans: Iterable[Plan], chats: Iterable[ChatState], today: date) -> tuple[Plan, ...]:
     """The plans that did not come in one of these chats yet."""
     came: set[str] = set()
     for chat in chats:
