@@ -17,17 +17,17 @@ from memory_server.cli.terminal import (
     spoken,
     time_text,
 )
-from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.corrections import newer_by_older
-from memory_server.conversations.recall.day_lines import DayNotes
-from memory_server.conversations.recall.why import standing
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
 from memory_server.kernel.streams import write
-from memory_server.kernel.values import dataclass
 from memory_server.lore import left_out_text, trigger_text
-from memory_server.memories.reasons import held_back, what_it_lacked, words_that_brought
+from memory_server.memories.reasons import (
+    StoredNow,
+    held_back,
+    what_it_lacked,
+    words_that_brought,
+)
 from memory_server.runtime.app import CallerView
 
 _SESSION_START = N_("(session start)")
@@ -114,7 +114,7 @@ async def receipt(view: CallerView, flags: Namespace) -> None:
         if words:
             reason = f": {words}"
         out.print(Text(f"  {_(item.tier)} {_shown(item, texts)}{reason}"))
-        about = now.about(item, view.memories.services.day_notes)
+        about = now.about(item)
         if about:
             out.print(Text(f"    {about}"))
     if recall.left_out:
@@ -143,28 +143,13 @@ async def _print_books_off(view: CallerView, out: Console, recall: RecordedRecal
             out.print(Text(_("The lorebook {name} is switched off now.", one_line(book.name))))
 
 
-@dataclass(frozen=True, slots=True)
-class _Now:
-    """The present memories, by id, and by the id of each corrected one what corrects it."""
-
-    memories: dict[str, ShortTermMemory]
-    newer: dict[str, ShortTermMemory]
-
-    def about(self, item: RecordedItem, notes: DayNotes) -> str:
-        memory = self.memories.get(item.id)
-        if memory is None:
-            return ""
-        return standing(memory, self.newer.get(item.id), notes, item.instead_of)
-
-
-async def _memories_now(view: CallerView, recall: RecordedRecall) -> _Now:
+async def _memories_now(view: CallerView, recall: RecordedRecall) -> StoredNow:
     """The memories of all conversations from which something came or nearly did."""
-    now = _Now({}, {})
+    now = StoredNow(view.memories.services.day_notes)
     conversation_ids = {item.conversation for item in (*recall.came, *recall.near)}
     for conversation_id in conversation_ids:
         memories = await view.conversation(conversation_id).short_term.memories()
-        now.memories.update((memory.id, memory) for memory in memories)
-        now.newer.update(newer_by_older(memories))
+        now.add(memories)
     return now
 
 

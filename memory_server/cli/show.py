@@ -16,7 +16,6 @@ from memory_server.cli.terminal import console, escape, spoken, time_text
 from memory_server.conversations import codec
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.why import standing
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.items import OF_CONVERSATIONS
 from memory_server.kernel.other_words import found_by_text
@@ -25,7 +24,7 @@ from memory_server.kernel.streams import write
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry, json_of
 from memory_server.lore import LongTermMemory
-from memory_server.memories.reasons import age_at, keywords_of, weighted_words
+from memory_server.memories.reasons import age_at, keywords_of, plan_of, weighted_words
 from memory_server.operations.whereabouts import SHOWN_NAMES, whereabouts
 from memory_server.runtime.app import CallerView
 from nlp import is_kept
@@ -128,7 +127,7 @@ def _short_term(view: CallerView, conversation_id: str, memory: ShortTermMemory)
         escape(words) or _("none"),
     )
     other_words = found_by_text(memory.other_words)
-    about = standing(memory, None, view.memories.services.day_notes)
+    about = plan_of(memory, view.memories.services.day_notes)
     corrected = ""
     if memory.corrects:
         corrected = _("corrects  {ids}", ", ".join(older.id for older in memory.corrects))

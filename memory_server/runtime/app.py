@@ -281,6 +281,7 @@ class CallerView:
             message_count=message_count,
             reinforce=reinforce,
             counts=reinforce,
+            plans=reinforce and self.memories.plans is not False,
             by="recall_turn",
         )
         call = replace(self.call, session=session).in_zone(request.timezone)

@@ -20,7 +20,6 @@ from memory_server.conversations.model import Memory, ShortTermMemory, place_tex
 from memory_server.conversations.recall.corrections import newer_by_older
 from memory_server.conversations.recall.request import Mode, RecallRequest
 from memory_server.conversations.recall.retention import worth
-from memory_server.conversations.recall.why import standing
 from memory_server.kernel.errors import MemoryNotFound
 from memory_server.kernel.lifecycle import Cleaned, PastChange, newest_first
 from memory_server.kernel.messages import Message, Session
@@ -29,6 +28,7 @@ from memory_server.kernel.times import DAY_MS, iso
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import EVERYTHING, Entry, Filter
 from memory_server.knowledge.items import place_of
+from memory_server.memories.reasons import plan_of
 from memory_server.memories.recalls import recall_line
 from memory_server.memories.turns import (
     MAX_CHARS,
@@ -87,7 +87,7 @@ async def memory(view: View) -> Response:
         corrected=[each for each in memories if each.id in corrected],
         corrected_by=newer_by_older(memories).get(shown.id),
         memory=shown,
-        about=standing(shown, None, view.conversation.day_notes),
+        about=plan_of(shown, view.conversation.day_notes),
         said=messages_of(shown, {}, 1.0, view.speech, view.conversation.day_notes),
         gone=removal,
         gone_until=gone_until_ms,

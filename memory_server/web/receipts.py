@@ -14,12 +14,12 @@ from memory_server.conversations.recall.why import (
     joined_words,
     near_miss_text,
     reason,
-    standing,
 )
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
 from memory_server.kernel.values import dataclass
 from memory_server.lore import LongTermMemory, left_out_text, trigger_text
+from memory_server.memories.reasons import StoredNow
 from memory_server.web.charts import OTHER, Piece, underlined
 from memory_server.web.speech import Speech
 
@@ -146,14 +146,11 @@ def messages_of(
 
 def receipt(
     recall: RecordedRecall,
-    memories: Mapping[str, ShortTermMemory],
+    now: StoredNow,
     triggers: Mapping[str, LongTermMemory],
     speech: Speech,
-    *,
-    newer: Mapping[str, ShortTermMemory],
-    notes: DayNotes,
 ) -> ShownRecall:
-    """`memories`: by id, as they are now; `newer`: what corrected them; `triggers`: the long-term ones by name."""
+    """A recall with its memories as they are `now`; `triggers`: the long-term ones by name."""
     items = [
         item for item in recall.came if item.relevance is not None or item.tier in _WITHOUT_POINTS
     ]
@@ -163,12 +160,10 @@ def receipt(
     scale = _scale(items, recall.needed)
     came: list[Came] = []
     for item in items:
-        memory = memories.get(item.id)
+        memory = now.memories.get(item.id)
         messages: list[Said] = []
-        about = ""
         if memory is not None:
-            about = standing(memory, newer.get(item.id), notes, item.instead_of)
-            messages = messages_of(memory, item.words, heaviest, speech, notes, item.given)
+            messages = messages_of(memory, item.words, heaviest, speech, now.notes, item.given)
         points = _counted(item, recall.needed)
         shown = Came(
             id=item.id,
@@ -176,7 +171,7 @@ def receipt(
             memory=memory,
             said=messages,
             why=_why(item, recall, heaviest, speech),
-            about=about,
+            about=now.about(item),
             points=points,
             share=_percent(max(0.0, points or 0.0), scale),
             enough=_percent(recall.needed, scale),
@@ -184,7 +179,7 @@ def receipt(
         came.append(shown)
     near: list[Near] = []
     for item in recall.near:
-        memory = memories.get(item.id)
+        memory = now.memories.get(item.id)
         if memory is not None:
             why_not = near_miss_text(item, recall.said, zh=speech.zh)
             near.append(Near(item.id, item.conversation, text=spoken(memory), why=why_not))
