@@ -128,6 +128,11 @@ def cue_of(question: str) -> Cue | None:
 
 # States that may have changed
 
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
 _SOMEBODY: Final = r"(?:i|you|we|he|she|they|(?:my|your|our|his|her|their) \w{1,20}|[^\W\d_]{1,20})"
 _THEIR: Final = r"(?:my|your|our|his|her|their|[^\W\d_]{1,20}'s)"
 
@@ -167,36 +172,9 @@ STATES: Final = (
         ("毕业", "转学", "退学", "考上"),
     ),
 )
-_HINTS: Final = (
-    *(
-        "liv",
-        "address",
-        "work",
-        "job",
-        "employer",
-        "friend",
-        "husband",
-        "wife",
-        "single",
-        "married",
-        "study",
-    ),
-    *(
-        "school",
-        "university",
-        "college",
-        "住",
-        "址",
-        "家在",
-        "工作",
-        "上班",
-        "友",
-        "老公",
-        "老婆",
-        "上学",
-        "读书",
-    ),
-    *("学校", "大学"),
+_HINTS: Final = _set(
+    "liv address work job employer friend husband wife single married study school university college 住 址 家在 工作 "
+    "上班 友 老公 老婆 上学 读书 学校 大学"
 )
 """Parts of all such questions: most questions have none, and the expression takes 2 ms to compile."""
 _QUESTIONS: Final = Once(
@@ -309,10 +287,6 @@ _ASKED_OF_A_TIME: Final = Once(
         re.VERBOSE,
     )
 )
-
-
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
 
 
 _OF_THE_TIME: Final = _set("happen happened recap summarize summarise sum")

@@ -16,11 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from memory_server.conversations.changes import Change, ChatMoved
 from memory_server.conversations.model import EVERYWHERE, ConversationState, ShortTermMemory
-from memory_server.conversations.recall.corrections import (
-    corrected,
-    is_corrected,
-    newer_by_older,
-)
+from memory_server.conversations.recall.corrections import CorrectionLinks, newer_by_older
 from memory_server.conversations.recall.plans import DayOfPlans, Plan, not_shown, open_first
 from memory_server.conversations.recall.request import RecallContext, RecallRequest
 from memory_server.conversations.recall.selection import (
@@ -279,16 +275,24 @@ class Search:
         services = self._services
         if not services.has_corrections:
             return recall
-        return open_first(self._corrected(recall), services.clock(), services.zone)
+        if not self.request.include_corrected:
+            recall = self._corrections().in_recall(recall)
+        return open_first(recall, services.clock(), services.zone)
 
-    def _corrected(self, recall: Recall) -> Recall:
-        """What comes, with the memories that correct others in their places."""
-        newer = self._newer()
-        if not newer or self.request.include_corrected:
-            return recall
+    def _corrections(self, others: Iterable[ShortTermMemory] = ()) -> CorrectionLinks:
+        """What was corrected; of it and of these `others`, what is muted here is hidden, and so is what the asker
+        has."""
+        newer: dict[str, ShortTermMemory] = {}
+        for state in self.states:
+            newer |= newer_by_older(_correcting(state))
         older = (self._memory(old.id) for new in newer.values() for old in new.corrects)
-        hidden = self._hidden((*newer.values(), *filter(None, older)))
-        return corrected(recall, newer, self._memory, hidden)
+        places = self._places
+        muted = {
+            memory.id
+            for memory in (*newer.values(), *filter(None, older), *others)
+            if not places.isdisjoint(memory.muted)
+        }
+        return CorrectionLinks(newer, self._memory, self.without | muted)
 
     def _memory(self, memory_id: str) -> ShortTermMemory | None:
         """The memory of this id in what is searched; None: there is none."""
@@ -297,19 +301,6 @@ class Search:
             if memory is not None:
                 return memory
         return None
-
-    def _newer(self) -> dict[str, ShortTermMemory]:
-        """By the id of each corrected memory: the one that corrects it."""
-        newer: dict[str, ShortTermMemory] = {}
-        if self._services.has_corrections:
-            for state in self.states:
-                newer |= newer_by_older(_correcting(state))
-        return newer
-
-    def _hidden(self, memories: Iterable[ShortTermMemory]) -> set[str]:
-        """The ids of those memories that may not come here, and of all that the asker has."""
-        places = self._places
-        return self.without | {mem.id for mem in memories if not places.isdisjoint(mem.muted)}
 
     async def due_plans(self) -> tuple[Plan, ...]:
         """The plans that come by themselves now, those of the earliest day first, whether they were shown or not."""
@@ -325,12 +316,11 @@ class Search:
                 await asyncio.to_thread(day.look_through, memories, state.conversation_id)
             due += day.present(state)
         due.sort(key=lambda plan: (plan.day.first, plan.said, plan.memory.id))
-        newer = self._newer()
-        hidden = self._hidden((*newer.values(), *(plan.memory for plan in due)))
+        corrections = self._corrections(plan.memory for plan in due)
         return tuple(
             plan
             for plan in due
-            if plan.memory.id not in hidden and not is_corrected(plan.memory, newer, hidden)
+            if plan.memory.id not in corrections.hidden and corrections.holds(plan.memory)
         )
 
     @property

@@ -7,12 +7,13 @@ the past gets the older one, marked as no longer true.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.selection import Recall
+from memory_server.kernel.values import dataclass
 from nlp.once import Once
 
 _ASKS_FOR_PAST = Once(
@@ -68,123 +69,75 @@ def asks_for_past(question: str) -> bool:
     )
 
 
-def corrected(
-    recall: Recall,
-    newer: Mapping[str, ShortTermMemory],
-    memory_of: Callable[[str], ShortTermMemory | None],
-    excluded: Iterable[str] = (),
-) -> Recall:
-    """The recall with the newest memory of each chain in the best place of its memories. A question about the past gets
-    the older ones, each with the time of its correction. `memory_of`: the memory of an id, if it was searched;
-    `excluded`: ids of memories that may not come."""
-    if not newer:
-        return recall
-    hidden = frozenset(excluded)
-    if recall.query.plans is not None:
-        return _without_corrected(recall, newer, hidden)
-    if asks_for_past(recall.query.said):
-        return _with_older(recall, newer, memory_of, hidden)
-    by_id = {each.memory.id: each for each in (*recall.top, *recall.next, *recall.flashback)}
-    came: set[str] = set()
+@dataclass(frozen=True, slots=True)
+class Corrections:
+    """What was corrected in the searched memories. `newer`: by the id of each corrected memory, the one that corrects
+    it; `memory_of`: the memory of an id, if it was searched; `hidden`: ids of memories that may not come."""
 
-    def in_place(tier: Iterable[Recalled]) -> tuple[Recalled, ...]:
-        shown: list[Recalled] = []
-        for recalled in tier:
-            replacement = _newest(recalled, newer, hidden, by_id)
-            if replacement.memory.id not in came:
-                came.add(replacement.memory.id)
-                shown.append(replacement)
-        return tuple(shown)
+    newer: Mapping[str, ShortTermMemory]
+    memory_of: Callable[[str], ShortTermMemory | None]
+    hidden: Collection[str] = ()
 
-    return replace(
-        recall,
-        top=in_place(recall.top),
-        next=in_place(recall.next),
-        flashback=in_place(recall.flashback),
-        answers={key: answer for key, answer in recall.answers.items() if answer.id not in newer},
-    )
+    def holds(self, memory: ShortTermMemory) -> bool:
+        """Whether no later memory that may come says otherwise."""
+        correcting = self.newer.get(memory.id)
+        return correcting is None or correcting.id in self.hidden
 
+    def in_recall(self, recall: Recall) -> Recall:
+        """The recall with the newest memory of each chain in the best place of its memories. A question about the past
+        gets the older ones, each with the time of its correction, and a list of plans has only what holds."""
+        if not self.newer:
+            return recall
+        asks_past = asks_for_past(recall.query.said)
+        by_id = {each.memory.id: each for each in (*recall.top, *recall.next, *recall.flashback)}
+        came: set[str] = set()
 
-def _with_older(
-    recall: Recall,
-    newer: Mapping[str, ShortTermMemory],
-    memory_of: Callable[[str], ShortTermMemory | None],
-    hidden: frozenset[str],
-) -> Recall:
-    """The recall with what each memory corrects before it."""
-    came = {each.memory.id for each in (*recall.top, *recall.next, *recall.flashback)}
+        def in_place(tier: Iterable[Recalled]) -> tuple[Recalled, ...]:
+            shown: list[Recalled] = []
+            for recalled in tier:
+                if recall.query.plans is not None:
+                    standing = [recalled] if self.holds(recalled.memory) else []
+                elif asks_past:
+                    standing = list(self._with_older(recalled))
+                else:
+                    standing = [self._newest(recalled, by_id)]
+                shown += [each for each in standing if each.memory.id not in came]
+                came.update(each.memory.id for each in standing)
+            return tuple(shown)
 
-    def with_older(tier: Iterable[Recalled]) -> tuple[Recalled, ...]:
-        shown: list[Recalled] = []
-        for recalled in tier:
-            for older in recalled.memory.corrects:
-                memory = memory_of(older.id)
-                if memory is not None and older.id not in came | hidden:
-                    came.add(older.id)
-                    shown.append(_dated(replace(recalled, memory=memory), newer))
-            shown.append(_dated(recalled, newer))
-        return tuple(shown)
+        answers = recall.answers
+        if not asks_past:
+            answers = {key: each for key, each in answers.items() if each.id not in self.newer}
+        return replace(
+            recall,
+            top=in_place(recall.top),
+            next=in_place(recall.next),
+            flashback=in_place(recall.flashback),
+            answers=answers,
+        )
 
-    return replace(
-        recall,
-        top=with_older(recall.top),
-        next=with_older(recall.next),
-        flashback=tuple(_dated(recalled, newer) for recalled in recall.flashback),
-    )
+    def _with_older(self, recalled: Recalled) -> Iterator[Recalled]:
+        """What a memory corrects, and the memory, each with the time at which it was corrected, if it was."""
+        olders = (self.memory_of(older.id) for older in recalled.memory.corrects)
+        for memory in (*filter(None, olders), recalled.memory):
+            correcting = self.newer.get(memory.id)
+            if correcting is None:
+                yield recalled
+            elif memory.id not in self.hidden:
+                yield replace(recalled, memory=memory, until_ms=correcting.time_ms)
 
-
-def _without_corrected(
-    recall: Recall, newer: Mapping[str, ShortTermMemory], hidden: frozenset[str]
-) -> Recall:
-    """A list of plans without those that were corrected: what holds now is in the list by itself, if it is a plan."""
-
-    def holding(tier: Iterable[Recalled]) -> tuple[Recalled, ...]:
-        return tuple(each for each in tier if not is_corrected(each.memory, newer, hidden))
-
-    return replace(recall, top=holding(recall.top), next=holding(recall.next))
-
-
-def is_corrected(
-    memory: ShortTermMemory, newer: Mapping[str, ShortTermMemory], hidden: Collection[str]
-) -> bool:
-    """Whether a memory is no longer true, as a later one says that is not `hidden`."""
-    correcting = newer.get(memory.id)
-    return correcting is not None and correcting.id not in hidden
-
-
-def _dated(recalled: Recalled, newer: Mapping[str, ShortTermMemory]) -> Recalled:
-    """A memory with the time at which it was corrected, if it was."""
-    correcting = newer.get(recalled.memory.id)
-    if correcting is None:
+    def _newest(self, recalled: Recalled, by_id: Mapping[str, Recalled]) -> Recalled:
+        """The end of the chain of corrections that begins with a memory, with the one before it, if that came."""
+        memory = recalled.memory
+        before: ShortTermMemory | None = None
+        for _ in range(_MOST_STEPS):
+            correcting = self.newer.get(memory.id)
+            if correcting is None or self.holds(memory) or correcting.time_ms < memory.time_ms:
+                break
+            before, memory = memory, correcting
+        if before is not None:
+            return replace(by_id.get(memory.id, recalled), memory=memory, before=before)
+        for older in memory.corrects:
+            if older.id in by_id and older.id in self.newer:
+                return replace(recalled, before=by_id[older.id].memory)
         return recalled
-    return replace(recalled, until_ms=correcting.time_ms)
-
-
-def _newest(
-    recalled: Recalled,
-    newer: Mapping[str, ShortTermMemory],
-    hidden: frozenset[str],
-    by_id: Mapping[str, Recalled],
-) -> Recalled:
-    """The end of the chain of corrections that begins with a memory, with the one before it; or the memory itself."""
-    memory = recalled.memory
-    before: ShortTermMemory | None = None
-    for _ in range(_MOST_STEPS):
-        correcting = newer.get(memory.id)
-        if correcting is None or correcting.id in hidden or correcting.time_ms < memory.time_ms:
-            break
-        before, memory = memory, correcting
-    if before is None:
-        return _with_before(recalled, newer, by_id)
-    shown = by_id.get(memory.id, recalled)
-    return replace(shown, memory=memory, before=before)
-
-
-def _with_before(
-    recalled: Recalled, newer: Mapping[str, ShortTermMemory], by_id: Mapping[str, Recalled]
-) -> Recalled:
-    """A memory that came by itself, with what it corrects, if that came too."""
-    for older in recalled.memory.corrects:
-        if older.id in by_id and older.id in newer:
-            return replace(recalled, before=by_id[older.id].memory)
-    return recalled
