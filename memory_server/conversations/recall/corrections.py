@@ -70,7 +70,7 @@ def asks_for_past(question: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Corrections:
+class CorrectionLinks:
     """What was corrected in the searched memories. `newer`: by the id of each corrected memory, the one that corrects
     it; `memory_of`: the memory of an id, if it was searched; `hidden`: ids of memories that may not come."""
 
