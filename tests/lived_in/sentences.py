@@ -108,6 +108,7 @@ def _usual_english() -> frozenset[str]:
         *texts.KEYS,
         *texts.NAMES,
         *texts.ROOMS,
+        *texts.TRUE_NOW,
         "user: assistant: system:",
         "phone work read,write",  # a token, its tenant, and its rights as the option takes them
     )
