@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 from random import Random
+from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from lived_in import texts
@@ -77,7 +78,7 @@ def correction(house: House, rng: Random) -> None:
 
     fate = rng.choice(("stays", "both are true", "forgotten", "erased"))
     if fate == "both are true":
-        house.post("/do/keep_both", {"c": _ROOM, "id": newer})
+        house.post(f"/do/keep_both?{urlencode({'c': _ROOM})}", {"id": newer})
     elif fate != "stays":
         for_good = ["--for-good"] if fate == "erased" else []
         house.command("forget", newer, "--yes", *for_good)
