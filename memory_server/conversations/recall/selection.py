@@ -29,7 +29,6 @@ from memory_server.conversations.recall.order import (
     NearMiss,
     Order,
     Recalled,
-    Standing,
     answers_by_question_id,
     explained,
     may_come,
@@ -208,15 +207,6 @@ class Scanned:
 
     def time_ms(self, row: int) -> int:
         return self.memories[row].time_ms
-
-    def standing(self, row: int) -> Standing:
-        receipt = self.receipts[row]
-        return Standing(
-            time_ms=self.time_ms(row),
-            match=receipt.match,
-            score=receipt.score,
-            relevance=self.relevance[row],
-        )
 
     def receipt(self, row: int) -> Receipt:
         return self.receipts[row]
