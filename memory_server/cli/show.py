@@ -24,7 +24,7 @@ from memory_server.kernel.streams import write
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Entry, json_of
 from memory_server.lore import LongTermMemory
-from memory_server.memories.reasons import age_at, keywords_of, weighted_words
+from memory_server.memories.reasons import age_at, keywords_of, plan_of, weighted_words
 from memory_server.operations.whereabouts import SHOWN_NAMES, whereabouts
 from memory_server.runtime.app import CallerView
 from nlp import is_kept
@@ -127,11 +127,14 @@ def _short_term(view: CallerView, conversation_id: str, memory: ShortTermMemory)
         escape(words) or _("none"),
     )
     other_words = found_by_text(memory.other_words)
+    about = plan_of(memory, view.memories.services.day_notes)
     corrected = ""
     if memory.corrects:
         corrected = _("corrects  {ids}", ", ".join(older.id for older in memory.corrects))
     text = view.memories.services.day_notes.within(memory.text, memory.time_ms)
-    return "\n".join(filter(None, (head, corrected, escape(other_words), escape(spoken(text)))))
+    return "\n".join(
+        filter(None, (head, about, corrected, escape(other_words), escape(spoken(text))))
+    )
 
 
 def _long_term(view: CallerView, conversation_id: str, memory: LongTermMemory) -> str:
