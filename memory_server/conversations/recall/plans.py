@@ -13,7 +13,7 @@ from datetime import date, timedelta, tzinfo
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from languages import _, n_
+from languages import _, n_, spoken
 from memory_server.conversations.model import ConversationState, ShortTermMemory
 from memory_server.conversations.recall.passages import chunks_of
 from memory_server.kernel.messages import Message, said_in
@@ -182,7 +182,7 @@ def not_shown(plans: Iterable[Plan], chats: Iterable[ChatState], today: date) ->
     return tuple(plan for plan in plans if plan.key(today) not in came)
 
 
-def plan_text(memory: ShortTermMemory, now_ms: int, zone: tzinfo | None, *, zh: bool) -> str:
+def plan_text(memory: ShortTermMemory, now_ms: int, zone: tzinfo | None) -> str:
     """How a memory is called that tells of a plan: `a plan for 24 June, over since 3 days`; empty if it tells of
     none."""
     today = local(now_ms, zone).date()
@@ -191,7 +191,7 @@ def plan_text(memory: ShortTermMemory, now_ms: int, zone: tzinfo | None, *, zh: 
         return ""
     open_plans = [plan for plan in plans if plan.last >= today]
     plan = min(open_plans or plans, key=lambda plan: plan.first)
-    day = day_text(plan.day._replace(is_plan=False), today, is_chinese=zh)
+    day = day_text(plan.day._replace(is_plan=False), today, is_chinese=spoken() == "zh")
     days_over = (today - plan.last).days
     days_ahead = (plan.first - today).days
     if days_over > 0:
