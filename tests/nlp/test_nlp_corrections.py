@@ -47,6 +47,14 @@ def test_corrections(older: str, newer: str) -> None:
 @pytest.mark.parametrize(
     ("older", "newer"),
     [
+        # what many things are said of
+        ("Let's keep going and reach success!", "Let's keep each other going. We can do it!"),
+        ("Let's go to a dance class", "Let's go for it and make an impact"),
+        (
+            "Those colors are so vivid and the whole thing looks unified.",
+            "Those colors are so vivid, it looks like a sunset",
+        ),
+        ("A lot's happened since we last talked, I joined a club", "A lot's happened since we met"),
         # two things
         ("我家黑狗叫阿福", "我家黄狗叫阿寿"),
         ("Our terrier, Max, barks", "The big one, Rex, sleeps"),
