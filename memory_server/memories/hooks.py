@@ -23,6 +23,7 @@ from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.recalled_block import FRAME_CHARS
 from memory_server.kernel.text import language_of
 from memory_server.kernel.values import dataclass
+from memory_server.kernel.work import NO_WORK, ToolCall, Work
 from memory_server.knowledge.projects import Project
 from memory_server.lore import Room
 from memory_server.memories.memories import Call
@@ -68,7 +69,8 @@ class HookEvent:
 class Turn:
     """A prompt with its answer. The same turn always has the same `id`; `asked` is what `messages_now` gave. `forgot`:
     our tool `forget` was called in it. `is_shortened`: a message was too long, and both ends of it are kept.
-    `corrections`: what it says of earlier turns. `program`: that which wrote the prompt, if it was not a person."""
+    `corrections`: what it says of earlier turns. `program`: that which wrote the prompt, if it was not a person.
+    `work`: what was done in it."""
 
     id: str
     messages: tuple[Message, ...]
@@ -77,6 +79,7 @@ class Turn:
     is_shortened: bool = False
     corrections: Corrections = Corrections()
     program: str = ""
+    work: Work = NO_WORK
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +296,10 @@ async def remember_turn(memory: HookMemory) -> str | None:
         stored = await short_term.add(
             turn.messages,
             origin=Origin(
-                turn.id, folder=context.folder, muted=(EVERYWHERE,) if turn.program else ()
+                turn.id,
+                folder=context.folder,
+                muted=(EVERYWHERE,) if turn.program else (),
+                work=turn.work,
             ),
             by="hook",
         )

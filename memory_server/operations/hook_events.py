@@ -173,9 +173,14 @@ def _searched_by(before: Iterable[Message], prompt: Message) -> tuple[Message, .
     return tuple(map(shortened, (*last_messages, prompt)))
 
 
-def turn_ended(event: HookEvent, transcript: bytes, programs: Collection[str] = ()) -> Turn | None:
+def turn_ended(
+    event: HookEvent,
+    transcript: bytes,
+    programs: Collection[str] = (),
+    folder: str | None = None,
+) -> Turn | None:
     """The turn that just ended: all that the user said since the last one, and the answer; None if the user said
-    nothing. `programs`: as `named` of `program_of`."""
+    nothing. `programs`: as `named` of `program_of`. `folder`: that of the project."""
     branches = branches_of(rows_of_transcript(transcript))
     turns = list(turns_of(branches.live))
     if not turns:
@@ -218,6 +223,7 @@ def turn_ended(event: HookEvent, transcript: bytes, programs: Collection[str] = 
             said_by=program_before,
         ),
         program=program,
+        work=ended.work_in(folder or event.cwd),
     )
 
 

@@ -41,7 +41,7 @@ async def context_of(event: HookEvent, programs: Collection[str]) -> HookContext
             session = session_of(event, transcript, whole=len(transcript or b"") < WINDOW_BYTES)
             return HookContext(event, session, folder, messages, transcript=transcript or b"")
         case "Stop":
-            transcript, turn = await _ended(event, programs)
+            transcript, turn = await _ended(event, programs, folder)
             session = session_of(event, transcript, whole=len(transcript or b"") < TURN_BYTES)
             if turn is None or not turn.messages:
                 return None
@@ -58,14 +58,16 @@ async def context_of(event: HookEvent, programs: Collection[str]) -> HookContext
     )
 
 
-async def _ended(event: HookEvent, programs: Collection[str]) -> tuple[bytes | None, Turn | None]:
+async def _ended(
+    event: HookEvent, programs: Collection[str], folder: str | None
+) -> tuple[bytes | None, Turn | None]:
     """The transcript, and the turn that ended."""
     tries_left = 0
     if event.last_assistant_message is not None and event.transcript_path is not None:
         tries_left = TRANSCRIPT_TRIES
     while True:
         transcript = _end_of(event.transcript_path, TURN_BYTES)
-        turn = await asyncio.to_thread(turn_ended, event, transcript or b"", programs)
+        turn = await asyncio.to_thread(turn_ended, event, transcript or b"", programs, folder)
         if turn is not None or not tries_left:
             break
         tries_left -= 1
