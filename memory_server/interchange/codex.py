@@ -362,7 +362,11 @@ class _Session:
             self.turn.forgot = self.turn.forgot or calls_forget({"function_call": payload})
             arguments = payload.get("input", payload.get("arguments", payload.get("action")))
             fields = fields_of(arguments)
-            self.turn.work.call(payload.get("call_id"), payload.get("name", payload.get("type", "")), fields or arguments)
+            self.turn.work.call(
+                payload.get("call_id"),
+                payload.get("name", payload.get("type", "")),
+                fields or arguments,
+            )
         if payload.get("name") != "request_user_input":
             return
         rows = fields_of(payload.get("arguments")).get("questions")

@@ -14,33 +14,41 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from memory_server.kernel.secrets import without_secrets
+from memory_server.kernel.text import words_between_commas
 from memory_server.kernel.values import dataclass
 
 MOST_TOUCHED = 30
 MOST_FAILED = 10
 MOST_ERROR_WORDS = 12
-MOST_COMMAND_CHARS = 120
+MOST_HEAD_CHARS = 120
 """Characters of the head of a command: program, subcommand and the first arguments."""
 _MOST_PATH_CHARS = 300
 _MOST_WORD_CHARS = 40
 _MOST_HEAD_WORDS = 6
-_COMMAND_CHARS = 2_000
+COMMAND_CHARS = 2_000
+"""Characters of a command that are looked at."""
 _OUTPUT_CHARS = 20_000
 """Characters of an output that are looked at, at its beginning and at its end."""
 
 CHANGING = frozenset(
-    "edit write multiedit notebookedit replace write_file apply_patch create_file edit_file "
-    "replace_string_in_file multi_replace_string_in_file insert_edit_into_file".split()
+    words_between_commas(
+        "edit, write, multiedit, notebookedit, replace, write_file, apply_patch, create_file, edit_file, "
+        "replace_string_in_file, multi_replace_string_in_file, insert_edit_into_file"
+    )
 )
 READING = frozenset(("read", "read_file"))
 RUNNING = frozenset(
-    "bash shell exec_command shell_command local_shell run_shell_command run_in_terminal".split()
+    words_between_commas(
+        "bash, shell, exec_command, shell_command, local_shell, local_shell_call, run_shell_command, run_in_terminal"
+    )
 )
 """The tools that change a file, read one and run a command, in small letters: of Claude Code, VS Code, Codex, Gemini
 CLI."""
 _PATH_NAMES = ("file_path", "filePath", "notebook_path", "absolute_path", "path")
 _PATCHED_FILE = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.{1,300})$", re.MULTILINE)
-_STATUS = re.compile(r"(?i)(?:exit(?:ed with)? (?:code|status)|process exited with code):? (-?\d{1,10})")
+_STATUS = re.compile(
+    r"(?i)(?:exit(?:ed with)? (?:code|status)|process exited with code):? (-?\d{1,10})"
+)
 _TIMED_OUT = "Command timed out"
 
 
@@ -102,8 +110,27 @@ def tool_call(name: object, arguments: object) -> ToolCall:
 def _command_in(arguments: Mapping[str, Any]) -> str:
     command = arguments.get("command", arguments.get("cmd", ""))
     if isinstance(command, list):  # Codex: ["bash", "-lc", "make test"]
-        command = command[-1] if len(command) == 3 and command[1] in ("-c", "-lc") else " ".join(map(str, command))
+        command = (
+            command[-1]
+            if len(command) == 3 and command[1] in ("-c", "-lc")
+            else " ".join(map(str, command))
+        )
     return str(command or "")
+
+
+_DEFINED = re.compile(
+    r"(?m)^[ \t]*(?:export |default |public |private |static |async |pub |abstract )*"
+    r"(?:def|class|function|func|fn|interface|struct|enum|trait|type|const|CREATE TABLE)\s+(?:\([^)]{0,60}\)\s*)?(\w{6,60})"
+)
+_MOST_DEFINED = 40
+
+
+def defined_in(text: str) -> tuple[str, ...]:
+    """Return the names that a text of code defines, of those that are hardly words: `charge_card`, `InvoiceTotals`."""
+    names = dict.fromkeys(_DEFINED.findall(text[:_OUTPUT_CHARS]))
+    return tuple(name for name in names if "_" in name.strip("_") or not name[1:].islower())[
+        :_MOST_DEFINED
+    ]
 
 
 @dataclass(slots=True)
@@ -164,12 +191,14 @@ def failure_of(command: str, output: str, *, failed: bool | None = None) -> Fail
     elif not int(match[1]):
         return None
     # Before anything is cut: half of a secret has no shape.
-    head = command_head(_without_secrets(command[:_COMMAND_CHARS]))
+    head = command_head(_without_secrets(command[:COMMAND_CHARS]))
     if not head:
         return None
     if match is None:
         return Failure(head, None, ("timed", "out"))
-    return Failure(head, int(match[1]), error_words(_without_secrets(ends.replace(match[0], "", 1))))
+    return Failure(
+        head, int(match[1]), error_words(_without_secrets(ends.replace(match[0], "", 1)))
+    )
 
 
 def _without_secrets(text: str) -> str:
@@ -178,9 +207,21 @@ def _without_secrets(text: str) -> str:
 
 # --- commands ----------------------------------------------------------------------------------------------
 
-_BEFORE_COMMANDS = frozenset("cd export source . set echo pushd mkdir unset true sleep".split())
-_RUNNERS = ("sudo", "time", "nice", "env", "npx", "bunx", "exec", "nohup", "timeout", "command", "xvfb-run")
-_RUNNERS_OF_TWO = (("uv", "run"), ("poetry", "run"), ("pnpm", "exec"), ("python", "-m"), ("python3", "-m"))
+_BEFORE_COMMANDS = frozenset(
+    words_between_commas("cd, export, source, ., set, echo, pushd, mkdir, unset, true, sleep")
+)
+_RUNNERS = frozenset(
+    words_between_commas(
+        "sudo, time, nice, env, npx, bunx, exec, nohup, timeout, command, xvfb-run"
+    )
+)
+_RUNNERS_OF_TWO = (
+    ("uv", "run"),
+    ("poetry", "run"),
+    ("pnpm", "exec"),
+    ("python", "-m"),
+    ("python3", "-m"),
+)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _NEXT_COMMAND = re.compile(r"&&|\|\|?|;|\n")
 
@@ -192,7 +233,7 @@ def command_head(command: str) -> str:
         words = _words_of(piece)
         if words and words[0] not in _BEFORE_COMMANDS:
             words[0] = PurePosixPath(words[0].replace("\\", "/")).name
-            return " ".join(words[:_MOST_HEAD_WORDS])[:MOST_COMMAND_CHARS]
+            return " ".join(words[:_MOST_HEAD_WORDS])[:MOST_HEAD_CHARS]
     return ""
 
 
@@ -254,8 +295,10 @@ _TELLS = re.compile(
 )
 _WORD = re.compile(r"[^\W\d_][\w./:@-]*[\w]|[^\W\d_]")
 _LITTLE = frozenset(
-    "a an and are as at be by do for from has have in is it of on or that the this to was were with will at see most "
-    "recent call last file line traceback".split()
+    words_between_commas(
+        "a, an, and, are, as, at, be, by, do, for, from, has, have, in, is, it, of, on, or, that, the, this, to, was, were, "
+        "with, will, see, most, recent, call, last, file, line, traceback"
+    )
 )
 
 
@@ -284,11 +327,10 @@ def _telling_words(line: str) -> Iterator[str]:
 
 def work_json(work: Work) -> dict[str, Any]:
     """The JSON fields of the work of a turn."""
-    failed: list[dict[str, Any]] = []
-    for failure in work.failed:
-        failed.append(
-            {"command": failure.command, "status": failure.status, "words": list(failure.words)}
-        )
+    failed = [
+        {"command": failure.command, "status": failure.status, "words": list(failure.words)}
+        for failure in work.failed
+    ]
     return {"touched": list(work.touched), "failed": failed}
 
 
@@ -297,10 +339,14 @@ def taken_work(fields: dict[str, Any]) -> Work:
     touched = fields.get("touched")
     failed = fields.get("failed")
     work = NO_WORK
-    if _are_texts(touched, MOST_TOUCHED, _MOST_PATH_CHARS):
+    if isinstance(touched, list) and _are_texts(touched, MOST_TOUCHED, _MOST_PATH_CHARS):
         work = Work(tuple(touched))
         del fields["touched"]
-    if isinstance(failed, list) and 0 < len(failed) <= MOST_FAILED and all(map(_is_failure, failed)):
+    if (
+        isinstance(failed, list)
+        and 0 < len(failed) <= MOST_FAILED
+        and all(map(_is_failure, failed))
+    ):
         failures = (Failure(row["command"], row["status"], tuple(row["words"])) for row in failed)
         work = Work(work.touched, tuple(failures))
         del fields["failed"]
@@ -316,7 +362,7 @@ def _are_texts(value: object, most: int, most_chars: int) -> bool:
 def _is_failure(row: object) -> bool:
     if not isinstance(row, Mapping) or row.keys() != {"command", "status", "words"}:
         return False
-    if not _are_texts([row["command"]], 1, MOST_COMMAND_CHARS * 2):
+    if not _are_texts([row["command"]], 1, MOST_HEAD_CHARS * 2):
         return False
     if row["status"] is not None and type(row["status"]) is not int:
         return False

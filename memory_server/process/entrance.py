@@ -40,6 +40,8 @@ RECALL_SECONDS = 0.5
 """How long a hook waits before it recalls by itself, which takes about as long."""
 RECALLS = ("UserPromptSubmit", "SessionStart", "sessionStart")
 """Events for which nothing is stored, so that they may be answered twice."""
+AT_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+"""Events of which nobody waits for a late answer."""
 _LOCK_PAUSE_SECONDS = 0.005
 """The pause between two tries to get the lock of a process that starts."""
 OF_TERMINAL = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS", "LINES")
@@ -297,7 +299,12 @@ def _wait_or_take_back(connection: socket, event_text: bytes) -> None:
         import json
 
         event = json.loads(event_text)
-        if event.get("hook_event_name", event.get("hookEventName")) in RECALLS:
+        name = event.get("hook_event_name", event.get("hookEventName"))
+        if name in AT_TOOLS:
+            with suppress(OSError):
+                connection.sendall(b"t")
+            os._exit(0)
+        if name in RECALLS:
             with suppress(OSError):  # it has just answered
                 connection.sendall(b"t")
             connection.settimeout(ASK_SECONDS)

@@ -9,10 +9,17 @@ from pathlib import Path
 
 from languages import _
 from memory_server.kernel import files as folders
+from memory_server.kernel.messages import FIRST_MS, Session
 from memory_server.kernel.secrets import SecretFilter, counting_secrets, removed_text
 from memory_server.kernel.streams import complain
-from memory_server.memories.hooks import CURSOR, HookContext, HookEvent, Turn
-from memory_server.operations.hook_events import messages_now, session_of, turn_ended
+from memory_server.memories.hooks import CURSOR, HookContext, HookEvent, ToolUse, Turn
+from memory_server.operations.hook_events import (
+    act_of,
+    calls_since_addition,
+    messages_now,
+    session_of,
+    turn_ended,
+)
 from memory_server.runtime.homes import folder_of_work
 
 CONTEXT_BYTES = 1_000_000
@@ -50,11 +57,31 @@ async def context_of(event: HookEvent, programs: Collection[str]) -> HookContext
             if event.source not in BEGINNINGS:
                 return None  # a continued session has its context
             return HookContext(event, session_of(event, None), folder)
+        case "PreToolUse" | "PostToolUse" | "PostToolUseFailure" if event.use is not None:
+            return _context_of_action(event, event.use, folder)
     raise ValueError(
         _(
             "{called} needs no hook; install this one for SessionStart, UserPromptSubmit and Stop only",
             event.called,
         )
+    )
+
+
+def _context_of_action(event: HookEvent, use: ToolUse, folder: str | None) -> HookContext | None:
+    """A subagent has a context and a transcript of its own, beside that of the session."""
+    act = act_of(use, folder, event.cwd)
+    if act is None or (event.name == "PostToolUse" and use.call.command and act.failure is None):
+        return None  # a command that ended well was spoken of before it ran
+    path = event.transcript_path
+    if use.agent is not None and path is not None:
+        path = str(Path(path).with_suffix("") / "subagents" / f"agent-{use.agent}.jsonl")
+    transcript = _end_of(path, WINDOW_BYTES) or b""
+    session = session_of(event, transcript, whole=len(transcript) < WINDOW_BYTES)
+    if session is not None and use.agent is not None:
+        session = Session(f"{session.id}/{use.agent}", FIRST_MS)
+    calls_since = calls_since_addition(transcript)
+    return HookContext(
+        event, session, folder, transcript=transcript, act=act, calls_since=calls_since
     )
 
 

@@ -15,6 +15,7 @@ from memory_server.kernel.work import (
     Work,
     WorkSeen,
     command_head,
+    defined_in,
     error_words,
     failure_of,
     is_same_failure,
@@ -103,7 +104,9 @@ def test_the_words_of_an_error_are_of_the_lines_that_speak_of_one() -> None:
         "named",
     )
     assert "collected" not in error_words("collected 5 items\n" + TRACE)
-    assert len(error_words("error: " + " ".join(f"word{n}x" for n in range(50)))) == MOST_ERROR_WORDS
+    assert (
+        len(error_words("error: " + " ".join(f"word{n}x" for n in range(50)))) == MOST_ERROR_WORDS
+    )
 
 
 @pytest.mark.parametrize(
@@ -136,7 +139,11 @@ def test_a_command_that_was_refused_or_ended_well_did_not_fail(output: str) -> N
 
 def test_a_huge_output_costs_little_and_no_secret_stays_of_it() -> None:
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    output = "Exit code 1\n" + "x" * 5_000_000 + f"\nfatal: bad token {token} for https://u:hunter22@db/x"
+    output = (
+        "Exit code 1\n"
+        + "x" * 5_000_000
+        + f"\nfatal: bad token {token} for https://u:hunter22@db/x"
+    )
     failure = failure_of(f"curl -H 'Authorization: Bearer {token}' x", output)
     assert failure is not None
     assert token[:20] not in failure.text
@@ -150,8 +157,16 @@ def failure(command: str, *words: str, status: int = 1) -> Failure:
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
-        (failure("npm test", "TypeError", "undefined"), failure("npm test", "typeerror", "x"), True),
-        (failure("npm test", "TypeError", "undefined"), failure("npm test", "ENOENT", "file"), False),
+        (
+            failure("npm test", "TypeError", "undefined"),
+            failure("npm test", "typeerror", "x"),
+            True,
+        ),
+        (
+            failure("npm test", "TypeError", "undefined"),
+            failure("npm test", "ENOENT", "file"),
+            False,
+        ),
         (failure("npm test", "TypeError"), failure("yarn test", "TypeError"), False),
         (failure("pytest a.py", "A", "B", "C"), failure("pytest b.py -q", "A", "B", "C"), True),
         (failure("git push"), failure("git push"), True),
@@ -187,3 +202,18 @@ def test_work_survives_its_json_and_another_form_stays_where_it_is() -> None:
         kept = dict(wrong)
         assert taken_work(kept) == Work()
         assert kept == wrong
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("def charge_card(x):\n    value = 1\n", ("charge_card",)),
+        ("export default class InvoiceTotals {}", ("InvoiceTotals",)),
+        ("func (s *Server) HandleOrder(w) {", ("HandleOrder",)),
+        ("def update(x):\nclass Widget:", ()),
+        ("CREATE TABLE order_items (id int)", ("order_items",)),
+        ("the class is_full today", ()),
+    ],
+)
+def test_a_text_defines_the_names_that_are_hardly_words(code: str, names: tuple[str, ...]) -> None:
+    assert defined_in(code) == names

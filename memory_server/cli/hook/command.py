@@ -1,5 +1,6 @@
 """`hook`: memory without a request of the model, as the hooks SessionStart (the last exchanges), UserPromptSubmit
-(recall) and Stop (remember) of Claude Code and VS Code, or those of Cursor.
+(recall), Stop (remember) and those of tools (what is said about a file or a command) of Claude Code, and as those of VS
+Code and Cursor.
 
 A hook must never block the user: the exit status is always 0 (2 would block the prompt), standard output is empty or
 complete, and one line on standard error says what was wrong; where the memory cannot be used, the user is told once a
@@ -12,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +35,9 @@ from memory_server.process.hooks import answer
 from memory_server.process.hosts import Host
 from memory_server.runtime.homes import is_foreign
 
+ACTION_SECONDS = 0.3
+"""Seconds that a hook at a tool may take in a process of its own: each call of a tool waits for it."""
+
 
 async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
     patience = None
@@ -40,6 +45,8 @@ async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
         patience = _Deadline(flags.seconds, entrance.waited)
     try:
         event = event_of(json_text.loads(standard_input()))
+        if event.use is not None and patience is not None and patience.end():
+            patience = _Deadline(ACTION_SECONDS, time.process_time(), is_silent=True)
         if host.folder is not None:
             event = _seen_from(host.folder, event)
         programs = words_between_commas(settings.programs or "")
@@ -70,10 +77,12 @@ async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
             )
             output = _output(event, block)
     except MemoryPaused as error:
-        if patience is None or patience.end():
+        if event.use is None and (patience is None or patience.end()):
             complain(_("hook: {reason}", str(error)))
         return
     except Exception as error:
+        if event.use is not None:  # the hook of the prompt has told it
+            return
         if patience is None or patience.end():
             from memory_server.cli.hook.trouble import tell
 
@@ -121,7 +130,8 @@ def _seen_from(folder: Path, event: HookEvent) -> HookEvent:
 class _Deadline:
     """Ends the process after `seconds`, of which `waited` are over, unless `end` is called first."""
 
-    def __init__(self, seconds: float, waited: float) -> None:
+    def __init__(self, seconds: float, waited: float, *, is_silent: bool = False) -> None:
+        self._is_silent = is_silent
         self._over = threading.Lock()
         """The first of the two takes it: the work, or the timer."""
         self._timer = threading.Timer(
@@ -137,8 +147,9 @@ class _Deadline:
 
     def _give_up(self, seconds: float) -> None:
         if self._over.acquire(blocking=False):
-            complain(
-                _("hook: gave up after {seconds:g} s; --seconds allows a longer time", seconds)
-            )
+            if not self._is_silent:
+                complain(
+                    _("hook: gave up after {seconds:g} s; --seconds allows a longer time", seconds)
+                )
             # Not sys.exit, which waits for threads, and one may hang. The journal survives this at any moment.
             os._exit(0)
