@@ -7,14 +7,14 @@ This module does not import MCP, numpy or the tools, because a user waits for it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
 from languages import N_, _
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.earlier_turns import Corrections
-from memory_server.conversations.model import EVERYWHERE
+from memory_server.conversations.model import EVERYWHERE, ShortTermMemory
 from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.recall_log import Line, RecallLog
 from memory_server.conversations.search import muting_places
@@ -34,7 +34,6 @@ from memory_server.memories.point_of_action import Act, Scene, block_of, remarks
 from memory_server.memories.recalls import Given
 from memory_server.memories.turns import (
     BEGINNING_CHARS,
-    TurnPrompt,
     beginning_block,
     other_words_asked,
     turn_prompt,
@@ -302,22 +301,23 @@ async def recall_at_prompt(
     )
     call = replace(memory.noted_call, project=project)
     turn = await turn_prompt(call, here, request, _room(max_chars), given_lines)
-    given_keys = {*(given_lines - lines_before), *_seen_whole(turn)}
+    recall = turn.recollection.found.recall
+    came = [*recall.top, *recall.next, *recall.flashback]
+    given_keys = given_lines - lines_before
+    given_keys |= _seen_whole([recalled.memory for recalled in came], turn.text)
     act = Act(said=without_private(messages[-1].content))
     named = await _addition(memory, act, {*given_lines, *given_keys})
     text = "\n".join(filter(None, (turn.text, named.text)))
     return HookAnswer(text, given_keys.union(named.given_keys), turn.recollection.trouble)
 
 
-def _seen_whole(turn: TurnPrompt) -> set[str]:
-    """Return the keys of the memories whose messages all stand in the text of a recall."""
-    text = without_notes(turn.text)
-    recall = turn.recollection.found.recall
+def _seen_whole(memories: Iterable[ShortTermMemory], text: str) -> set[str]:
+    """Return the keys of the memories whose messages all stand in a text for the model."""
+    shown = without_notes(text)
     keys: set[str] = set()
-    for recalled in (*recall.top, *recall.next, *recall.flashback):
-        messages = recalled.memory.messages
-        if all(one_line(message.content) in text for message in messages):
-            keys.add(seen_key(recalled.memory.id))
+    for memory in memories:
+        if all(one_line(message.content) in shown for message in memory.messages):
+            keys.add(seen_key(memory.id))
     return keys
 
 
@@ -359,6 +359,9 @@ async def recall_at_beginning(
     )
     if block:
         memory.noted_call.note(Given(here.id, (), block, others=shown))
+        ids = {item["id"] for item in shown}
+        stored = await here.short_term.memories()
+        given_keys |= _seen_whole([known for known in stored if known.id in ids], block)
     text = "\n".join(filter(None, (block, asked)))
     return HookAnswer(text, given_keys)
 

@@ -135,7 +135,9 @@ def remarks(act: Act, memories: Sequence[ShortTermMemory], scene: Scene) -> list
     if act.failure is not None:
         found = _of_failure(act.failure, of_project, scene)
     else:
-        found = _of_statements(act, of_project, scene)
+        # What a program printed is new also where the words of its turn were given.
+        unseen = [memory for memory in of_project if seen_key(memory.id) not in scene.seen]
+        found = _of_statements(act, unseen, scene)
     said: set[str] = set()
     chosen: list[Remark] = []
     room = MOST_CHARS - FRAME_CHARS
@@ -157,7 +159,7 @@ def block_of(chosen: Sequence[Remark]) -> str:
 
 
 def _of_project(memories: Iterable[ShortTermMemory], scene: Scene) -> Iterator[ShortTermMemory]:
-    """The memories that may speak here: of other sessions in this project, neither muted nor corrected, and not seen."""
+    """The memories that may speak here: of other sessions in this project, neither muted nor corrected."""
     corrected: set[str] = set()
     for memory in memories:
         corrected.update(older.id for older in memory.corrects)
@@ -166,7 +168,7 @@ def _of_project(memories: Iterable[ShortTermMemory], scene: Scene) -> Iterator[S
             continue
         is_own = memory.session is not None and memory.session == scene.session
         may_be_own = memory.session is None and scene.now_ms - memory.time_ms < _RECENT_MS
-        if is_own or may_be_own or memory.id in corrected or seen_key(memory.id) in scene.seen:
+        if is_own or may_be_own or memory.id in corrected:
             continue
         if scene.places.isdisjoint(memory.muted):
             yield memory
