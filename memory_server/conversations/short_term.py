@@ -637,6 +637,11 @@ class ShortTermManager:
             damaged=damaged + len(state.unusable),
         )
 
+    async def unordered(self) -> tuple[ShortTermMemory, ...]:
+        """All of them in no order, which takes no time."""
+        state = await self._services.store.read(self.conversation_id)
+        return tuple(state.short_term.values())
+
     async def memories(self) -> tuple[ShortTermMemory, ...]:
         """All of them, oldest first."""
         state = await self._services.store.read(self.conversation_id)

@@ -241,7 +241,7 @@ async def _addition(memory: HookMemory, act: Act, seen: Collection[str]) -> Hook
         services.day_notes,
         context.calls_since,
     )
-    chosen = remarks(act, await memory.conversation.short_term.memories(), scene)
+    chosen = remarks(act, await memory.conversation.short_term.unordered(), scene)
     if memory.read_only:
         transcript = context.transcript
         chosen = [said for said in chosen if json_text.dumps(said.line)[1:-1] not in transcript]

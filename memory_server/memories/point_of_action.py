@@ -56,7 +56,9 @@ _POINTS_BACK = re.compile(
 _PATHS = re.compile(r"(?<![\w/.@-])@?((?:[\w.@-]+/)*[\w@-][\w.@-]*\.[A-Za-z]\w{0,7})(?![\w/-])")
 """Names of files in a text, with their folders."""
 _QUOTED = re.compile(r"`([^`\n]{3,200})`")
-_MOST_PATHS = 10
+_MOST_PATHS = 5
+_MOST_DEFINED = 6
+"""Names that are looked for: each takes a millisecond for a megabyte of texts."""
 
 
 @dataclass(frozen=True)
@@ -129,15 +131,13 @@ def remarks(act: Act, memories: Sequence[ShortTermMemory], scene: Scene) -> list
     """Return what is said about an act, the most telling first; mostly nothing."""
     if act.failure is None and scene.calls_since is not None and scene.calls_since < CALLS_BETWEEN:
         return []
-    of_project = list(_of_project(memories, scene))
-    if not of_project:
+    of_project = [memory for memory in memories if memory.folder == scene.folder]
+    if not of_project or scene.folder is None:
         return []
     if act.failure is not None:
         found = _of_failure(act.failure, of_project, scene)
     else:
-        # What a program printed is new also where the words of its turn were given.
-        unseen = [memory for memory in of_project if seen_key(memory.id) not in scene.seen]
-        found = _of_statements(act, unseen, scene)
+        found = _of_statements(act, of_project, scene)
     said: set[str] = set()
     chosen: list[Remark] = []
     room = MOST_CHARS - FRAME_CHARS
@@ -158,20 +158,20 @@ def block_of(chosen: Sequence[Remark]) -> str:
     return marked(lines, language_of([lines])) if lines else ""
 
 
-def _of_project(memories: Iterable[ShortTermMemory], scene: Scene) -> Iterator[ShortTermMemory]:
-    """The memories that may speak here: of other sessions in this project, neither muted nor corrected."""
-    corrected: set[str] = set()
-    for memory in memories:
-        corrected.update(older.id for older in memory.corrects)
-    for memory in memories:
-        if memory.folder is None or memory.folder != scene.folder:
-            continue
+def _speaking(
+    candidates: Iterable[ShortTermMemory], of_project: Iterable[ShortTermMemory], scene: Scene
+) -> list[ShortTermMemory]:
+    """The candidates that may speak here: those of other sessions that are neither muted nor corrected."""
+    possible: list[ShortTermMemory] = []
+    for memory in candidates:
         is_own = memory.session is not None and memory.session == scene.session
         may_be_own = memory.session is None and scene.now_ms - memory.time_ms < _RECENT_MS
-        if is_own or may_be_own or memory.id in corrected:
-            continue
-        if scene.places.isdisjoint(memory.muted):
-            yield memory
+        if not (is_own or may_be_own) and scene.places.isdisjoint(memory.muted):
+            possible.append(memory)
+    if not possible:
+        return []
+    corrected = {older.id for memory in of_project for older in memory.corrects}
+    return [memory for memory in possible if memory.id not in corrected]
 
 
 # --- failures ----------------------------------------------------------------------------------------------
@@ -181,18 +181,26 @@ def _of_failure(
     failure: Failure, memories: Sequence[ShortTermMemory], scene: Scene
 ) -> Iterator[Remark]:
     """The end of the newest turn with the same failure, and the next turn about it."""
-    by_time = sorted(memories, key=lambda memory: (memory.time_ms, memory.id))
-    for number in reversed(range(len(by_time))):
-        memory = by_time[number]
+    failing = _speaking((memory for memory in memories if memory.work.failed), memories, scene)
+    for memory in sorted(failing, key=_age_order):
         former = next((past for past in memory.work.failed if is_same_failure(past, failure)), None)
         if former is None:
             continue
         yield Remark(memory, failure.command, _failure_line(memory, former, scene))
-        for later in by_time[number + 1 :]:
-            if later.session == memory.session and _speaks_of(later, former):
-                yield Remark(later, failure.command, _end_line(later, failure.command, scene))
-                break
+        of_session = (other for other in memories if other.session == memory.session)
+        about_it = [
+            later
+            for later in of_session
+            if _age_order(later) < _age_order(memory) and _speaks_of(later, former)
+        ]
+        for later in sorted(_speaking(about_it, memories, scene), key=_age_order)[-1:]:
+            yield Remark(later, failure.command, _end_line(later, failure.command, scene))
         return
+
+
+def _age_order(memory: ShortTermMemory) -> tuple[int, str]:
+    """The newest first."""
+    return -memory.time_ms, memory.id
 
 
 def _speaks_of(memory: ShortTermMemory, failure: Failure) -> bool:
@@ -248,27 +256,26 @@ def _end_of(memory: ShortTermMemory) -> str:
 def _of_statements(act: Act, memories: Sequence[ShortTermMemory], scene: Scene) -> Iterator[Remark]:
     found: list[tuple[int, int, Remark]] = []
     for subject in _subjects(act, memories):
-        for memory in memories:
-            statement = None
-            if any(term in memory.text for term in subject.terms):
-                statement = _statement_about(subject, memory)
+        for memory in _speaking(subject.candidates, memories, scene):
+            if seen_key(memory.id) in scene.seen:
+                continue
+            statement = _statement_about(subject, memory)
             if statement is not None:
-                remark = Remark(
-                    memory, subject.name, _statement_line(statement, subject, memory, scene)
-                )
+                line = _statement_line(statement, subject, memory, scene)
                 rank = subject.rank + (statement.role == "assistant")
-                found.append((rank, -memory.time_ms, remark))
+                found.append((rank, -memory.time_ms, Remark(memory, subject.name, line)))
     for _rank, _age, remark in sorted(found, key=lambda row: (row[0], row[1], row[2].memory.id)):
         yield remark
 
 
 @dataclass(frozen=True)
 class _Subject:
-    """What a sentence may speak of: a file, or a command with the flags that it has. `rank`: a smaller one comes
-    first."""
+    """What a sentence may speak of: a file, or a command with the flags that it has. `candidates`: the memories that have
+    one of its `terms`. `rank`: a smaller one comes first."""
 
     name: str
     terms: tuple[str, ...]
+    candidates: Sequence[ShortTermMemory]
     rank: int
     flags: frozenset[str] | None = None
 
@@ -289,28 +296,35 @@ class _Subject:
 def _subjects(act: Act, memories: Sequence[ShortTermMemory]) -> Iterator[_Subject]:
     for path in act.named_files:
         parts = path.split("/")
-        longer = tuple("/".join(parts[number:]) for number in range(len(parts) - 1))
-        if longer:
-            yield _Subject(path, longer, rank=0)
-        if _is_rare(parts[-1], memories):
-            yield _Subject(path, (parts[-1],), rank=2)
-    for path in act.files[:1]:
-        defined = tuple(name for name in act.defined if _is_rare(name, memories))
-        if defined:
-            yield _Subject(path, defined, rank=4)
+        holders = _holders(parts[-1], memories)
+        with_folder = tuple("/".join(parts[number:]) for number in range(len(parts) - 1))
+        if with_folder:
+            yield _Subject(path, with_folder, holders, rank=0)
+        if _is_rare(parts[-1], holders, memories):
+            yield _Subject(path, (parts[-1],), holders, rank=2)
+    for name in act.defined[:_MOST_DEFINED] if act.files else ():
+        holders = _holders(name, memories)
+        if _is_rare(name, holders, memories):
+            yield _Subject(act.files[0], (name,), holders, rank=4)
     for command in (act.command, *_QUOTED.findall(act.said)):
         words = command_head(command).split()
         if len(words) < 2 or words[1].startswith("-"):
             continue
         flags = frozenset(word.partition("=")[0] for word in command.split() if word[0] == "-")
-        yield _Subject(" ".join(words[:2]), (" ".join(words[:2]),), rank=0, flags=flags)
+        name = " ".join(words[:2])
+        yield _Subject(name, (name,), _holders(name, memories), rank=0, flags=flags)
 
 
-def _is_rare(name: str, memories: Sequence[ShortTermMemory]) -> bool:
+def _holders(name: str, memories: Iterable[ShortTermMemory]) -> list[ShortTermMemory]:
+    return [memory for memory in memories if name in memory.text]
+
+
+def _is_rare(
+    name: str, holders: Sequence[ShortTermMemory], memories: Sequence[ShortTermMemory]
+) -> bool:
     if name in _COMMON_NAMES or len(name) < 4:
         return False
-    count = sum(name in memory.text for memory in memories)
-    return 0 < count <= max(_RARE_COUNT, len(memories) // _RARE_SHARE)
+    return len(holders) <= max(_RARE_COUNT, len(memories) // _RARE_SHARE)
 
 
 def _statement_about(subject: _Subject, memory: ShortTermMemory) -> Message | None:

@@ -61,7 +61,7 @@ async def context_of(event: HookEvent, programs: Collection[str]) -> HookContext
             return _context_of_action(event, event.use, folder)
     raise ValueError(
         _(
-            "{called} needs no hook; install this one for SessionStart, UserPromptSubmit and Stop only",
+            "{called} needs no hook; `memory-server install print --with-hooks` shows the events that do",
             event.called,
         )
     )

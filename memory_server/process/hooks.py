@@ -10,9 +10,7 @@ from pathlib import Path
 
 from languages import _
 from memory_server.config import Settings
-from memory_server.conversations.model import DEFAULT_CONVERSATION
 from memory_server.kernel.errors import MemoryPaused
-from memory_server.kernel.folder_names import folder_name
 from memory_server.kernel.messages import Message
 from memory_server.kernel.streams import complain
 from memory_server.kernel.text import words_between_commas
@@ -34,8 +32,6 @@ async def answer(
     if context.event.name == "Stop":
         await remembered(settings, context, host)
         return ""
-    if context.act is not None and not (host.lasts or _may_have_memories(settings)):
-        return ""
     recalls = context.event.name == "UserPromptSubmit"
     if recalls:
         settings = settings.with_flashbacks(flashbacks).unasked()
@@ -54,16 +50,6 @@ async def answer(
     if given.trouble:
         complain(_("hook: {reason}", given.trouble))
     return memory.claimed(given)
-
-
-def _may_have_memories(settings: Settings) -> bool:
-    """Return whether a folder of the conversation is there. Each call of a tool waits for the hook, so nothing is
-    opened where nothing was ever stored."""
-    if settings.store is not None:
-        return True
-    conversation = settings.conversation or DEFAULT_CONVERSATION
-    names = {conversation, folder_name(conversation)}
-    return any((settings.folder / name).is_dir() for name in names)
 
 
 async def remembered(settings: Settings, context: HookContext, host: Host) -> str | None:

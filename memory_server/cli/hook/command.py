@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
@@ -35,9 +34,6 @@ from memory_server.process.hooks import answer
 from memory_server.process.hosts import Host
 from memory_server.runtime.homes import is_foreign
 
-ACTION_SECONDS = 0.3
-"""Seconds that a hook at a tool may take in a process of its own: each call of a tool waits for it."""
-
 
 async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
     patience = None
@@ -45,8 +41,6 @@ async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
         patience = _Deadline(flags.seconds, entrance.waited)
     try:
         event = event_of(json_text.loads(standard_input()))
-        if event.use is not None and patience is not None and patience.end():
-            patience = _Deadline(ACTION_SECONDS, time.process_time(), is_silent=True)
         if host.folder is not None:
             event = _seen_from(host.folder, event)
         programs = words_between_commas(settings.programs or "")
@@ -130,8 +124,7 @@ def _seen_from(folder: Path, event: HookEvent) -> HookEvent:
 class _Deadline:
     """Ends the process after `seconds`, of which `waited` are over, unless `end` is called first."""
 
-    def __init__(self, seconds: float, waited: float, *, is_silent: bool = False) -> None:
-        self._is_silent = is_silent
+    def __init__(self, seconds: float, waited: float) -> None:
         self._over = threading.Lock()
         """The first of the two takes it: the work, or the timer."""
         self._timer = threading.Timer(
@@ -147,9 +140,8 @@ class _Deadline:
 
     def _give_up(self, seconds: float) -> None:
         if self._over.acquire(blocking=False):
-            if not self._is_silent:
-                complain(
-                    _("hook: gave up after {seconds:g} s; --seconds allows a longer time", seconds)
-                )
+            complain(
+                _("hook: gave up after {seconds:g} s; --seconds allows a longer time", seconds)
+            )
             # Not sys.exit, which waits for threads, and one may hang. The journal survives this at any moment.
             os._exit(0)
