@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import Any, TypeVar
 
 from languages import n_
@@ -78,17 +79,24 @@ def _value_without(value: Any, with_pairs: bool, kinds: list[str]) -> Any:
         return type(value)([_value_without(item, with_pairs, kinds) for item in value])
     if isinstance(value, dict):
         return {name: _value_without(item, with_pairs, kinds) for name, item in value.items()}
-    if not is_dataclass(value) or isinstance(value, type):
-        return value
     changed: dict[str, Any] = {}
-    for field in fields(value):
-        former = getattr(value, field.name)
-        cleaned_field = _value_without(former, with_pairs, kinds)
-        if cleaned_field != former:
-            changed[field.name] = cleaned_field
+    for name in _field_names(type(value)):
+        former = getattr(value, name)
+        if former:
+            cleaned_field = _value_without(former, with_pairs, kinds)
+            if cleaned_field is not former and cleaned_field != former:
+                changed[name] = cleaned_field
     if not changed:
         return value
     return replace(value, **changed)
+
+
+@cache
+def _field_names(value_class: type) -> tuple[str, ...]:
+    """The names of the fields of a dataclass; another class has none."""
+    if not is_dataclass(value_class):
+        return ()
+    return tuple([field.name for field in fields(value_class)])
 
 
 def removed_text(count: int) -> str:

@@ -10,7 +10,7 @@ from nlp.corrections import MOST_CHARS, statement_of
 
 
 def corrects(newer: str, older: str) -> bool:
-    return statement_of(newer).corrects(statement_of(older))
+    return statement_of(newer).corrects(older)
 
 
 @pytest.mark.parametrize(

@@ -250,8 +250,7 @@ class ConversationFiles:
             return position
         if position.unsettled and self._snapshots.may_be_being_saved(*position.marks.values()):
             return position
-        unusable = past.unusable_changes(journal.newest_first([self._journal]))
-        if any(map(change_forms.is_of_newer_type, unusable)):
+        if any(map(change_forms.has_newer_change, journal.newest_first([self._journal]))):
             return position  # the newer program that made it has yet to fold it
         data = snapshots.contents_of(state)
         asides = {

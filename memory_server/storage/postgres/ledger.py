@@ -76,7 +76,7 @@ class Lease(_Row):
 
     def last_run_ms(self) -> int | None:
         row = self._first_row(
-            "select last_run_ms from memory_server.runtime.upkeep where tenant = %(tenant)s"
+            "select last_run_ms from memory_server.upkeep where tenant = %(tenant)s"
         )
         if row is None:
             return None
@@ -85,19 +85,19 @@ class Lease(_Row):
 
     def note_run(self, at_ms: int) -> None:
         self._first_row(
-            "insert into memory_server.runtime.upkeep (tenant, last_run_ms) values (%(tenant)s, %(1)s) "
+            "insert into memory_server.upkeep (tenant, last_run_ms) values (%(tenant)s, %(1)s) "
             "on conflict (tenant) do update set last_run_ms = %(1)s",
             at_ms,
         )
 
 
 _TAKE = (
-    "insert into memory_server.runtime.upkeep as u (tenant, holder, until) "
+    "insert into memory_server.upkeep as u (tenant, holder, until) "
     "values (%(tenant)s, %(1)s, now() + make_interval(secs => %(2)s)) on conflict (tenant) do update "
     "set holder = excluded.holder, until = excluded.until "
     "where u.until is null or u.until < now() or u.holder = excluded.holder returning 1"
 )
-_GIVE_BACK = "update memory_server.runtime.upkeep set holder = null, until = null where tenant = %(tenant)s and holder = %(1)s"
+_GIVE_BACK = "update memory_server.upkeep set holder = null, until = null where tenant = %(tenant)s and holder = %(1)s"
 
 
 class PauseRow(_Row):

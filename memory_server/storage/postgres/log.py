@@ -442,7 +442,7 @@ ERASE = (
     "(select place from memory_server.partitions where tenant = %(tenant)s)",
     "delete from memory_server.partitions where tenant = %(tenant)s",
     "delete from memory_server.pauses where tenant = %(tenant)s",
-    "delete from memory_server.runtime.upkeep where tenant = %(tenant)s",
+    "delete from memory_server.upkeep where tenant = %(tenant)s",
 )
 PARTITIONS_WITHOUT_A_COMMIT = (
     "select name, kind from memory_server.partitions p where tenant = %(tenant)s and version - base <> "
