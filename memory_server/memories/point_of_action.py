@@ -346,13 +346,14 @@ def _statement_about(subject: _Subject, memory: ShortTermMemory) -> Message | No
 def _telling_sentence(subject: _Subject, text: str) -> str:
     sentences = list(_sentences(text))
     for number, sentence in enumerate(sentences):
-        if not subject.is_in(sentence):
+        if not subject.is_in(sentence) or _is_question(sentence):
             continue
+        following = "".join(sentences[number + 1 : number + 2])
+        goes_on = _tells(following) and not _PATHS.search(following)
+        if goes_on and (_tells(sentence) or _POINTS_BACK.match(following)):
+            return f"{sentence} {following}"
         if _tells(sentence):
             return sentence
-        following = "".join(sentences[number + 1 : number + 2])
-        if not _is_question(sentence) and _POINTS_BACK.match(following) and _tells(following):
-            return f"{sentence} {following}"
     return ""
 
 
