@@ -119,8 +119,9 @@ def _command_in(arguments: Mapping[str, Any]) -> str:
 
 
 _DEFINED = re.compile(
-    r"(?m)^[ \t]*(?:export |default |public |private |static |async |pub |abstract )*"
-    r"(?:def|class|function|func|fn|interface|struct|enum|trait|type|const|CREATE TABLE)\s+(?:\([^)]{0,60}\)\s*)?(\w{6,60})"
+    r"(?m)^[ \t]{0,40}(?:(?:export|default|public|private|static|async|pub|abstract) ){0,4}"
+    r"(?:def|class|function|func|fn|interface|struct|enum|trait|type|const|CREATE TABLE) "
+    r"(?:\([^)\n]{0,60}\) )?(\w{6,60})"
 )
 _MOST_DEFINED = 40
 
@@ -222,7 +223,7 @@ _RUNNERS_OF_TWO = (
     ("python", "-m"),
     ("python3", "-m"),
 )
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w{0,60}=")
 _NEXT_COMMAND = re.compile(r"&&|\|\|?|;|\n")
 
 
@@ -293,7 +294,7 @@ _TELLS = re.compile(
     r"(?i)error|fail|exception|not found|no such|denied|cannot|can't|undefined|fatal|panic|unexpected|refused|missing"
     r"|invalid|unable|conflict|错误|失败|异常|找不到|无法|拒绝"
 )
-_WORD = re.compile(r"[^\W\d_][\w./:@-]*[\w]|[^\W\d_]")
+_WORD = re.compile(r"[^\W\d_](?:[\w./:@-]{0,80}\w)?")
 _LITTLE = frozenset(
     words_between_commas(
         "a, an, and, are, as, at, be, by, do, for, from, has, have, in, is, it, of, on, or, that, the, this, to, was, were, "

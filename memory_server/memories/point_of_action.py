@@ -44,7 +44,7 @@ _QUOTED_WORDS = 8
 _TELLS = re.compile(
     r"(?i)\b(?:must|never|always|do(?: no|n['’])t|should(?: no|n['’])?t?|can(?:no|['’])t|has to|have to|needs? to|only"
     r"|instead|keep|avoid|careful|beware|unless|until|before|without|decided|agreed|chose|because|since|so that|reason"
-    r"|due to|otherwise|breaks?|broken?|broke|fail(?:s|ed|ure)?|bug|wrong|deadlocks?|locks?|slow|corrupts?|crash\w*"
+    r"|due to|otherwise|breaks?|broken?|broke|fail(?:s|ed|ure)?|bug|wrong|deadlocks?|locks?|slow|corrupts?|crash(?:e[sd])?"
     r"|race|deprecated|generated|vendored|legacy|applied|frozen|production|on purpose|already)\b"
     r"|必须|不要|不能|不可|不许|别[改动删用碰]|千万|只能|一定要|决定|约定|因为|所以|否则|导致|失败|报错|出错|崩溃|已经|自动生成"
     r"|注意|小心|保持|改成|换成|故意|不再"
@@ -53,9 +53,13 @@ _TELLS = re.compile(
 _POINTS_BACK = re.compile(
     r"(?i)(?:it|this|that|they|these|those|so|and|because|otherwise)\b|[它这那因否]"
 )
-_PATHS = re.compile(r"(?<![\w/.@-])@?((?:[\w.@-]+/)*[\w@-][\w.@-]*\.[A-Za-z]\w{0,7})(?![\w/-])")
+_PATHS = re.compile(
+    r"(?<![\w/.@-])@?((?:[\w.@-]{1,80}/){0,20}[\w@-][\w.@-]{0,80}\.[A-Za-z]\w{0,7})(?![\w/-])"
+)
 """Names of files in a text, with their folders."""
 _QUOTED = re.compile(r"`([^`\n]{3,200})`")
+_RUN_MORE = ("run", "exec", "compose")
+"""Subcommands that name the work in their first argument, as in `npm run build`."""
 _MOST_PATHS = 5
 _MOST_DEFINED = 6
 """Names that are looked for: each takes a millisecond for a megabyte of texts."""
@@ -311,7 +315,7 @@ def _subjects(act: Act, memories: Sequence[ShortTermMemory]) -> Iterator[_Subjec
         if len(words) < 2 or words[1].startswith("-"):
             continue
         flags = frozenset(word.partition("=")[0] for word in command.split() if word[0] == "-")
-        name = " ".join(words[:2])
+        name = " ".join(words[: 3 if words[1] in _RUN_MORE else 2])
         yield _Subject(name, (name,), _holders(name, memories), rank=0, flags=flags)
 
 

@@ -77,6 +77,7 @@ def said(act: Act, *memories: ShortTermMemory, scene: Scene = SCENE) -> str:
         (Act(said="look at @migrations/0042.sql, please"), RULE, "Noted."),
         (Act(("src/pay.py",), ("charge_card",)), "charge_card must never be called twice.", "Ok."),
         (Act(command="make deploy"), "make deploy must only run after the tests.", "Noted."),
+        (Act(command="npm run deploy"), "npm run deploy must only run at night.", "Ok."),
         (Act(command="cd x && make deploy ENV=1"), "Never run `make deploy` on Fridays.", "Ok."),
         (Act(command="git push --force o"), "Never use git push --force on main here.", "Ok."),
         (Act(said="run `make deploy` now"), "make deploy must only run after the tests.", "Ok."),
@@ -86,7 +87,8 @@ def test_what_was_said_about_a_file_or_a_command_comes_with_its_reason(
     act: Act, user: str, answer: str
 ) -> None:
     line = said(act, memory(user, answer))
-    assert line.startswith("[3 ") and line.endswith("]")
+    assert line.startswith("[3 ")
+    assert line.endswith("]")
     assert any(word in line for word in ("about", "关于"))
 
 
@@ -103,6 +105,7 @@ def test_what_was_said_about_a_file_or_a_command_comes_with_its_reason(
         (Act(files=("README.md",)), "README.md must always be short.", "Noted."),
         (Act(command="git push origin x"), "Never use git push --force on main here.", "Ok."),
         (Act(command="git status"), "git push must never happen on Fridays.", "Ok."),
+        (Act(command="npm run build"), "npm run deploy must only run at night.", "Ok."),
         (Act(command="ls"), "ls must never be aliased on this machine.", "Ok."),
         (CHANGE, "Never 0042.sql", "Ok."),
     ],
@@ -210,5 +213,6 @@ def test_a_user_speaks_before_the_model_and_a_path_before_a_name() -> None:
     by_user = memory(RULE)
     by_name = memory("0042.sql must never be deleted by anybody.", time_ms=NOW_MS - 1000 * 60 * 60)
     lines = said(CHANGE, by_model, by_name, by_user).splitlines()
-    assert "the user said" in lines[0] and "applied in production" in lines[0]
+    assert "the user said" in lines[0]
+    assert "applied in production" in lines[0]
     assert "the answer was" in lines[1]
