@@ -159,6 +159,8 @@ def open_descriptor(path: Path | str, flags: int) -> int:
         flags |= _NO_LINK
     try:
         descriptor = patiently(lambda: os.open(path, flags | _AT_ONCE, 0o600))
+    except FileNotFoundError:
+        raise  # most files that are looked for are not there
     except OSError as error:
         # A socket, or a pipe that nobody reads: the system's message does not always say so.
         refusal = refusal_of(path)

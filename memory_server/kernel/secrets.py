@@ -80,7 +80,8 @@ def _value_without(value: Any, with_pairs: bool, kinds: list[str]) -> Any:
     if isinstance(value, dict):
         return {name: _value_without(item, with_pairs, kinds) for name, item in value.items()}
     changed: dict[str, Any] = {}
-    for name in _field_names(type(value)):
+    value_class: type = type(value)
+    for name in _field_names(value_class):
         former = getattr(value, name)
         if former:
             cleaned_field = _value_without(former, with_pairs, kinds)
