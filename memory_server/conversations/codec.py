@@ -141,7 +141,7 @@ def short_term_json(memory: ShortTermMemory) -> Json:
         "muted": list(memory.muted),
         "wordTries": memory.word_tries,
         "corrects": [{"id": older.id, "by": older.by} for older in memory.corrects],
-        **(work_json(memory.work) if memory.work else {}),
+        **work_json(memory.work),
     }
     if memory.other_words:
         optional["otherWords"] = list(memory.other_words)

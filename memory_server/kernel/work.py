@@ -16,6 +16,7 @@ from typing import Any
 from memory_server.kernel.secrets import without_secrets
 from memory_server.kernel.text import words_between_commas
 from memory_server.kernel.values import dataclass
+from sandbox import WRONG_VALUES
 
 MOST_TOUCHED = 30
 MOST_FAILED = 10
@@ -234,7 +235,8 @@ def command_head(command: str) -> str:
         words = _words_of(piece)
         if words and words[0] not in _BEFORE_COMMANDS:
             words[0] = PurePosixPath(words[0].replace("\\", "/")).name
-            return " ".join(words[:_MOST_HEAD_WORDS])[:MOST_HEAD_CHARS]
+            head = " ".join(words[:_MOST_HEAD_WORDS]).replace("`", "'")
+            return head[:MOST_HEAD_CHARS]
     return ""
 
 
@@ -327,47 +329,35 @@ def _telling_words(line: str) -> Iterator[str]:
 
 
 def work_json(work: Work) -> dict[str, Any]:
-    """The JSON fields of the work of a turn."""
+    """The JSON fields of the work of a turn; those without a value are left out."""
     failed = [
         {"command": failure.command, "status": failure.status, "words": list(failure.words)}
         for failure in work.failed
     ]
-    return {"touched": list(work.touched), "failed": failed}
+    fields = {"touched": list(work.touched), "failed": failed}
+    return {name: value for name, value in fields.items() if value}
 
 
 def taken_work(fields: dict[str, Any]) -> Work:
     """Take the work of a turn out of JSON fields. What this program would not write stays among them."""
-    touched = fields.get("touched")
-    failed = fields.get("failed")
-    work = NO_WORK
-    if isinstance(touched, list) and _are_texts(touched, MOST_TOUCHED, _MOST_PATH_CHARS):
-        work = Work(tuple(touched))
-        del fields["touched"]
-    if (
-        isinstance(failed, list)
-        and 0 < len(failed) <= MOST_FAILED
-        and all(map(_is_failure, failed))
-    ):
-        failures = (Failure(row["command"], row["status"], tuple(row["words"])) for row in failed)
-        work = Work(work.touched, tuple(failures))
-        del fields["failed"]
+    given = {name: fields[name] for name in ("touched", "failed") if name in fields}
+    if not given:
+        return NO_WORK
+    try:
+        failures: list[Failure] = []
+        for row in given.get("failed", ())[:MOST_FAILED]:
+            words = tuple(str(word)[:_MOST_WORD_CHARS] for word in row["words"][:MOST_ERROR_WORDS])
+            status = None if row["status"] is None else int(row["status"])
+            failures.append(Failure(row["command"][:MOST_HEAD_CHARS], status, words))
+        touched = [path[:_MOST_PATH_CHARS] for path in given.get("touched", ())[:MOST_TOUCHED]]
+        work = Work(tuple(touched), tuple(failures))
+    except WRONG_VALUES:
+        return NO_WORK
+    if work_json(work) != given:
+        return NO_WORK
+    for name in given:
+        del fields[name]
     return work
-
-
-def _are_texts(value: object, most: int, most_chars: int) -> bool:
-    if not isinstance(value, list) or not 0 < len(value) <= most:
-        return False
-    return all(isinstance(text, str) and 0 < len(text) <= most_chars for text in value)
-
-
-def _is_failure(row: object) -> bool:
-    if not isinstance(row, Mapping) or row.keys() != {"command", "status", "words"}:
-        return False
-    if not _are_texts([row["command"]], 1, MOST_HEAD_CHARS * 2):
-        return False
-    if row["status"] is not None and type(row["status"]) is not int:
-        return False
-    return row["words"] == [] or _are_texts(row["words"], MOST_ERROR_WORDS, _MOST_WORD_CHARS * 3)
 
 
 def strings_of(values: Iterable[object]) -> str:

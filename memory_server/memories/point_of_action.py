@@ -8,8 +8,9 @@ file was changed says nothing about it. Silence is the rule (docs/reference/hook
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 from memory_server.conversations.model import ShortTermMemory
@@ -18,7 +19,7 @@ from memory_server.conversations.recall.passages import CHARS, chunks_of, clippe
 from memory_server.conversations.recall.prompt_lines import when_text
 from memory_server.kernel.messages import Message
 from memory_server.kernel.recalled_block import FRAME_CHARS, marked, one_line
-from memory_server.kernel.text import language_of, words_between_commas
+from memory_server.kernel.text import Language, language_of, words_between_commas
 from memory_server.kernel.values import dataclass
 from memory_server.kernel.work import Failure, Work, command_head, is_same_failure, work_json
 
@@ -41,6 +42,7 @@ _LEAST_WORDS, _LEAST_IDEOGRAPHS = 4, 8
 """Words or characters of a sentence below which it says nothing."""
 _QUOTED_WORDS = 8
 """Words of an error that are quoted."""
+_ABOUT_CHARS, _SAID_CHARS = 60, 150
 _TELLS = re.compile(
     r"(?i)\b(?:must|never|always|do(?: no|n['’])t|should(?: no|n['’])?t?|can(?:no|['’])t|has to|have to|needs? to|only"
     r"|instead|keep|avoid|careful|beware|unless|until|before|without|decided|agreed|chose|because|since|so that|reason"
@@ -93,7 +95,7 @@ def act_json(act: Act) -> dict[str, Any]:
         "defined": list(act.defined),
         "command": act.command,
         "about": act.about,
-        "failed": work_json(failed)["failed"],
+        "failed": work_json(failed).get("failed", []),
     }
 
 
@@ -190,7 +192,10 @@ def _of_failure(
         former = next((past for past in memory.work.failed if is_same_failure(past, failure)), None)
         if former is None:
             continue
-        yield Remark(memory, failure.command, _failure_line(memory, former, scene))
+        end = _end_of(memory)
+        if end:
+            words = " ".join(former.words[:_QUOTED_WORDS])
+            yield _remark("failed", failure.command, end, memory, scene, words)
         of_session = (other for other in memories if other.session == memory.session)
         about_it = [
             later
@@ -198,7 +203,7 @@ def _of_failure(
             if _age_order(later) < _age_order(memory) and _speaks_of(later, former)
         ]
         for later in sorted(_speaking(about_it, memories, scene), key=_age_order)[-1:]:
-            yield Remark(later, failure.command, _end_line(later, failure.command, scene))
+            yield _remark("after", failure.command, _end_of(later), later, scene)
         return
 
 
@@ -209,48 +214,18 @@ def _age_order(memory: ShortTermMemory) -> tuple[int, str]:
 
 def _speaks_of(memory: ShortTermMemory, failure: Failure) -> bool:
     """Whether a later turn is about a failure: it names the command, or two of its words."""
-    if failure.command in memory.text:
-        return True
-    text = memory.text.casefold()
-    return sum(len(word) > 3 and word.casefold() in text for word in failure.words) >= 2
-
-
-def _failure_line(memory: ShortTermMemory, failure: Failure, scene: Scene) -> str:
-    words = one_line(" ".join(failure.words[:_QUOTED_WORDS]))
-    end = _end_of(memory)
-    room = (MOST_CHARS - FRAME_CHARS) // MOST_REMARKS - 110 - len(words) // 2
-    if language_of([end]) == "zh":
-        when = when_text(memory.time_ms, scene.now_ms, scene.notes.zone, "zh")
-        head = f"[{when}，`{failure.command}` 也这样失败过，程序输出：`{words}`"
-        return f"{head}；那一轮最后说：{clipped(end, max(80, room), CHARS)}]" if end else head + "]"
-    when = when_text(memory.time_ms, scene.now_ms, scene.notes.zone, "en")
-    head = f"[{when}: `{failure.command}` failed in the same way; the program printed `{words}`"
-    return (
-        f"{head}; that turn ended with: {clipped(end, max(80, room), CHARS)}]"
-        if end
-        else head + "]"
-    )
-
-
-def _end_line(memory: ShortTermMemory, command: str, scene: Scene) -> str:
-    end = clipped(_end_of(memory), 150, CHARS)
-    if language_of([end]) == "zh":
-        when = when_text(memory.time_ms, scene.now_ms, scene.notes.zone, "zh")
-        return f"[{when}，之后关于 `{command}`：{end}]"
-    when = when_text(memory.time_ms, scene.now_ms, scene.notes.zone, "en")
-    return f"[{when}: the next turn about `{command}` ended with: {end}]"
+    words = sum(len(word) > 3 and word in memory.text for word in failure.words)
+    return words >= 2 or failure.command in memory.text
 
 
 def _end_of(memory: ShortTermMemory) -> str:
     """The last sentences of the answer, without code."""
-    answers = [message.content for message in memory.messages if message.role == "assistant"]
-    if not answers:
-        return ""
     end = ""
-    for sentence in reversed(list(_sentences(answers[-1]))):
-        if end and len(sentence) + len(end) > 200:
-            break
-        end = f"{sentence} {end}".strip()
+    if memory.messages and memory.messages[-1].role == "assistant":
+        for sentence in reversed(list(_sentences(memory.messages[-1].content))):
+            if end and len(sentence) + len(end) >= _SAID_CHARS:
+                break
+            end = f"{sentence} {end}".strip()
     return end
 
 
@@ -258,17 +233,17 @@ def _end_of(memory: ShortTermMemory) -> str:
 
 
 def _of_statements(act: Act, memories: Sequence[ShortTermMemory], scene: Scene) -> Iterator[Remark]:
-    found: list[tuple[int, int, Remark]] = []
+    found: list[tuple[int, int, str, Remark]] = []
     for subject in _subjects(act, memories):
         for memory in _speaking(subject.candidates, memories, scene):
             if seen_key(memory.id) in scene.seen:
                 continue
             statement = _statement_about(subject, memory)
             if statement is not None:
-                line = _statement_line(statement, subject, memory, scene)
+                remark = _remark(statement.role, subject.name, statement.content, memory, scene)
                 rank = subject.rank + (statement.role == "assistant")
-                found.append((rank, -memory.time_ms, Remark(memory, subject.name, line)))
-    for _rank, _age, remark in sorted(found, key=lambda row: (row[0], row[1], row[2].memory.id)):
+                found.append((rank, *_age_order(memory), remark))
+    for *_order, remark in sorted(found, key=itemgetter(0, 1, 2)):
         yield remark
 
 
@@ -387,16 +362,33 @@ def _sentences(text: str) -> Iterator[str]:
                 yield sentence
 
 
-def _statement_line(
-    statement: Message, subject: _Subject, memory: ShortTermMemory, scene: Scene
-) -> str:
-    name = clipped(one_line(subject.name), 80, CHARS)
-    said = scene.notes.within(clipped(statement.content, 150, CHARS), memory.time_ms)
-    is_of_user = statement.role == "user"
-    if language_of([statement.content]) == "zh":
-        when = when_text(memory.time_ms, scene.now_ms, scene.notes.zone, "zh")
-        who = "用户说过" if is_of_user else "当时的回答是"
-        return f"[{when}，关于 {name}，{who}：{said}]"
-    when = when_text(memory.time_ms, scene.now_ms, scene.notes.zone, "en")
-    who = "the user said" if is_of_user else "the answer was"
-    return f"[{when}, {who} about {name}: {said}]"
+# --- lines -------------------------------------------------------------------------------------------------
+
+_FORMS: Mapping[Language, Mapping[str, str]] = {
+    "en": {
+        "user": "[{when}, the user said about {about}: {said}]",
+        "assistant": "[{when}, the answer was about {about}: {said}]",
+        "failed": "[{when}: `{about}` failed in the same way; the program printed `{words}`; that turn ended with: {said}]",
+        "after": "[{when}: the next turn about `{about}` ended with: {said}]",
+    },
+    "zh": {
+        "user": "[{when}，关于 {about}，用户说过：{said}]",
+        "assistant": "[{when}，关于 {about}，当时的回答是：{said}]",
+        "failed": "[{when}，`{about}` 也这样失败过，程序输出：`{words}`；那一轮最后说：{said}]",
+        "after": "[{when}，之后关于 `{about}`：{said}]",
+    },
+}
+"""The lines for the model, in the language of what was said. What a program printed is fenced."""
+
+
+def _remark(
+    form: str, about: str, said: str, memory: ShortTermMemory, scene: Scene, words: str = ""
+) -> Remark:
+    language = language_of([said])
+    line = _FORMS[language][form].format(
+        when=when_text(memory.time_ms, scene.now_ms, scene.notes.zone, language),
+        about=clipped(one_line(about), _ABOUT_CHARS, CHARS),
+        said=scene.notes.within(clipped(said, _SAID_CHARS, CHARS), memory.time_ms),
+        words=one_line(words),
+    )
+    return Remark(memory, about, line)

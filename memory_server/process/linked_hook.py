@@ -114,7 +114,8 @@ def _body_of(context: HookContext, flags: Namespace) -> dict[str, Any] | None:
                 _sent(message, usual_time_ms=now_ms) for message in _shared(turn.messages)
             ]
             body["asked"] = [_sent(message) for message in _shared(turn.asked)] or None
-        body |= work_json(turn.work) if turn.work and not turn.forgot else {}
+        if not turn.forgot:
+            body |= work_json(turn.work)
     elif context.act is not None:
         body["act"] = act_json(context.act)
         body["calls_since"] = context.calls_since
