@@ -33,8 +33,8 @@ from memory_server.process.protocol import (
 
 TYPE_CHECKING = False  # `typing` would take a tenth of the time
 if TYPE_CHECKING:
+    from _socket import socket
     from collections.abc import Sequence
-    from socket import socket
 
 RECALL_SECONDS = 0.5
 """How long a hook waits before it recalls by itself, which takes about as long."""
@@ -267,7 +267,8 @@ def _answered(
     standard_input = b""
     if invocation.reads_input:
         standard_input = _read_input()
-    with connected(path, seconds) as connection:
+    connection = connected(path, seconds)
+    try:
         ask(connection, fields, standard_input)
         if invocation.command.shared == "hook":
             _wait_or_take_back(connection, standard_input)
@@ -282,22 +283,24 @@ def _answered(
                 "the shared process ended, so this may or may not have been stored; look before you repeat it"
             )
             return Answer(1, b"", b"")
+    finally:
+        connection.close()
 
 
 def _wait_or_take_back(connection: socket, event_text: bytes) -> None:
     """Wait for an answer to an event, and take it back if none comes soon; the next read then fails, or finds an answer
     that was on its way. A turn that ended is not taken back: it must not be stored twice."""
     global waited
-    import socket
     import time
-    from contextlib import suppress
+    from _socket import MSG_PEEK
 
     began = time.monotonic()
     connection.settimeout(RECALL_SECONDS)
     try:
-        connection.recv(1, socket.MSG_PEEK)
+        connection.recv(1, MSG_PEEK)
     except TimeoutError:
         import json
+        from contextlib import suppress
 
         event = json.loads(event_text)
         if event.get("hook_event_name", event.get("hookEventName")) in (*RECALLS, *AT_TOOLS):
@@ -334,7 +337,8 @@ def _write_all(descriptor: int, text: bytes) -> None:
 def _set_give_up_timer(seconds: float) -> None:
     """End this process after `seconds`, with status 0 and no output: for the client, the hook then recalls nothing. 0
     stops the timer."""
-    import signal
+    # Not `signal`, which imports `enum`: 4 ms of each hook.
+    import _signal as signal  # type: ignore[import-not-found]
 
     def give_up(*_: object) -> None:
         _say("hook: gave up after {seconds:g} s; --seconds allows a longer time", seconds)
