@@ -50,48 +50,11 @@ _STATE: Final = Once(
     )
 )
 """How an English sentence begins that tells of a state."""
-_OF_EVERYTHING: Final = frozenset(
-    [
-        "i",
-        "you",
-        "he",
-        "she",
-        "it",
-        "we",
-        "they",
-        "this",
-        "that",
-        "there",
-        "here",
-        "what",
-        "which",
-        "who",
-        "how",
-        "why",
-        "when",
-        "where",
-        "one",
-        "thing",
-        "part",
-        "day",
-        "time",
-        "life",
-        "best",
-        "only",
-        "first",
-        "last",
-        "next",
-        "point",
-        "problem",
-        "idea",
-        "question",
-        "feeling",
-        "plan",
-        "goal",
-        "key",
-        "weather",
-    ]
+_SUBJECTS: Final = (
+    "i you he she it we they this that there here what which who how why when where one thing part day "
+    "time life best only first last next point problem idea question feeling plan goal key weather"
 )
+_OF_EVERYTHING: Final = frozenset(_SUBJECTS.split())
 """Subjects of which many things are said that are true together."""
 _VALUE: Final = Once(
     lambda: re.compile(

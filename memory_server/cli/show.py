@@ -26,7 +26,7 @@ from memory_server.kernel.values import dataclass
 from memory_server.kernel.work import Work
 from memory_server.knowledge.entry import Entry, json_of
 from memory_server.lore import LongTermMemory
-from memory_server.memories.reasons import age_at, keywords_of, weighted_words
+from memory_server.memories.reasons import age_at, keywords_of, plan_of, weighted_words
 from memory_server.operations.whereabouts import SHOWN_NAMES, whereabouts
 from memory_server.runtime.app import CallerView
 from nlp import is_kept
@@ -129,13 +129,14 @@ def _short_term(view: CallerView, conversation_id: str, memory: ShortTermMemory)
         escape(words) or _("none"),
     )
     other_words = found_by_text(memory.other_words)
+    about = plan_of(memory, view.memories.services.day_notes)
     corrected = ""
     if memory.corrects:
         corrected = _("corrects  {ids}", ", ".join(older.id for older in memory.corrects))
     done = "\n".join(escape(line) for line in work_lines(memory.work))
     text = view.memories.services.day_notes.within(memory.text, memory.time_ms)
     return "\n".join(
-        filter(None, (head, corrected, done, escape(other_words), escape(spoken(text))))
+        filter(None, (head, about, corrected, done, escape(other_words), escape(spoken(text))))
     )
 
 

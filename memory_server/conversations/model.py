@@ -154,6 +154,8 @@ class ConversationState:
     last_cleanup_ms: int | None = None
     chats: dict[str, ChatState] = field(default_factory=dict)
     """When memories came in the chats of this conversation, by session; "" is the chat of a host without sessions."""
+    due: Any = field(default=None, compare=False, repr=False)
+    """What `plans.due_plans` found in its memories today; None: it did not look yet."""
     follower: Any = field(default=None, compare=False, repr=False)
     """Something that is derived from the state and keeps in step with it, such as an index: its `follow` receives every
     `changes.Change` after it was applied. None: there is nothing."""

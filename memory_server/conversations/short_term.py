@@ -40,6 +40,7 @@ from memory_server.conversations.model import (
     ShortTermMemory,
     mark_of,
 )
+from memory_server.conversations.recall.plans import Plan
 from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.recall.retention import plan_cleanup
 from memory_server.conversations.recall.selection import Recall, held_in
@@ -50,10 +51,17 @@ from memory_server.conversations.search import (
     conversations_of,
     query_of,
     reinforced,
+    shown_plans,
     vectors_of,
 )
 from memory_server.conversations.services import Done, Services, refuse_excess
-from memory_server.kernel.errors import InvalidInput, MemoryNotFound, NothingToKeep
+from memory_server.kernel.errors import (
+    InvalidInput,
+    LockTimeout,
+    MemoryNotFound,
+    NothingToKeep,
+    StorageUnwritable,
+)
 from memory_server.kernel.messages import (
     NOTHING,
     GivenMessage,
@@ -215,6 +223,9 @@ class ShortTermManager:
                     break
                 search.without |= ids_said
                 found = search.found()
+        if request.plans:
+            due = await self._plans_to_show(search, request)
+            found = replace(found, recall=replace(found.recall, due=due))
         if not (request.reinforce and self._services.writable):
             return found
         gained = await reinforced(self._services, self.conversation_id, found.recall, request.by)
@@ -235,6 +246,33 @@ class ShortTermManager:
         if by_meaning:
             await search.find_nearness()
         return search
+
+    async def plans_today(self, request: RecallRequest) -> tuple[Plan, ...]:
+        """The plans that a session is shown as it begins, whether they were shown before or not; none where that may
+        not be written."""
+        scope_ids = await conversations_of(self._services, self.conversation_id, request.scope)
+        search = Search(self._services, self.conversation_id, request)
+        await search.read(scope_ids, self._indexing)
+        return await self._plans_to_show(search, request, again=True)
+
+    async def _plans_to_show(
+        self, search: Search, request: RecallRequest, *, again: bool = False
+    ) -> tuple[Plan, ...]:
+        """The plans for today, once this is written; unless `again`, those that were not shown before."""
+        services = self._services
+        if not (services.writable and services.has_corrections) or services.paused() is not None:
+            return ()
+        due = await search.due_plans()
+        if not due:
+            return ()
+        session = request.session or services.session
+        try:
+            new_plans = await shown_plans(
+                services, self.conversation_id, due, session, by=request.by
+            )
+        except (LockTimeout, StorageUnwritable):
+            return ()
+        return due if again else new_plans
 
     async def decision(self, request: RecallRequest, *, by_meaning: bool = True) -> Decision:
         """The decision that a search would make now; nothing is changed. Use it before the next `await`. Raises

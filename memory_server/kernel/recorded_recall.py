@@ -14,7 +14,7 @@ _MOST_NUMBER = 1e15
 """A number of a line that is as large was not written by this program."""
 _NAMED = ("trigger", "note")
 """Tiers of what is no memory: the id of such an item is a name."""
-_BEGINNING = ("pinned", "last")
+_BEGINNING = ("plan", "pinned", "last")
 """Tiers of what a session gets as it begins."""
 
 
@@ -23,7 +23,8 @@ class RecordedItem:
     """What came, or nearly came. `words`, `given` and `kept`: the points of the words that the messages and its text
     have, of those that the caller gave, and of those that are kept with it. `relevance`, `counted` and `points` are
     None where the line has none: `points` is what it lacked. `conversation`: the one that keeps it. `overview`: the
-    messages asked for an overview, and it is part of that."""
+    messages asked for an overview, and it is part of that. `instead_of`: the id of the memory that it corrects, and in
+    whose place it came."""
 
     id: str
     conversation: str
@@ -38,6 +39,7 @@ class RecordedItem:
     lacked: str
     points: float | None
     order: float | None = None
+    instead_of: str = ""
     chars: int = 0
     is_cut: bool = False
 
@@ -155,6 +157,7 @@ def _items(field_value: object, conversation: str) -> Iterator[RecordedItem]:
             lacked=_text(item, "lacked"),
             points=_number(item, "points"),
             order=_number(item, "order"),
+            instead_of=_text(item, "insteadOf"),
             chars=int(_number(item, "chars") or 0),
             is_cut=item.get("cut") is True,
         )

@@ -15,6 +15,7 @@ from languages import N_, _
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.earlier_turns import Corrections
 from memory_server.conversations.model import EVERYWHERE, ShortTermMemory
+from memory_server.conversations.recall.plans import Plan
 from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.recall_log import Line, RecallLog
 from memory_server.conversations.search import muting_places
@@ -183,6 +184,11 @@ class HookMemory:
         return self.call.memories.services.clock()
 
     @property
+    def shows_plans(self) -> bool:
+        """Whether plans come on their day: where the user wants them in hooks."""
+        return self.call.memories.plans is True and not self.read_only
+
+    @property
     def noted_call(self) -> Call:
         """The call as the record of recalls names it."""
         event = self.context.event
@@ -297,6 +303,7 @@ async def recall_at_prompt(
         folder=context.folder,
         flashbacks=memory.flashbacks,
         reinforce=False,
+        plans=memory.shows_plans,
         by="hook",
     )
     call = replace(memory.noted_call, project=project)
@@ -316,7 +323,8 @@ def _seen_whole(memories: Iterable[ShortTermMemory], text: str) -> set[str]:
     shown = without_notes(text)
     keys: set[str] = set()
     for memory in memories:
-        if all(one_line(message.content) in shown for message in memory.messages):
+        contents = [message.content for message in memory.messages] or [memory.text]
+        if all(one_line(content) in shown for content in contents):
             keys.add(seen_key(memory.id))
     return keys
 
@@ -342,6 +350,10 @@ async def recall_at_beginning(
     memories = memory.call.memories
     here = memory.conversation
     after_compaction = context.event.source == "compact"
+    plans: tuple[Plan, ...] = ()
+    if memory.shows_plans:
+        request = RecallRequest((), session=context.session, folder=context.folder, by="hook")
+        plans = await here.short_term.plans_today(request)
     room = min(max_chars or CHARS, BEGINNING_CHARS)
 
     asked = ""
@@ -356,6 +368,7 @@ async def recall_at_beginning(
         max_chars=room - len(asked) - 1 if asked else room,
         given=given_keys,
         here=context.folder,
+        plans=plans,
     )
     if block:
         memory.noted_call.note(Given(here.id, (), block, others=shown))

@@ -15,6 +15,7 @@ from itertools import chain, islice
 from operator import or_
 
 from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.plans import PlansAsked
 from memory_server.kernel.messages import MAX_NAME_CHARS, Message, said_in
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.text import has_ideograph
@@ -49,6 +50,7 @@ from nlp.date_words import (
     words_of_days,
 )
 from nlp.keywords import role_weight_of
+from nlp.plans import asked_plans
 from nlp.query_terms import own_words_term, speaks_of_oneself, telling_count
 from nlp.questions import Cue, Overview, asking_part, cue_of, is_question, overview_of
 from nlp.stems import stem
@@ -80,6 +82,14 @@ def days_asked(question: str, now: datetime, zone: tzinfo | None) -> AskedDays |
     if not days:
         return None
     return AskedDays(days, tuple(sorted(words_of_days(days))), zone)
+
+
+def plans_asked(question: str, now: datetime, zone: tzinfo | None) -> PlansAsked | None:
+    """The days whose plans a question asks for at `now`, a local time; None: it asks for something else."""
+    asked = asked_plans(question, now.date())
+    if asked is None:
+        return None
+    return PlansAsked(asked.first, asked.last, now.date(), zone)
 
 
 def telling(newest_first: Iterable[tuple[int, ShortTermMemory]], asked: AskedDays) -> set[int]:
@@ -147,6 +157,10 @@ class RecallQuery:
     """Whether one of the stretches is named (last week, 7月份), and not only by an adverb such as 今天."""
     overview: Overview | None = None
     """What the last message asks to have an overview of; then there are no words to search by."""
+    plans: PlansAsked | None = None
+    """The days whose plans the last message asks for; then it asks for an overview of them."""
+    zone: tzinfo | None = None
+    """Where days begin and end for the asker; None: in the system's zone."""
     asked_days: AskedDays | None = None
     """The days that a question names: what tells of them comes."""
     days: frozenset[str] = frozenset()
@@ -319,14 +333,20 @@ class KeywordOptions:
             spans = _spans(rest, now.date())
         if self.enrichment.signature:  # the Node original knows no such questions
             is_over = all(moment.end < now for moment in moments)
+            normal_rest = normal_form(rest, self.enrichment)
             overview = overview_of(
-                normal_form(rest, self.enrichment),
+                normal_rest,
                 spans,
                 now.date(),
                 moments_are_over=is_over if moments else None,
             )
+            plans = plans_asked(normal_rest, now, self.zone) if self.enrichment.dates else None
+            if plans is not None:
+                overview = "plans"
             if overview is not None:
                 return RecallQuery(
+                    plans=plans,
+                    zone=self.zone,
                     said=said,
                     asker=asker,
                     own_word=own_word,
