@@ -184,7 +184,8 @@ def _served(path: str, invocation: Invocation, fields: Sequence[str]) -> int:
     from memory_server.process.pump import Pump  # here: hooks do not wait for it
 
     process = _started(path, invocation)
-    with process.connection as connection:
+    connection = process.connection
+    try:
         connection.settimeout(process.seconds)
         ask(connection, fields)
         try:
@@ -192,6 +193,8 @@ def _served(path: str, invocation: Invocation, fields: Sequence[str]) -> int:
         except OSError:
             _say("the shared process has ended; start the server again")
             return 1
+    finally:
+        connection.close()
 
 
 def _shared(invocation: Invocation) -> int:
