@@ -223,7 +223,7 @@ def reason(
     return space.join((about_words, *about_others))
 
 
-_FOR_OTHER_REASONS = ("flashback", "answer", "plan", "pinned", "last")
+_FOR_OTHER_REASONS = ("flashback", "answer", "plan", "pinned", "last", "action")
 """Tiers of memories that came for another reason than their words."""
 
 
@@ -250,6 +250,8 @@ def _reason(
             return _("It is pinned, so a new session gets it.")
         case "last":
             return _("It is where you left off, so a new session gets it.")
+        case "action":
+            return _("It speaks of {words}, at which the model was working.", quoted(words, zh=zh))
     if overview:
         return _("It came because an overview was asked for; no word need be the same.")
     if not words:
