@@ -31,6 +31,7 @@ def run_pack(options: argparse.Namespace) -> int:
     pack cannot be used. Raises UsageError."""
     if options.last_fired is not None:
         raise UsageError("--last-fired is for one trigger; leave it out for a pack")
+
     memories, unusable = read_usable(options.file, options.encoding)
     say_unusable(Terminal(sys.stderr), [(options.file, sentence) for sentence in unusable])
     replay = replay_of(options)
@@ -50,10 +51,12 @@ def run_pack(options: argparse.Namespace) -> int:
         terminal.show(
             _("{name} failed: {reason}{place}", memory.name, reason, place_of(failure)), "red"
         )
+
     if unusable:
         return EXIT_MISUSE
     if failures:
         return EXIT_FAILED
+
     return EXIT_FIRED if fired else EXIT_QUIET
 
 
