@@ -109,6 +109,8 @@ class Decoder:
         """Yield the frames that are whole now. Raises ProtocolError; the decoder is useless after that."""
         self._buffer += piece
         while len(self._buffer) >= HEADER_BYTES:
+            # The other side may be a worker that a trigger has taken over, so every part is checked before it is
+            # used.
             magic, version, letter, zero, length = _HEADER.unpack_from(self._buffer)
             if magic != MAGIC or zero != 0:
                 raise ProtocolError("not a frame")

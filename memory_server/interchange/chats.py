@@ -341,7 +341,9 @@ def _exchanges(
         if messages[0].time_ms is not None:
             last_ms = messages[0].time_ms
 
+        # A message without a time was said after the message before it, so it has at least that time.
         dated = [replace(message, time_ms=last_ms) for message in messages]
+        # The rows decide by their order alone: an exchange ends where a new question begins.
         if exchange.messages and not exchange.continues_with(dated, conversation_id):
             yield exchange
             exchange = _Exchange(conversation_id)

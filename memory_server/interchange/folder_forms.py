@@ -184,6 +184,7 @@ def read_gentian(files: Mapping[str, bytes], usual: str) -> Incoming:
             by_chat = incoming.by_chat(rows, "chat_name", usual)
 
     if LONG_TERM in files:
+        # These memories name no chat, so they go to the usual conversation.
         with _of_several(incoming, files, LONG_TERM):
             contents = by_chat.get(usual, Contents(usual))
             long_term = _long_terms(incoming, array(files[LONG_TERM]))

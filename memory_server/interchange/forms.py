@@ -343,6 +343,7 @@ def format_of_tables(tables: Mapping[str, Collection[str]]) -> Format:
 def format_of_folder(files: Mapping[str, bytes], others: Sequence[str] = ()) -> Format:
     """Return the form of a folder: of GentianAphrodite, the Node original, sessions, an export of chats, chats, or
     pages. `others`: paths of files that no form reads. Raises NotThisFormat for any other folder."""
+    # The files of the Node original have the same names, so their form decides.
     own_file = files.get(SHORT_TERM) or files.get(LONG_TERM)
     if own_file is not None:
         return "gentian" if format_of(own_file) in ("gentian", "pack") else "node"
@@ -357,6 +358,7 @@ def format_of_folder(files: Mapping[str, bytes], others: Sequence[str] = ()) -> 
                 if forms[path] in SESSIONS:
                     return forms[path]
 
+    # Before single chats: an export also has projects and memories, which a chat does not have.
     parts_of_export = filter(chat_exports.is_part, files)
     if any(forms.get(path) in ("chat", "chat-export") for path in parts_of_export):
         return "chat-export"

@@ -63,6 +63,7 @@ def _rows(
         uid = str(position)
         if isinstance(entry, dict):
             uid = str(entry.get("id") or entry.get("uid") or position)
+        # Two entries with the same id would be a single memory.
         if uid in uids:
             uid = f"{uid}#{position}"
 

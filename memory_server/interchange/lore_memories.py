@@ -188,6 +188,7 @@ class _Reader:
         if lost:
             extra = {"notes": [sentence.english for sentence in dict.fromkeys(lost)]}
 
+        # The time is not known: lorebooks do not say when an entry was written.
         memory = LongTermMemory(
             name=name,
             prompt=prompt,
@@ -203,6 +204,7 @@ class _Reader:
             book_name=self._name,
             source=self._source.file,
             uid=uid,
+            # A later import compares with this, so that it does not replace what the user changed here.
             imported=imported_fingerprint(memory),
             imported_off=not self._book.is_on,
             placement=placement_of(entry) or NOTHING,

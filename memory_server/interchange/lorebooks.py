@@ -282,6 +282,7 @@ def _entry(uid: str, row: Mapping[str, Any]) -> LoreEntry:
 
     decorators, content = lore_decorators.decorators_in(str(row.get("content") or ""))
     conditions = _conditions(row, logic, decorators)
+    # The first condition has a place of its own, as in world info; the others are additional.
     first_condition = conditions[0] if conditions else KeyCondition((), logic)
     character_filter = row.get("characterFilter")
     character_fields = character_filter if isinstance(character_filter, dict) else {}

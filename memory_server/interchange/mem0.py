@@ -42,6 +42,7 @@ def read(data: bytes) -> Incoming:
     if not isinstance(rows, list):
         raise NotThisFormat("has no `results`; save the answer of mem0's get_all as JSON.")
 
+    # With several users, a note would mix their facts: then each has a space of its own.
     has_several_users = len(_users_of(rows)) > 1
     for location, row in numbered(rows, "memory"):
         text = row.get("memory") if isinstance(row, dict) else None

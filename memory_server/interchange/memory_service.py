@@ -34,6 +34,7 @@ def read(data: bytes) -> Incoming:
             incoming.skipped.append((location, _("it has no text in `content`")))
             continue
 
+        # Vectors of another model are of no use here; they are made again.
         incoming.lost[_("vectors of memories")] += "embedding" in row
         with incoming.record(location):
             incoming.note(

@@ -181,6 +181,7 @@ def read_pack(data: bytes, usual: str) -> Incoming:
     if faults and not pack:
         raise NotThisFormat("cannot be used: {reason}.", faults[0])
 
+    # A pack with a broken memory is still imported, and the report names the memory.
     incoming.skipped += [(_("the pack"), fault) for fault in faults]
     by_conversation: dict[str, list[tuple[str, Json]]] = {}
     for memory in pack:

@@ -54,6 +54,7 @@ class TurnMemories:
                     )
                     continue
                 cwd = turn.first.get("cwd")
+                # Only the first turn tells where the client was started: the user may change the folder later.
                 if is_first and isinstance(cwd, str) and cwd:
                     self.working_folders.setdefault(str(PurePosixPath(path).parent), set()).add(cwd)
                 is_first = False

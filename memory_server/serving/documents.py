@@ -182,6 +182,7 @@ def errors_of_protocol(request: Request) -> Iterator[None]:
     except MemoryServerError as error:
         raise MCPError(types.INTERNAL_ERROR, shown(str(error), MOST_SAID_CHARS)) from error
     except Exception as error:
+        # The client gets an id and not the error, which may hold a path or a memory.
         failed_request = request_id()
         log.exception(
             "a resource or prompt failed, request %s: %s", failed_request, failure_text(error)

@@ -95,6 +95,7 @@ async def write(call: Call, name: str, arguments: Mapping[str, str]) -> str:
                 f"`{argument.name}` is too long; shorten it to {MAX_ARGUMENT_CHARS:,} characters."
             )
 
+    # The language of the text follows what the user typed.
     conversation_id = values.pop(_CONVERSATION.name, "") or None
     conversation = call.conversations.get(conversation_id)
     request = PromptRequest(call, conversation, call.memories.language([*values.values()]))

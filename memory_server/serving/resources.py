@@ -150,6 +150,7 @@ def _located(uri: str) -> _Location:
         ) from error
 
     path = uri.partition("?")[0].partition("#")[0]
+    # Resources come first, because an id could contain anything.
     if path in RESOURCES:
         return _Location(RESOURCES[path], None, path, query)
 

@@ -106,6 +106,7 @@ def strip(days: Sequence[tuple[int, str, str | None]], width: int, rows: int, to
     """Draw a strip. `days` are oldest first, and the last day is today, which is marked if `today` is its label.
     `width` is in pixels."""
     greatest = max((amount for amount, _title, _month in days), default=0)
+    # Rounded up: the last row may be shorter.
     row_length = -(-len(days) // rows)
     step = 0.0
     radius = 5.5

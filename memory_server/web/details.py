@@ -185,6 +185,7 @@ async def shelf(view: View) -> list[Shelf]:
     for scope, store in await view.call.memories.knowledge.places():
         entries: list[Entry] = await store.read(scope, read)
         for entry in entries:
+            # Entries that the program replaced by itself are not offered.
             if entry.archived_ms is None or entry.reason not in _RETURNING:
                 continue
             rows.append(
@@ -241,6 +242,7 @@ async def ask(view: View) -> Response:
     explained: ExplainedMemory | None = None
     if question:
         services = view.call.memories.services
+        # Asked as at that time: memories fade, and triggers look at the clock.
         if at:
             at_ms = view.speech.time_in_field(at)
             services = replace(services, clock=lambda: at_ms)

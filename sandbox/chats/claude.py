@@ -155,6 +155,7 @@ def _document(block: Mapping[str, Any], reading: Reading) -> str:
         is_prose = text_in(arguments, "path").endswith(_PROSE_ENDINGS)
         is_whole = True
 
+    # Only a whole text can be read; a change says nothing without the text before it.
     if not is_whole or not text:
         reading.left_out[left_out.REVISIONS] += 1
         return ""

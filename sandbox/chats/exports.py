@@ -86,6 +86,7 @@ def chosen(conversations: Sequence[Any], which: str | None) -> Any:
             )
         return conversations[int(which) - 1]
 
+    # A text that is not a number is a part of the title.
     numbers: list[int] = []
     for number, conversation in enumerate(conversations, start=1):
         if which.casefold() in title(conversation).casefold():

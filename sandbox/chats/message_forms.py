@@ -210,6 +210,7 @@ def _said_in(value: Any) -> tuple[Any, list[str]]:
 
     if not isinstance(value, list):
         return value, []
+    # A list of anything else is not a list of parts, and its reader must see it as it is.
     if not all(isinstance(part, str | Mapping) for part in value):
         return value, []
 

@@ -108,6 +108,7 @@ def _note(assumed: Sequence[tuple[str, str]], doubtful: Sequence[tuple[int, str]
             more = _(" and {assumed} more for users", len(assumed) - _SHOWN_NAMES)
         parts.append(_("{who}{more} (--user NAME and --assistant NAME change that)", who, more))
 
+    # One example is enough to see what was meant.
     if doubtful:
         number, name = doubtful[0]
         more = ""

@@ -170,6 +170,7 @@ def _without_tags(
             break
         position = match.end()
         closing = f"</{match['tag']}>"
+        # Looked for once in the rest of the text and not found, so it cannot be closed here either.
         if closing in unclosed:
             continue
         end = text.find(closing, position)
@@ -344,6 +345,7 @@ def read(chat: Chat, location: str) -> Reading:
             else:
                 reading.left_out[called] += bool(called)
 
+    # Without a program the messages are in a form of an API, whose system messages belong to the chat.
     read_messages(messages, None, reading)
 
     if shape.program:

@@ -93,6 +93,7 @@ def expression_of(pattern: str) -> tuple[str, str] | None:
             MOST_PATTERN_CHARS,
         )
 
+    # A text such as `/home` begins with a slash and is not an expression.
     match = _EXPRESSION.fullmatch(pattern)
     if match is None:
         return None

@@ -148,6 +148,7 @@ class WorkerProcess:
         try:
             await worker._take_hello(limits.start_seconds)
         except BaseException:
+            # Also when the caller is cancelled: no process may remain.
             await worker.kill()
             raise
 

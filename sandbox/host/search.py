@@ -383,6 +383,7 @@ class Search:
         for row in protocol.sequence(body.get("rows", []), count):
             self._take_row(row)
 
+        # The line and column of a syntax error are found after the run, by compiling once more.
         for index, line, column in protocol.sequence(body.get("places", []), count):
             self._locate_failure(
                 protocol.whole(index, 0, count), place_of_failure(line), place_of_failure(column)
@@ -395,6 +396,7 @@ class Search:
         trace = protocol.sequence(body.get("trace", []), self._output.most_notes - len(self.trace))
         self.trace += map(dict, trace)
         running = protocol.elapsed(body.get("running", 0))
+        # The trigger that was running when the time was over is named, since it may be slow.
         if done and request.unanswered:
             if body.get("over") is True:
                 self._interrupted = _Interrupted(request.asked[request.answered], running)

@@ -498,6 +498,7 @@ class TriggerSandbox:
             return
 
         async with self._pools.worker(search.timezone) as lease:
+            # The wait for the first worker must not shorten the search.
             await lease.ready()
             search.begin()
             step = False
@@ -510,6 +511,7 @@ class TriggerSandbox:
                 except WorkerDied as death:
                     step = search.died(death.code, clean=death.clean)
                 else:
+                    # Another process may be ready while this one makes a new isolate.
                     if search.open:
                         await lease.change()
                 if search.open and not await _is_ready_in_time(lease, search):

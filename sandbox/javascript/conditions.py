@@ -233,6 +233,7 @@ def _finding_of_comparison(subject: Subject, comparison: Node) -> LintFinding | 
         return None
 
     left, right = map(bare, operands)
+    # Only strict comparisons look at types: `==` converts.
     if operator_of(comparison) in ("===", "!=="):
         finding = _finding_of_types(subject, comparison, quantity_node=left, literal=right)
         if finding is None:
@@ -304,6 +305,7 @@ def _nature(quantity: Quantity) -> Sentence:
         quantity.least,
         quantity.most,
     )
+    # People often forget that months and weekdays count from 0.
     hint = _FROM_ZERO.get(quantity.kind)
     if hint is None or quantity.shift:
         return range_text
@@ -369,6 +371,7 @@ def _unshifted(subject: Subject, node: Node) -> Quantity | None:
             else None
         )
 
+    # A getter with arguments is a function of the author.
     if not name.startswith("get") or syntax.arguments(node):
         return None
 

@@ -60,6 +60,7 @@ def _dates_without_time(subject: Subject) -> Iterator[LintFinding]:
         if call.type != "call_expression" or owner is None or method not in _LOCAL_READERS:
             continue
 
+        # The date may have a name, so its value is looked at.
         date = subject.value(owner)
         text = _text_of_date(subject, date)
         day = _WITHOUT_TIME.fullmatch(text) if text is not None else None
@@ -284,6 +285,7 @@ def _days_of_helpers(subject: Subject) -> Iterator[LintFinding]:
         if month is None or day is None:
             continue
 
+        # The most days depend on the function: lunar months have at most 30.
         most = most_days(function, int(month))
         if most == 0:
             message = Sentence(

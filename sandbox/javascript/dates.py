@@ -66,6 +66,7 @@ def wrong_date(text: str) -> Sentence | None:
     if _CHINESE.search(text):
         return Sentence("'{text}' is not a date to JavaScript: write it as '2026-07-17'", text)
 
+    # Dates of the usual form are checked exactly; of others only well-known mistakes are reported.
     date = _DATE.fullmatch(text)
     if date is not None:
         return _wrong_day(text, date)
@@ -170,6 +171,7 @@ def _moment(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[L
     if is_equality and subject.value(present).type == "new_expression":
         return
 
+    # A time in the future, or just now, may be meant.
     value = subject.value(constant)
     moment = _moment_of(subject, value)
     if moment is None or moment >= subject.now - _SLACK:

@@ -145,6 +145,7 @@ def _not_a_number(subject: Subject, node: Node) -> Iterator[LintFinding]:
     if both is None:
         return
 
+    # A name is replaced by its value: `const x = undefined` is the same mistake.
     values = [subject.text(subject.value(side)) for side in both]
     is_nan = any(value in _NAN for value in values)
     nothing = is_nan or "undefined" in values

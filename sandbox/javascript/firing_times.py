@@ -60,6 +60,7 @@ def _field_read(node: Node) -> Node | None:
 
 def _without_test(subject: Subject, node: Node, read: Node) -> Iterator[LintFinding]:
     text = subject.source.of(read)
+    # `?.` does not fail for null, but gives undefined, and a comparison with it is false.
     if any(child.type == "optional_chain" for child in read.children):
         if _wants_large_number(read):
             yield at(

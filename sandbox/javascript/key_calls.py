@@ -35,6 +35,7 @@ def key_calls(subject: Subject) -> Iterator[LintFinding]:
 
 def _arguments(subject: Subject, function: str, arguments: list[Node]) -> Iterator[LintFinding]:
     source = subject.source
+    # A spread argument may be anything, so nothing is known.
     if not arguments or any(argument.type == "spread_element" for argument in arguments):
         return
 
@@ -95,6 +96,7 @@ def _items(source: Source, function: str, keys: Node) -> Iterator[LintFinding]:
         yield at("empty-key", keys, Sentence("an empty list matches nothing"))
 
     literals: set[str] = set()
+    # The same key twice counts twice, which is seldom meant.
     for item in items:
         literal = source.of(item)
         if item.type == "string" and len(literal) == 2:

@@ -90,6 +90,7 @@ def _compared_role(subject: Subject, comparison: Node) -> str | None:
     if operands is None:
         return None
 
+    # The text may be on either side.
     left, right = map(bare, operands)
     if right.type == "string":
         field = left
@@ -138,6 +139,7 @@ def _field(subject: Subject, node: Node, declared: Collection[str]) -> Iterator[
             yield at("unknown-field", name, _no_field_of_context(owner_text, field))
         return
 
+    # Only a likely slip is reported: a program may put fields of its own into messages.
     meant = _meant_field(field, MESSAGE)
     if field not in MESSAGE and meant is not None and is_message(subject, owner):
         yield at(

@@ -47,6 +47,7 @@ def check(options: argparse.Namespace) -> int:
 
     rows = [_Row(trigger, report) for trigger, report in zip(triggers, reports, strict=True)]
     _show(rows, unusable, summary, color=color)
+    # A memory that cannot be used was not checked at all.
     if unusable:
         return EXIT_MISUSE
 

@@ -54,6 +54,7 @@ def reasons(
         return []
 
     *calls, end = report.trace or [{}]
+    # Operands of another run than the one that gave the verdict would explain nothing.
     if "operands" not in end or word(report.traced) != word(report.verdict):
         return [
             "",

@@ -126,6 +126,7 @@ def usable(document: Any) -> tuple[tuple[PackMemory, ...], tuple[str, ...]]:
             faults.append(str(error))
             continue
 
+        # Memories are stored by name, so the second would replace the first.
         if memory.name in memories:
             faults.append(
                 _(

@@ -38,6 +38,7 @@ def run_pack(options: argparse.Namespace) -> int:
     if not replay.messages:
         raise UsageError("a pack is run on a chat; add --chat")
 
+    # A memory that is off is not tried in a recall either.
     switched_on = [memory for memory in memories if not rule_of(memory.extra, "off")]
     verdicts = _verdicts(switched_on, replay.end(), replay.timezone)
     judged = list(zip(switched_on, verdicts, strict=True))

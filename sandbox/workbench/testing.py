@@ -175,6 +175,7 @@ def run(
         )
     )
     started = time.perf_counter()
+    # Filled while the cases run, so that what ran is reported even if a later case cannot run.
     results: list[CaseResult] = []
     try:
         settled(_run_cases(cases, terminal, results, first_only=first_only))

@@ -216,6 +216,7 @@ def forbid_files() -> Sentence:
     if version < 1:
         raise LayerMissing("this kernel has no landlock ({reason})", _failure())
 
+    # A kernel refuses rights that its version does not know.
     rules = _RuleSet(
         files=_FILE_RIGHTS[min(version, 5)],
         network=_NETWORK_RIGHTS if version >= 4 else 0,

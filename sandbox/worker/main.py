@@ -364,6 +364,7 @@ async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:
     PermissionError: a layer of protection is missing and was demanded."""
     heap_mb = int(settings["heap_mb"])
     initialise(heap_mb)
+    # What is rehearsed must not be sent: the supervisor waits for HELLO.
     null = os.open(os.devnull, os.O_WRONLY)
     worker = Worker(Channel(null, null), heap_mb)
     about = await worker.rehearse(settings["timezone"])
@@ -380,6 +381,7 @@ async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:
             _("a layer of protection is missing here: {layers}", ", ".join(missing))
         )
 
+    # Prepared before HELLO, so that the first search does not wait for an isolate.
     worker.prepare()
     worker.had_room = room()
     channel.send(Kind.HELLO, pid=os.getpid(), layers=layers, **about)

@@ -118,6 +118,7 @@ async def import_content(exchange: Exchange, fields: Mapping[str, Any]) -> Respo
         book=body.book,
         check_until=time.monotonic() + CHECK_SECONDS,
     )
+    # A dry run changes nothing, so a token that only reads may ask for it.
     if not body.dry_run:
         if not exchange.may_write:
             raise ReadOnly("This token or server only reads; with dry_run nothing is stored.")
@@ -128,6 +129,7 @@ async def import_content(exchange: Exchange, fields: Mapping[str, Any]) -> Respo
         [Source(body.name or _UNNAMED, _data_of(body))], options, dry_run=body.dry_run
     )
     report = await import_sources(view, request)
+    # In a thread: a report of many records takes long to write.
     answer = await asyncio.to_thread(_json_of, report)
     return Response(orjson.dumps(answer), media_type="application/json")
 

@@ -158,6 +158,7 @@ def entrance(settings: HttpSettings) -> tuple[Enter, Sequence[Route], str]:
             "http.jwt.issuer needs http.public_url, the URL at which clients see this server."
         )
 
+    # Clients may name this server with or without the last slash, and by its path /mcp.
     public = settings.public_url.rstrip("/")
     parts = urlsplit(public)
     path = f"/.well-known/oauth-protected-resource{parts.path}/mcp"
@@ -225,6 +226,7 @@ def _by_jwt(settings: JwtSettings, audience: list[str], keys: _Keys) -> Enter:
             return None
         tenant = _tenant_name(claims[settings.tenant_claim])
         if tenant is None:
+            # Once: a wrong setting would fill the log with every request.
             if not has_warned:
                 log.warning(
                     "the claim %s of a token cannot be the name of a tenant", settings.tenant_claim

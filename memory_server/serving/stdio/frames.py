@@ -113,6 +113,7 @@ def frame_of(line: bytes) -> Frame | None:
         fields = value
 
     id_ = fields.get("id")
+    # An answer to a request of ours without a usable id can answer nothing.
     if fault is None and _is_answer(fields):
         if not _is_id(id_):
             return None
@@ -122,6 +123,7 @@ def frame_of(line: bytes) -> Frame | None:
         fault = _fault_of(value)
     if fault is None:
         return fields
+    # A notification gets no answer, even if its parameters are wrong.
     if fault is _NO_OBJECT and "id" not in fields:
         return None
     if not _is_id(id_) and not isinstance(id_, float):

@@ -79,6 +79,7 @@ class Relay:
                 if isinstance(item, SessionMessage):
                     metadata = ClientMessageMetadata(headers=self._repeated(item.message))
                     await requests.send(SessionMessage(item.message, metadata))
+            # The window has closed: answers that are still to come have no reader.
             group.cancel_scope.cancel()
 
     async def _carry_back(self, answers: Any, outgoing: Any) -> None:

@@ -323,6 +323,7 @@ def trouble(error: sqlite3.Error, path: Path | None) -> StorageError:
             path,
         )
 
+    # The lower eight bits are the primary code (https://www.sqlite.org/rescode.html).
     match code & 0xFF:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return LockTimeout(

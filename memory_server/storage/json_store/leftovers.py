@@ -126,6 +126,7 @@ def _removed_with_a_file(folder: Path, state: ConversationState) -> Iterator[Gra
     if not removals:
         return
 
+    # Older removals were probably meant, or are known by now.
     last = removals[-1]
     count = sum(entry.version == last.version for entry in removals)
     yield (

@@ -190,6 +190,7 @@ def edits(
         if memory != current:
             changes.append(putting(memory, current))
 
+    # A memory that is gone by now needs no removal.
     removed_keys = [key for key in base_memories if key not in edited_memories and key in now]
     changes += [removing(now[key], "hand") for key in removed_keys]
     return changes

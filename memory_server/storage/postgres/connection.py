@@ -260,6 +260,7 @@ class Database:
         if attempt.again:
             return self._unknown()
 
+        # The pool only says that it got no connection; a direct try tells the reason.
         if isinstance(error, PoolTimeout):
             try:
                 self.connect().close()
