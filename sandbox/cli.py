@@ -119,7 +119,7 @@ _MEANT_KINDS = MappingProxyType(
 
 
 def command_parser() -> argparse.ArgumentParser:
-    """All commands with their arguments; docs/generate.py reads it too."""
+    """Make all commands with their arguments; docs/generate.py reads it too."""
     parser = Parser(
         prog="trigger-sandbox", description=_("Try JavaScript triggers in the sandbox.")
     )

@@ -238,7 +238,7 @@ def take(
 
 
 def _each_once(memories: Sequence[ShortTermMemory]) -> tuple[ShortTermMemory, ...]:
-    """Each memory once; of two with one id and different texts, the second gets an id of its own."""
+    """Return each memory once. Of two with the same id and different texts, the second gets an id of its own."""
     unique: dict[str, ShortTermMemory] = {}
     for memory in memories:
         twin = unique.get(memory.id, memory)

@@ -400,7 +400,7 @@ class _Session:
         self.turn.work.result(payload.get("call_id"), text)
 
     def _dialog(self, payload: Mapping[str, Any], time_ms: int | None) -> None:
-        """Each question of a dialog, which the model asked, and the answer of the user."""
+        """Yield each question of a dialog, which the model asked, and the answer of the user."""
         questions = self.questions.pop(str(payload.get("call_id")), None)
         answers = fields_of(payload.get("output")).get("answers")
         if (

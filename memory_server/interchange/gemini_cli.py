@@ -291,7 +291,7 @@ def _mappings(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _dialog(call: Mapping[str, Any], time_ms: int | None) -> list[Message]:
-    """Each question of a dialog, which the model asked, and the answer of the user."""
+    """Yield each question of a dialog, which the model asked, and the answer of the user."""
     questions = None
     arguments = call.get("args")
     if isinstance(arguments, Mapping):

@@ -243,7 +243,7 @@ class Incoming:
         if not title and knowledge_place == "notes":
             title = beginning(body)
 
-        # The second note with the same title comes too, but without a key, which the first one has.
+        # The second note with the same title comes too, but without a key, which belongs to the first.
         kind = fields.setdefault("kind", "domain")
         topic = (kind, fields.get("project", ""), index_form(title))
         is_topic = fields.pop("key", False)
@@ -364,7 +364,7 @@ def document(data: bytes) -> Any:
 
 
 def numbered(rows: Iterable[Any], noun: str) -> list[tuple[str, Any]]:
-    """Each row with its place: `memory 3`."""
+    """Return each row with its place: `memory 3`."""
     return [(f"{noun} {number}", row) for number, row in enumerate(rows, 1)]
 
 
@@ -415,7 +415,8 @@ def share_of(value: Any) -> float | None:
 
 
 def milliseconds_of(value: Any, zone: tzinfo | None = None, *, unit: int = 1) -> int:
-    """Milliseconds since 1970 of an ISO text, or of a number of `unit` milliseconds; 0: it is not a time."""
+    """Return the milliseconds since 1970 of an ISO text, or of a number of `unit` milliseconds, or 0 if it is not a
+    time."""
     try:
         if isinstance(value, int | float):
             time_ms = round(value * unit)

@@ -161,7 +161,7 @@ def _escaped(expression: str) -> str:
 
 
 def _lost(rows: list[LoreRow], triggers: list[dict[str, Any]]) -> tuple[str, ...]:
-    """Sentences about what the form has and world info not."""
+    """Write sentences about what the form has and world info not."""
     with_actions = [trigger for trigger in triggers if is_given(trigger.get("actions"))]
     blocking = [trigger for trigger in triggers if str(trigger.get("block", "")).lower() in _TRUE]
     with_placeholders = [row for row in rows if _PLACEHOLDER.search(row["content"]) is not None]

@@ -97,7 +97,7 @@ def expressions(book: Book, defaults: Defaults = Defaults()) -> list[str]:
 
 
 def keys_of(entry: LoreEntry) -> Iterator[str]:
-    """All keys of an entry."""
+    """Yield all keys of an entry."""
     yield from entry.keys
     yield from entry.secondary
     for condition in entry.conditions:

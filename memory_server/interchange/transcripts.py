@@ -286,7 +286,7 @@ def _user_messages(words: Iterable[str], time_ms: int | None) -> tuple[Message, 
 
 
 def _dialog(row: Mapping[str, Any], time_ms: int | None) -> list[Message]:
-    """Each question of a dialog, which the model asked, and the answer of the user."""
+    """Yield each question of a dialog, which the model asked, and the answer of the user."""
     result = row.get("toolUseResult")
     if not isinstance(result, Mapping) or not isinstance(result.get("questions"), list):
         return []

@@ -185,7 +185,7 @@ async def shelf(view: View) -> list[Shelf]:
     for scope, store in await view.call.memories.knowledge.places():
         entries: list[Entry] = await store.read(scope, read)
         for entry in entries:
-            # Entries that the program replaced by itself are not offered.
+            # A merged entry is not offered, because its text is in another entry.
             if entry.archived_ms is None or entry.reason not in _RETURNING:
                 continue
             rows.append(
@@ -287,7 +287,8 @@ async def _would_come(
 async def _explained(
     conversation: Conversation, messages: Sequence[Message], sought: str, face: str
 ) -> ExplainedMemory:
-    """Why a memory comes or not in a new session, asked by this face; it is named by its id or by some of its words."""
+    """Explain why a memory comes or not in a new session, asked by this face; it is named by its id or by some of its
+    words."""
     memory_id = sought if _ID.fullmatch(sought) else None
     return await conversation.insight.explain(
         _asked_by(face, messages),

@@ -115,7 +115,7 @@ async def triggers(view: View) -> Response:
 
 
 def _room(view: View) -> int:
-    """Characters of the prompt, as the address says."""
+    """Return the characters of the prompt, as the address says."""
     return number(view["room"]) or MAX_CHARS
 
 

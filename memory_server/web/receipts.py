@@ -254,7 +254,7 @@ def spoken(memory: ShortTermMemory) -> str:
 
 
 def _why(item: RecordedItem, recall: RecordedRecall, heaviest: float, speech: Speech) -> str:
-    """Why a memory came, and whether the answer used it, where that is known. `heaviest`: the most that a word
+    """Say why a memory came, and whether the answer used it, where that is known. `heaviest`: the most that a word
     counted."""
     words = joined_words(recall.said, item.words)
     others = OtherPoints(item.given, item.kept)

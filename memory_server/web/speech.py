@@ -178,7 +178,7 @@ class Speech:
         return _MONTHS[moment.month - 1]
 
     def words(self, words: Iterable[str]) -> str:
-        """Words in quotation marks, as a list."""
+        """Write words in quotation marks, as a list."""
         return quoted(words, zh=self.zh)
 
     def speaker(self, role: str, name: str | None) -> str:

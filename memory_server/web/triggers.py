@@ -96,7 +96,7 @@ async def watching(
 
 
 async def told(view: View, rows: Sequence[Watching]) -> list[Told]:
-    """Each trigger as a sentence. The words that triggers look for are asked of the sandbox, and kept."""
+    """Write each trigger as a sentence. The words that triggers look for are asked of the sandbox, and kept."""
     words = view.site.made.words
     unread = [row.memory.trigger for row in rows if words.get(row.memory.trigger) is None]
     if unread:

@@ -86,7 +86,7 @@ def read(
 
 
 def read_export(value: Any) -> list[Reading]:
-    """Each conversation of an export of ChatGPT or Claude, which this JSON value is; none if it is something else."""
+    """Read each conversation of an export of ChatGPT or Claude; nothing from another JSON value."""
     rows = enumerate(exports.conversations(value), start=1)
     return [exports.read(row, _("conversation {number}", number)) for number, row in rows]
 

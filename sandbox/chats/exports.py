@@ -67,7 +67,7 @@ def read(conversation: Any, location: str) -> Reading:
 
 
 def chosen(conversations: Sequence[Any], which: str | None) -> Any:
-    """One conversation. `which`: its number from 1, or a part of its title. Raises ChatError."""
+    """Choose a conversation. `which`: its number from 1, or a part of its title. Raises ChatError."""
     count = len(conversations)
     if which is None:
         if count > 1:

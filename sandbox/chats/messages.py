@@ -94,8 +94,8 @@ def whole(message: Message) -> Message:
 
 
 def json_lines(text: str, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
-    """Each line that is not blank, as JSON and with its place in words. A line of several objects, between which the
-    end of the line is missing, gives each of them. What is not JSON goes to `problems`."""
+    """Yield each line that is not blank, as JSON and with its place in words. A line of several objects, between
+    which the end of the line is missing, gives each of them. What is not JSON goes to `problems`."""
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
@@ -151,7 +151,7 @@ def _read_message(location: str, row: Any, zone: tzinfo | None, reading: Reading
 
 
 def message(location: str, row: Any, zone: tzinfo | None) -> Message:
-    """One row as a message. Its timestamp may be ISO text and becomes milliseconds. Raises ChatError."""
+    """Read a row as a message. Its timestamp may be ISO text and becomes milliseconds. Raises ChatError."""
     messages = read_messages([(location, row)], zone, Reading()).checked()
     if not messages:
         raise ChatError(

@@ -290,7 +290,7 @@ _FIRST_ITEMS = 5
 
 
 def _at(value: Any, path: str) -> Iterator[Any]:
-    """Each value at the end of this path."""
+    """Yield each value at the end of this path."""
     name, _dot, rest = path.partition(".")
     if not name:
         yield value
@@ -345,7 +345,7 @@ def read(chat: Chat, location: str) -> Reading:
             else:
                 reading.left_out[called] += bool(called)
 
-    # Without a program the messages are in a form of an API, whose system messages belong to the chat.
+    # Logs and sets of examples, which name no program, keep their system messages.
     read_messages(messages, None, reading)
 
     if shape.program:
@@ -357,7 +357,7 @@ def read(chat: Chat, location: str) -> Reading:
 
 
 def _rows(messages: Any, children: str) -> list[Row]:
-    """Each message, with those below it after it."""
+    """Return each message, with the messages below it after it."""
     values = messages.values() if isinstance(messages, Mapping) else messages
     waiting = list(values)[::-1] if isinstance(values, Iterable) else []
     rows: list[Row] = []

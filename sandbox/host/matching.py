@@ -33,7 +33,7 @@ class Looks:
 
     @staticmethod
     def of(texts: Sequence[str]) -> Looks:
-        """Both looks of these texts."""
+        """Make both looks of these texts."""
         seen_texts: list[str] = []
         seen_at: list[int] = []
         for index, text in enumerate(texts):

@@ -1,4 +1,4 @@
-"""The worker processes of a sandbox: started when first needed, lent to a search, replaced when dead.
+"""The worker processes of a sandbox: started when first needed, lent to searches, replaced when dead.
 
 A search waits here for a worker, first come first served. Nothing of it is prepared before that. When
 `SandboxLimits.max_waiting` searches wait, the next one is refused."""
@@ -116,7 +116,7 @@ class Pool:
         self._want_spare()
 
     async def aclose(self) -> None:
-        """Kills every worker, also a busy one. Returns when all have ended."""
+        """Kill every worker, also a busy one. Return when all have ended."""
         self._closed = True
         starting = (*self._starting, *self._claimed)
         for task in starting:
@@ -145,7 +145,7 @@ class Pool:
             self._claimed.discard(task)
 
     def _start(self) -> asyncio.Task[WorkerProcess]:
-        """Begins to start a worker, which becomes idle unless a search claims it before."""
+        """Begin to start a worker, which becomes idle unless a search claims it before."""
         task = asyncio.ensure_future(self._made())
         self._starting.add(task)
         self.started += 1
@@ -206,7 +206,7 @@ class Lease:
         await self.end(healthy=error is None or not self.open)
 
     async def ask(self, frame: Frame, seconds: float) -> Frame:
-        """One request, one answer. Raises WorkerDied, also when the answer does not come in time."""
+        """Ask a request and return its answer. Raises WorkerDied, also when the answer does not come in time."""
         answers: list[Frame] = []
 
         def take(answer: Frame) -> bool:

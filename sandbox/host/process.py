@@ -185,7 +185,7 @@ class WorkerProcess:
 
     @contextlib.asynccontextmanager
     async def bounded(self) -> AsyncIterator[None]:
-        """Watches the memory where the kernel does not bound it, and kills a worker that has too much."""
+        """Watch the memory where the kernel does not bound it, and kill a worker that has too much."""
         memory_layer = self.hello.get("layers", {}).get("memory", {})
         if memory_layer.get("holds"):
             yield
@@ -199,7 +199,7 @@ class WorkerProcess:
                 await watch
 
     async def _watch_memory(self) -> None:
-        """Kills the process as soon as it has too much."""
+        """Kill the process as soon as it has too much."""
         # No event tells that a process grows.
         while resident_mb(self.pid) <= self._most_mb:  # noqa: ASYNC110
             await asyncio.sleep(POLL_SECONDS)

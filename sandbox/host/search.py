@@ -138,7 +138,7 @@ class _Budget:
         return self.seconds / 2 - self.added
 
     def left(self) -> float:
-        """Seconds until the time is used up."""
+        """Return the seconds until the time is used up."""
         return max(0.0, self.over_at - time.monotonic())
 
     def add(self, seconds: float) -> None:
@@ -269,11 +269,11 @@ class Search:
         return self._budget.spare_seconds
 
     def seconds_left(self) -> float:
-        """Seconds until the budget is used up."""
+        """Return the seconds until the budget is used up."""
         return self._budget.left()
 
     def verdicts(self) -> tuple[Verdict, ...]:
-        """All of them, once `open` is false."""
+        """Return all verdicts, once `open` is false."""
         return tuple(self.by_index().values())
 
     def by_index(self) -> dict[int, Verdict]:
@@ -343,7 +343,7 @@ class Search:
         return _Allowance(seconds, Round.THIRD if current is Round.SECOND else Round.SECOND)
 
     def _portion(self) -> Iterator[int]:
-        """As many of the undecided as one isolate can hold."""
+        """Yield as many of the undecided as one isolate can hold."""
         size = 0
         for index in self._rounds[Round.FIRST]:
             size += len(str(self._sources[index]))
@@ -434,7 +434,7 @@ class Search:
         return request.is_stepping
 
     def end(self) -> None:
-        """All is done, or the budget is used up: then the rest gets the verdict `not_evaluated`."""
+        """End the search: all is done, or the budget is used up, and the rest gets the verdict `not_evaluated`."""
         for waiting in self._rounds:
             for index, failure in waiting.items():
                 self._verdicts[index] = self._not_evaluated(index, failure)

@@ -117,7 +117,7 @@ class TriggerSandbox:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Kills the workers, also busy ones. May be called again."""
+        """Kill the workers, also busy ones. May be called again."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
@@ -148,7 +148,7 @@ class TriggerSandbox:
             return (await lease.ready()).hello
 
     async def layers(self) -> tuple[ProtectionLayer, ...]:
-        """Each layer of protection, and whether it holds here. `doctor` of both programs shows them."""
+        """Return each layer of protection, and whether it holds here. `doctor` of both programs shows them."""
         description = await self.describe()
         layers: list[ProtectionLayer] = []
         for name, state in description["layers"].items():
@@ -289,7 +289,7 @@ class TriggerSandbox:
         return report
 
     async def check_after(self, source: str, verdict: Verdict, *, now: datetime) -> CheckReport:
-        """As `check`, of a trigger whose try has just given `verdict`: it is only read, and not run again."""
+        """Check a trigger whose try has just given `verdict`: it is only read, and not run again."""
         findings_of_all: Sequence[Sequence[Finding]] | None = None
         if _compiles(verdict):
             findings_of_all = await self._lint([source], now)
@@ -473,7 +473,7 @@ class TriggerSandbox:
         return [answer == "1" for answer in answers]
 
     def _pattern_error(self, failure: Failed) -> PatternError:
-        """Why a search expression could not be tried."""
+        """Say why a search expression could not be tried."""
         match failure.kind:
             case "thrown":
                 return PatternError(failure.message.removeprefix("Threw "))

@@ -23,7 +23,7 @@ def place_of_failure(value: object) -> int | None:
 
 
 def verdict_of(row: Sequence[Any], limits: SandboxLimits) -> Verdict:
-    """One row of worker/main.py as a value. Raises ProtocolError."""
+    """Read a row of worker/main.py as a value. Raises ProtocolError."""
     if not row or type(row[0]) is not int:
         raise ProtocolError(_("a row that is not a verdict"))
 

@@ -61,7 +61,7 @@ class ZonePools:
                 self._changed.notify_all()
 
     async def aclose(self) -> None:
-        """Kills the workers of all zones."""
+        """Kill the workers of all zones."""
         await asyncio.gather(*(pool.aclose() for pool in self._all()))
 
     def _all(self) -> tuple[Pool, ...]:
@@ -84,7 +84,7 @@ class ZonePools:
             return self._others[timezone]
 
     async def _end(self, timezone: str) -> None:
-        """Kills the workers of a zone; what they counted stays in the sums."""
+        """Kill the workers of a zone; what they counted stays in the sums."""
         pool = self._others.pop(timezone)
         del self._users[timezone]
         await pool.aclose()

@@ -195,7 +195,7 @@ def _no_value(source: Source) -> Iterator[LintFinding]:
 
 
 def _always(source: Source, node: Node) -> Sentence | None:
-    """Why the expression is always true, whatever is said. Plain `true` is meant so."""
+    """Say why the expression is always true, whatever is said. Plain `true` is meant so."""
     text = source.of(node)
     if node.type == "identifier" and text in syntax.KEY_FUNCTIONS | CALENDAR_FUNCTIONS:
         return Sentence("{text} is not called: a function is always true", text)
@@ -282,7 +282,7 @@ def _finding_of_types(
 
 
 def _nature(quantity: Quantity) -> Sentence:
-    """Why a quantity has the bounds that it has."""
+    """Say why a quantity has the bounds that it has."""
     if quantity.kind == "FullYear":
         return Sentence("the year is {low:g} or later", quantity.least)
 

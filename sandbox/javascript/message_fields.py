@@ -50,7 +50,7 @@ _OF_EVERY_OBJECT = frozenset(
 
 
 def message_fields(subject: Subject) -> Iterator[LintFinding]:
-    """Both rules, in the order of the text."""
+    """Apply both rules, in the order of the text."""
     source = subject.source
     declared: set[str] = set()
     for node in syntax.walk(source.root):

@@ -63,7 +63,7 @@ def place_of_name(source: str, message: str, line: int, column: int) -> tuple[in
 
 
 def caret(source: str, line: int | None, column: int | None) -> str:
-    """Two lines, ready to print in a terminal (wide characters count double); '' where the place is unknown."""
+    """Return two lines, ready to print in a terminal (wide characters count double); '' where the place is unknown."""
     lines = lines_of(source)
     if line is None or column is None or not 1 <= line <= len(lines):
         return ""

@@ -157,7 +157,7 @@ def run(
     first_only: bool = False,
     shows_why: bool = False,
 ) -> int:
-    """Run the cases whose file and name contain `words` and prints the results. Returns the exit code. Raises
+    """Run the cases whose file and name contain `words` and print the results. Return the exit code. Raises
     UsageError."""
     cases = [
         case for case in all_cases if words.casefold() in f"{case.file} {case.name}".casefold()

@@ -101,9 +101,9 @@ def _notes(text: str) -> Iterator[dict[str, Any]]:
 
 
 def elapsed_us(ends_ms: Sequence[float], start_ms: float, total_us: int) -> list[int]:
-    """Microseconds per trigger, from end times that are known to 1 ms only. A trigger that crossed a millisecond has
-    its difference; the others share what remains of the total evenly. At least 1 each, and together the total, as far
-    as that can be."""
+    """Return microseconds per trigger, from end times that are known to 1 ms only. A trigger that crossed a
+    millisecond has its difference; the others share what remains of the total evenly. At least 1 each, and together
+    the total, as far as that can be."""
     starts_ms = [start_ms, *ends_ms]
     spans_us = [
         max(0, int(end - start)) * _TICK_US for start, end in zip(starts_ms, ends_ms, strict=False)

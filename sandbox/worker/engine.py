@@ -138,7 +138,7 @@ class _Watch:
         self._reported += 1
 
     def begin(self, until: int, deadlines: Deadlines) -> None:
-        """Begins to watch a run to trigger `until`."""
+        """Begin to watch a run to trigger `until`."""
         self._until = until
         self._deadlines = deadlines
         self._started_ms = float(int(time.time() * 1000))
@@ -151,7 +151,7 @@ class _Watch:
         """What ran at the last look."""
 
     def limit(self) -> float:
-        """Seconds for the trigger that runs now, or for the jobs that belong to no trigger."""
+        """Return the seconds for the trigger that runs now, or for the jobs that belong to no trigger."""
         limit = self._deadlines.trigger
         if self._running.only_jobs_run:
             limit = min(limit, STRAY_SECONDS)
@@ -161,8 +161,8 @@ class _Watch:
         return limit
 
     def look(self) -> Ending | None:
-        """Why V8 must be stopped now, or None. Wall time counts. On a busy machine, where this process got less than
-        half of that time, a trigger has its limit twice, but at most STARVED_SECONDS more."""
+        """Return why V8 must be stopped now, or None. Wall time counts. On a busy machine, where this process got
+        less than half of that time, a trigger has its limit twice, but at most STARVED_SECONDS more."""
         now = time.monotonic()
         processor_seconds = time.process_time()
         running = board.state(self._memory)
@@ -303,7 +303,8 @@ class Isolate:
         self._racer.set_hard_memory_limit(heap_mb * 2**20)
 
     async def describe(self, timezone: str | None) -> dict[str, Any]:
-        """V8's version, and the global names a trigger can see. Raises ValueError for a zone that V8 does not know."""
+        """Return V8's version, and the global names a trigger can see. Raises ValueError for a zone that V8 does not
+        know."""
         if timezone is not None and not await self._has_zone(timezone):
             raise ValueError(
                 _(
@@ -376,7 +377,8 @@ class Isolate:
                 return watch.outcome("finished")
 
     async def skip(self) -> bool:
-        """Continues after a trigger that was stopped. False when V8 does not stop soon, or the heap is rather full."""
+        """Continue after a trigger that was stopped. Return False when V8 does not stop soon, or the heap is rather
+        full."""
         watch = self._watch
         assert watch is not None, "load() comes first"
         try:
@@ -389,7 +391,7 @@ class Isolate:
         return self.heap_bytes() <= SKIP_BYTES
 
     def heap_bytes(self) -> int:
-        """Bytes in use on the heap, garbage included. Only for an isolate that is at rest."""
+        """Return the bytes in use on the heap, garbage included. Only for an isolate that is at rest."""
         return int(self._racer.heap_stats()["used_heap_size"])
 
     async def position(self, source: str, form: str) -> tuple[int, int] | None:
@@ -414,7 +416,7 @@ class Isolate:
         return self._watch.notes
 
     def close(self) -> threading.Thread:
-        """Frees the isolate in a thread. The thread does not end when V8 does not stop (worker/main.py)."""
+        """Free the isolate in a thread. The thread does not end when V8 does not stop (worker/main.py)."""
         self._watch = None
         thread = threading.Thread(target=self._maker.__exit__, args=(None, None, None), daemon=True)
         thread.start()

@@ -210,7 +210,7 @@ def no_new_privileges() -> Sentence:
 
 
 def forbid_files() -> Sentence:
-    """Landlock with an empty list of what is allowed: no file, no TCP, no signal to another process."""
+    """Switch on landlock with an empty list of what is allowed: no file, no TCP, no signal to another process."""
     libc = _libc()
     version = libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_ASK_VERSION)
     if version < 1:

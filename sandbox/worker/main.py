@@ -360,7 +360,7 @@ async def _places(
 
 
 async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:
-    """Rehearses, gives up the powers of the process, and answers requests until the end of input. Raises
+    """Rehearse, give up the powers of the process, and answer requests until the end of input. Raises
     PermissionError: a layer of protection is missing and was demanded."""
     heap_mb = int(settings["heap_mb"])
     initialise(heap_mb)

@@ -171,7 +171,7 @@ class Middleware:
         return HttpError(403, "origin", sentence, readable).response()
 
     async def _serve_or_refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request to `app`: on a public path from everybody, on others from callers with a token. A refusal
+        """Pass a request to `app`: on a public path from all callers, on others from callers with a token. A refusal
         becomes a response."""
         is_public = scope["path"] in self.public and scope["method"] in ("GET", "HEAD")
         try:

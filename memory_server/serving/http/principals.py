@@ -79,7 +79,7 @@ class Tokens(Protocol):
         """Return what a token allows now, or None if it allows nothing."""
 
     def tokens(self) -> Sequence[AccessToken]:
-        """All tokens. Raises InvalidInput: they cannot be read, or others may write them."""
+        """Return all tokens. Raises InvalidInput: they cannot be read, or others may write them."""
 
 
 def has_entered(scope: Scope) -> bool:

@@ -75,8 +75,8 @@ class RateLimiter:
 
     @asynccontextmanager
     async def request(self, kind: str) -> AsyncIterator[None]:
-        """One request of this kind, from its head to its answer, which may wait for its share of the minute. Raises
-        HttpError: there are too many in this minute, or too many at the same time."""
+        """Hold the place of a request of this kind, from its head to its answer; it may wait for its share of the
+        minute. Raises HttpError: there are too many in this minute, or too many at the same time."""
         most = self._concurrent + (MOST_WAITING if kind == "calls" else 0)
         if self._admitted[kind] >= most:
             raise _busy(f"Too many {kind} at the same time; wait for one to end.")
@@ -93,7 +93,8 @@ class RateLimiter:
             self._admitted[kind] -= 1
 
     def large(self) -> AbstractAsyncContextManager[None]:
-        """One request that may be large, from its body to its answer; beyond `LARGE_AT_ONCE`, others wait."""
+        """Hold the place of a request that may be large, from its body to its answer; beyond `LARGE_AT_ONCE`, others
+        wait."""
         return self._unanswered
 
     @asynccontextmanager

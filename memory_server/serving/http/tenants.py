@@ -89,7 +89,7 @@ class Tenant:
                         await self._measure()
 
     async def admit(self, size: int) -> None:
-        """Before a request with a body of `size` bytes: measure again what is there, if it may be too much by now."""
+        """Measure again what is there, if it may be too much by now, before a request with a body of `size` bytes."""
         self._taken += size * GROWTH
         if self._room == inf:
             return
@@ -124,7 +124,7 @@ class Tenant:
         return await self._memories.run(name, arguments, caller)
 
     def view(self, caller: Principal) -> AbstractAsyncContextManager[OpenMemory]:
-        """All that a caller may see, to be imported into and exported."""
+        """Return all that a caller may see, to be imported into and exported."""
         return self._memories.view(caller)
 
     def call(self, caller: Principal | None) -> Call:

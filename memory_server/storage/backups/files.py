@@ -179,7 +179,7 @@ class BackupFolder:
         folders.sync_folder(self.folder)
 
     def _hold(self, name: str) -> Callable[[], None]:
-        """As `try_hold`, but it waits. Raises LockTimeout."""
+        """Do as `try_hold`, but wait. Raises LockTimeout."""
         tries = pauses()
         release = self.try_hold(name)
         while release is None:

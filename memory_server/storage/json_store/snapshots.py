@@ -100,7 +100,7 @@ class HandEdit:
 
 
 def contents_of(state: ConversationState) -> dict[str, bytes]:
-    """Both snapshots of a state, by name."""
+    """Write both snapshots of a state, by name."""
     return {
         SHORT_TERM: json_text.dump_array(map(codec.short_term_json, state.short_term.values())),
         LONG_TERM: json_text.dump_array(map(codec.long_term_json, state.long_term.values())),

@@ -205,7 +205,7 @@ class Database:
                 if not _is_lost(error):
                     failure = self._unknown() if attempt.again else _refused(error, self)
                     raise failure from error
-                # Each connection of the pool may be a dead one, and the next one is tried at once. After that the
+                # Each connection of the pool may be a dead one, and the next is tried at once. After that the
                 # server is down.
                 losses += 1
                 if losses > self._connections and not isinstance(error, PoolTimeout):
