@@ -36,7 +36,7 @@ class ProjectFile:
 
 def project_at(folder: str | Path | None) -> ProjectFile | None:
     """Return the nearest file in `folder` or above it (by default the working directory), or None if no file is
-    file. Raise InvalidInput if it cannot be used."""
+    found. Raise InvalidInput if it cannot be used."""
     try:
         start = Path(folder or ".").absolute()
     except OSError:
