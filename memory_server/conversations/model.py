@@ -25,6 +25,7 @@ from memory_server.kernel.messages import (
 )
 from memory_server.kernel.strict_json import size
 from memory_server.kernel.values import dataclass
+from memory_server.kernel.work import NO_WORK, Work
 from memory_server.lore import ChatState, LongTermMemory
 
 MAX_TEXT_CHARS = 1_000_000
@@ -99,6 +100,8 @@ class ShortTermMemory:
     """How many of the `MOST_WORD_TRIES` are used up; an answer that can be used takes all. An undo leaves it."""
     corrects: tuple[Correction, ...] = ()
     """The older memories that are no longer true since it was said."""
+    work: Work = NO_WORK
+    """What was done in the turn."""
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
     @property

@@ -75,6 +75,7 @@ from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.values import dataclass
+from memory_server.kernel.work import NO_WORK, Work
 from nlp import MOST_TEXTS, ROLE_WEIGHTS
 from nlp.corrections import Statement
 
@@ -194,6 +195,8 @@ class Origin:
     """Where the work was."""
     muted: tuple[str, ...] = ()
     """The places in which the memory does not come unasked."""
+    work: Work = NO_WORK
+    """What was done in the turn."""
 
 
 class ShortTermManager:
@@ -375,6 +378,8 @@ class ShortTermManager:
             present = former
             if memory.turn is not None and former.turn == memory.turn:
                 present = replacing(former, memory, timed=is_timed)
+            if not present.work:  # the model stored the turn with a tool, and then the hook comes
+                present = replace(present, work=memory.work)
             texts = other_words_of(other_words_of_both(former, memory), all_messages).texts
             if texts != present.other_words:
                 present = self._wording.with_other_words(present, texts)
@@ -459,6 +464,7 @@ class ShortTermManager:
             folder=None if origin.folder is None else without_surrogates(origin.folder),
             turn=turn_replaced,
             muted=origin.muted,
+            work=origin.work,
         )
 
     def _former(self, state: ConversationState, memory: ShortTermMemory) -> ShortTermMemory | None:
@@ -682,6 +688,11 @@ class ShortTermManager:
             ),
             damaged=damaged + len(state.unusable),
         )
+
+    async def unordered(self) -> tuple[ShortTermMemory, ...]:
+        """All of them in no order, which takes no time."""
+        state = await self._services.store.read(self.conversation_id)
+        return tuple(state.short_term.values())
 
     async def memories(self) -> tuple[ShortTermMemory, ...]:
         """All of them, oldest first."""

@@ -141,9 +141,10 @@ class Recalls:
             if recall.id:
                 key: object = recall.id
                 if recall.turn:  # two hooks that are installed both note a turn
-                    key = (session, recall.turn)
+                    key = (session, recall.turn, recall.line.get("use"))
                 recalls.setdefault(key, recall)
-                latest_keys[session] = key
+                if "use" not in recall.line:  # an answer uses what came with the prompt
+                    latest_keys[session] = key
             elif session in latest_keys:
                 key = latest_keys[session]
                 recalls[key] = _credited(recalls[key], recall)

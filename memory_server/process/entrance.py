@@ -40,6 +40,9 @@ RECALL_SECONDS = 0.5
 """How long a hook waits before it recalls by itself, which takes about as long."""
 RECALLS = ("UserPromptSubmit", "SessionStart", "sessionStart")
 """Events for which nothing is stored, so that they may be answered twice."""
+AT_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+"""Events that only the shared process answers: each call of a tool waits for the hook, and a process of its own takes half
+a second to begin."""
 _LOCK_PAUSE_SECONDS = 0.005
 """The pause between two tries to get the lock of a process that starts."""
 OF_TERMINAL = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS", "LINES")
@@ -196,7 +199,8 @@ def _served(path: str, invocation: Invocation, fields: Sequence[str]) -> int:
     from memory_server.process.pump import Pump  # here: hooks do not wait for it
 
     process = _started(path, invocation)
-    with process.connection as connection:
+    connection = process.connection
+    try:
         connection.settimeout(process.seconds)
         ask(connection, fields)
         try:
@@ -204,6 +208,8 @@ def _served(path: str, invocation: Invocation, fields: Sequence[str]) -> int:
         except OSError:
             _say("the shared process has ended; start the server again")
             return 1
+    finally:
+        connection.close()
 
 
 def _shared(invocation: Invocation) -> int:
@@ -322,7 +328,7 @@ def _wait_or_take_back(connection: socket, event_text: bytes) -> None:
 
         event = json.loads(event_text)
         # Only events for which nothing is stored may be answered by two processes.
-        if event.get("hook_event_name", event.get("hookEventName")) in RECALLS:
+        if event.get("hook_event_name", event.get("hookEventName")) in (*RECALLS, *AT_TOOLS):
             with suppress(OSError):  # it has just answered
                 connection.sendall(b"t")
             connection.settimeout(ASK_SECONDS)
@@ -377,8 +383,28 @@ def _read_input() -> bytes:
 
 
 def shared() -> int | None:
-    """Let the shared process do what the command line asks for; return the exit status, or None if this process must do
-    it.
+    """Let the shared process do what the command line asks for; return the exit status, or None if this process
+    must do it."""
+    status = _status_of_shared()
+    if status is None and "hook" in sys.argv and "--seconds" not in sys.argv and _is_at_a_tool():
+        return 0
+    return status
+
+
+def _is_at_a_tool() -> bool:
+    """Return whether standard input, which can be read again, is an event at a call of a tool."""
+    import json
+    from contextlib import suppress
+
+    # The command itself says what is not an event.
+    with suppress(Exception):
+        if not sys.stdin.isatty():
+            return json.loads(_read_input())["hook_event_name"] in AT_TOOLS
+    return False
+
+
+def _status_of_shared() -> int | None:
+    """Return what `shared` returns, without its exception for events at tools.
 
     A person at a terminal is not a client of the protocol, and what is typed there is read by this process.
     """

@@ -29,7 +29,7 @@ _ROOM_OVER_NEEDED = 1.2
 """The end of a meter, over the points that were needed."""
 _ROOM_OVER_MOST = 1.08
 """The end of a meter, over the most points of a memory."""
-_WITHOUT_POINTS = ("answer", "plan", "pinned", "last")
+_WITHOUT_POINTS = ("answer", "plan", "pinned", "last", "action")
 """Tiers of memories that came for another reason than their points."""
 
 

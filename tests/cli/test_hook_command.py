@@ -367,7 +367,7 @@ def test_with_nothing_to_say_nothing_is_said_and_nothing_is_made(run: Run, tmp_p
         (b"", (), {}, "hook"),
         (b"no JSON", (), {}, "hook"),
         ([], (), {}, "not a hook event"),
-        (event("PreToolUse"), (), {}, "PreToolUse"),
+        (event("PreCompact"), (), {}, "PreCompact"),
         (event("UserPromptSubmit", prompt="hi", transcript_path="/"), (), {}, "hook"),
         (event("UserPromptSubmit", prompt="hi"), ("--chars", "many"), {}, "--chars"),
         (

@@ -223,7 +223,7 @@ def reason(
     return space.join((about_words, *about_others))
 
 
-_FOR_OTHER_REASONS = ("flashback", "answer", "plan", "pinned", "last")
+_FOR_OTHER_REASONS = ("flashback", "answer", "plan", "pinned", "last", "action")
 """Tiers of memories that came for another reason than their words."""
 
 
@@ -250,6 +250,8 @@ def _reason(
             return _("It is pinned, so a new session gets it.")
         case "last":
             return _("It is where you left off, so a new session gets it.")
+        case "action":
+            return _("It speaks of {words}, at which the model was working.", quoted(words, zh=zh))
     if overview:
         return _("It came because an overview was asked for; no word need be the same.")
     if not words:
@@ -352,7 +354,7 @@ def standing(
     sentences: list[str] = []
     if instead_of:
         sentences.append(_("It came in place of {id}, which it corrects.", instead_of))
-    plan = plan_text(memory, notes.now_ms, notes.zone, zh=spoken() == "zh")
+    plan = plan_text(memory, notes.now_ms, notes.zone)
     if plan and notes.are_shown:
         sentences.append(_("It is {plan}.", plan))
     if corrected_by is not None:
