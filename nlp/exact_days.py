@@ -34,7 +34,7 @@ _TABLE: Final = "|"
 """It stands between the cells of a row, which is no sentence."""
 MOST_CHARS: Final = 600
 """Characters of a sentence; in a longer text, which may be code or a table, no day is looked for."""
-_MOST_DAYS: Final = 8
+_MOST_DAYS: Final = 4
 """Days that are looked for in a sentence: one with so many is a list or a calendar."""
 _WEEK: Final = timedelta(days=7)
 _DAY: Final = timedelta(days=1)
