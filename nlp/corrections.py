@@ -357,7 +357,10 @@ def _same_english_state(newer: str, older: str) -> bool:
     if length < _LEAST_WORDS or _OF_ANOTHER().search(frame):
         return False
     rest = frame[state.end() :].strip()
-    return bool(rest) or all(_VALUE().match(value) for value in values)
+    if is_of_speaker and rest:
+        return True
+    # "The print is on the 3rd" has one value; "let's keep going" and "the colours are so vivid" tell of many things.
+    return all(_VALUE().match(f"{rest} {value}".lstrip()) for value in values)
 
 
 def _same_chinese_state(newer: str, older: str) -> bool:

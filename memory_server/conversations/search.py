@@ -49,8 +49,6 @@ SEARCH_WAIT_SECONDS = 1.0
 """How long a search waits for writers before it answers without reinforcing (docs/reference/data-folder.md)."""
 WORTH_A_THREAD = 1_000
 """With this many memories, indexing takes over 15 ms; the decision itself indexes fewer."""
-_FEW_MEMORIES = 200
-"""Memories in which plans are looked for without a thread: some 6 ms."""
 WORTH_A_THREAD_CHARS = 100_000
 """With this many characters of memories it takes as long."""
 VECTOR_SECONDS = 2.0
@@ -310,9 +308,7 @@ class Search:
         for state in self.states:
             day = DayOfPlans.of(state, today, zone)
             memories = day.taken(state)
-            if len(memories) < _FEW_MEMORIES:
-                day.look_through(memories, state.conversation_id)
-            else:
+            if memories:
                 await asyncio.to_thread(day.look_through, memories, state.conversation_id)
             due += day.present(state)
         due.sort(key=lambda plan: (plan.day.first, plan.said, plan.memory.id))

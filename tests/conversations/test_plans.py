@@ -273,9 +273,7 @@ async def test_a_plan_has_a_name() -> None:
     talk = Talk()
     await talk.say("My driving test is on Thursday. I bring cake.")
     [memory] = await talk.conversations.get("chat").short_term.memories()
-    names = [
-        plan_text(memory, MONDAY + days * DAY, talk.services.zone, zh=False) for days in (0, 3, 6)
-    ]
+    names = [plan_text(memory, MONDAY + days * DAY, talk.services.zone) for days in (0, 3, 6)]
     assert names == [
         "a plan for 18 June, in 3 days",
         "a plan for 18 June, which is today",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.passages import ends_asking
-from memory_server.conversations.recall.plans import PLANNED_AHEAD_MS, PlansAsked, fell_within
+from memory_server.conversations.recall.plans import PLANNED_AHEAD_MS, fell_within, open_day
 from memory_server.conversations.recall.receipts import Receipt
 from memory_server.conversations.recall.relevance import cue_points, match_needed
 from memory_server.conversations.recall.words import RecallQuery, is_of_days
@@ -60,7 +60,7 @@ def belongs(memory: ShortTermMemory, query: RecallQuery) -> bool:
             return True
         return _was_planned(memory, query)
     if query.plans is not None:
-        return query.plans.open_day(memory) is not None
+        return open_day(memory, query.plans, query.zone) is not None
     if overview == "everything" and memory.pinned:
         return True
     messages = memory.messages or said_in(memory.text)
@@ -81,13 +81,15 @@ def _was_planned(memory: ShortTermMemory, query: RecallQuery) -> bool:
 
 
 def _by_day(
-    candidates: Iterable[M], memory_of: Callable[[M], ShortTermMemory], asked: PlansAsked
+    candidates: Iterable[M], memory_of: Callable[[M], ShortTermMemory], query: RecallQuery
 ) -> list[M]:
-    """Those that tell of plans for the days that are asked for, in the order of these days."""
+    """Those that tell of plans for the days that `query` asks for, in the order of these days."""
+    if query.plans is None:
+        return []
     days: list[tuple[date, int, M]] = []
     for candidate in candidates:
         memory = memory_of(candidate)
-        day = asked.open_day(memory)
+        day = open_day(memory, query.plans, query.zone)
         if day is not None:
             days.append((day, memory.time_ms, candidate))
     days.sort(key=lambda row: row[:2])
@@ -107,7 +109,7 @@ def spread(
     times_apart: list[int] = []
     if query.plans is not None:
         newest = islice(best_first, _PLANS_LOOKED_AT)
-        return _by_day(newest, memory_of, query.plans)[:places]
+        return _by_day(newest, memory_of, query)[:places]
     ordered = list(islice(best_first, _OVERVIEW_LOOKED_AT))
     if query.own_word:  # what the asker said comes before what others said
         ordered.sort(key=lambda candidate: query.own_word not in memory_of(candidate).words)

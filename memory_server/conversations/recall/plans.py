@@ -13,7 +13,7 @@ from datetime import date, timedelta, tzinfo
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from languages import _, n_
+from languages import _, n_, spoken
 from memory_server.conversations.model import ConversationState, ShortTermMemory
 from memory_server.conversations.recall.passages import chunks_of
 from memory_server.kernel.messages import Message, said_in
@@ -22,9 +22,10 @@ from memory_server.kernel.values import dataclass
 from memory_server.lore import ChatState, firing_key
 from nlp.day_notes import day_text
 from nlp.exact_days import ExactDay, exact_day
-from nlp.plans import asks_ahead, is_before_noon
+from nlp.plans import AskedPlans, asks_ahead, is_before_noon
 
 if TYPE_CHECKING:
+    from memory_server.conversations.recall.order import Recalled
     from memory_server.conversations.recall.selection import Recall
 
 _LOOKED_AT = 2_000
@@ -94,23 +95,14 @@ def plans_of(memory: ShortTermMemory, zone: tzinfo | None, kept_in: str = "") ->
                 break
 
 
-@dataclass(frozen=True, slots=True)
-class PlansAsked:
-    """The days whose plans a question asks for, seen from `today`, a day in `zone` (None: the system's)."""
-
-    first: date
-    last: date
-    today: date
-    zone: tzinfo | None = None
-
-    def open_day(self, memory: ShortTermMemory) -> date | None:
-        """The first of these days for which a memory has a plan that is not over; None: it has none."""
-        days = [
-            max(plan.first, self.today)
-            for plan in plans_of(memory, self.zone)
-            if plan.last >= self.first and plan.first <= self.last
-        ]
-        return min(days, default=None)
+def open_day(memory: ShortTermMemory, asked: AskedPlans, zone: tzinfo | None) -> date | None:
+    """The first of the days that are asked for on which a memory has a plan that is not over; None: it has none."""
+    days = [
+        max(plan.first, asked.first)
+        for plan in plans_of(memory, zone)
+        if plan.last >= asked.first and plan.first <= asked.last
+    ]
+    return min(days, default=None)
 
 
 def fell_within(
@@ -128,15 +120,18 @@ def open_first(recall: Recall, now_ms: int, zone: tzinfo | None) -> Recall:
     if len(came) < 2 or not (query.question and asks_ahead(query.said)):
         return recall
     today = local(now_ms, zone).date()
-    last_days = [
-        max((plan.last for plan in plans_of(each.memory, zone)), default=None) for each in came
-    ]
-    first_over = next((n for n, day in enumerate(last_days) if day and day < today), len(came))
-    open_ones = [n for n, day in enumerate(last_days) if day and day >= today and n > first_over]
-    numbers = [n for n in range(len(came)) if n not in open_ones]
-    numbers[first_over:first_over] = open_ones
-    ordered = tuple(came[n] for n in numbers)
-    return replace(recall, top=ordered[: len(recall.top)], next=ordered[len(recall.top) :])
+
+    def is_open(recalled: Recalled) -> bool | None:
+        """None: it tells of no plan."""
+        days = [plan.last for plan in plans_of(recalled.memory, zone)]
+        return max(days) >= today if days else None
+
+    are_open = list(map(is_open, came))
+    if False in are_open:
+        first_over = are_open.index(False)
+        came[first_over:] = sorted(came[first_over:], key=lambda each: not is_open(each))
+    top_count = len(recall.top)
+    return replace(recall, top=tuple(came[:top_count]), next=tuple(came[top_count:]))
 
 
 @dataclass(slots=True)
@@ -183,13 +178,11 @@ class DayOfPlans:
 
 def not_shown(plans: Iterable[Plan], chats: Iterable[ChatState], today: date) -> tuple[Plan, ...]:
     """The plans that did not come in one of these chats yet."""
-    came: set[str] = set()
-    for chat in chats:
-        came |= chat.firings.keys()
+    came = set[str]().union(*(chat.firings for chat in chats))
     return tuple(plan for plan in plans if plan.key(today) not in came)
 
 
-def plan_text(memory: ShortTermMemory, now_ms: int, zone: tzinfo | None, *, zh: bool) -> str:
+def plan_text(memory: ShortTermMemory, now_ms: int, zone: tzinfo | None) -> str:
     """How a memory is called that tells of a plan: `a plan for 24 June, over since 3 days`; empty if it tells of
     none."""
     today = local(now_ms, zone).date()
@@ -198,7 +191,7 @@ def plan_text(memory: ShortTermMemory, now_ms: int, zone: tzinfo | None, *, zh: 
         return ""
     open_plans = [plan for plan in plans if plan.last >= today]
     plan = min(open_plans or plans, key=lambda plan: plan.first)
-    day = day_text(plan.day._replace(is_plan=False), today, is_chinese=zh)
+    day = day_text(plan.day._replace(is_plan=False), today, is_chinese=spoken() == "zh")
     days_over = (today - plan.last).days
     days_ahead = (plan.first - today).days
     if days_over > 0:

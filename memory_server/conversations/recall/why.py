@@ -354,7 +354,7 @@ def standing(
     sentences: list[str] = []
     if instead_of:
         sentences.append(_("It came in place of {id}, which it corrects.", instead_of))
-    plan = plan_text(memory, notes.now_ms, notes.zone, zh=spoken() == "zh")
+    plan = plan_text(memory, notes.now_ms, notes.zone)
     if plan and notes.are_shown:
         sentences.append(_("It is {plan}.", plan))
     if corrected_by is not None:

@@ -15,7 +15,6 @@ from itertools import chain, islice
 from operator import or_
 
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.plans import PlansAsked
 from memory_server.kernel.messages import MAX_NAME_CHARS, Message, said_in
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.text import has_ideograph
@@ -50,7 +49,7 @@ from nlp.date_words import (
     words_of_days,
 )
 from nlp.keywords import role_weight_of
-from nlp.plans import asked_plans
+from nlp.plans import AskedPlans, asked_plans
 from nlp.query_terms import own_words_term, speaks_of_oneself, telling_count
 from nlp.questions import Cue, Overview, asking_part, cue_of, is_question, overview_of
 from nlp.stems import stem
@@ -82,14 +81,6 @@ def days_asked(question: str, now: datetime, zone: tzinfo | None) -> AskedDays |
     if not days:
         return None
     return AskedDays(days, tuple(sorted(words_of_days(days))), zone)
-
-
-def plans_asked(question: str, now: datetime, zone: tzinfo | None) -> PlansAsked | None:
-    """The days whose plans a question asks for at `now`, a local time; None: it asks for something else."""
-    asked = asked_plans(question, now.date())
-    if asked is None:
-        return None
-    return PlansAsked(asked.first, asked.last, now.date(), zone)
 
 
 def telling(newest_first: Iterable[tuple[int, ShortTermMemory]], asked: AskedDays) -> set[int]:
@@ -157,7 +148,7 @@ class RecallQuery:
     """Whether one of the stretches is named (last week, 7月份), and not only by an adverb such as 今天."""
     overview: Overview | None = None
     """What the last message asks to have an overview of; then there are no words to search by."""
-    plans: PlansAsked | None = None
+    plans: AskedPlans | None = None
     """The days whose plans the last message asks for; then it asks for an overview of them."""
     zone: tzinfo | None = None
     """Where days begin and end for the asker; None: in the system's zone."""
@@ -340,7 +331,7 @@ class KeywordOptions:
                 now.date(),
                 moments_are_over=is_over if moments else None,
             )
-            plans = plans_asked(normal_rest, now, self.zone) if self.enrichment.dates else None
+            plans = asked_plans(normal_rest, now.date()) if self.enrichment.dates else None
             if plans is not None:
                 overview = "plans"
             if overview is not None:

@@ -33,7 +33,8 @@ class _Row:
         self._tenant = tenant
 
     def _first_row(self, query: str, *values: Any) -> tuple[Any, ...] | None:
-        """The first row that a statement gives, which may run twice; `%(tenant)s` is the tenant."""
+        """Return the first row that a statement gives, or None. The statement may run twice; `%(tenant)s` is the
+        tenant."""
         parameters = {str(number): value for number, value in enumerate(values, 1)}
         parameters["tenant"] = self._tenant
 
@@ -108,7 +109,7 @@ class PauseRow(_Row):
     """The time of the last question, by the monotonic clock."""
 
     def read(self, now_ms: int) -> Pause | None:
-        """Raises StorageError: it cannot be known."""
+        """Read the pause of this tenant, which may be some seconds old. Raises StorageError: it cannot be known."""
         now = time.monotonic()
         if now - self._asked > PAUSE_SECONDS:
             self._row = self._first_row(
