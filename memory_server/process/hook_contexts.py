@@ -80,9 +80,13 @@ def _context_of_action(event: HookEvent, use: ToolUse, folder: str | None) -> Ho
     session = session_of(event, transcript, whole=len(transcript) < WINDOW_BYTES)
     if session is not None and use.agent is not None:
         session = Session(f"{session.id}/{use.agent}", FIRST_MS)
-    calls_since = calls_since_addition(transcript)
     return HookContext(
-        event, session, folder, transcript=transcript, act=act, calls_since=calls_since
+        event,
+        session,
+        folder,
+        transcript=transcript,
+        act=act,
+        calls_since=calls_since_addition(transcript),
     )
 
 
