@@ -142,7 +142,7 @@ def settings_in(data: bytes) -> UserSettings:
         fields = fields_of(row)
         extra[str(fields.get("name"))] = _names(fields.get("extraBooks"))
 
-    # The name of the user is that of the persona in use.
+    # The user has the name of the persona in use.
     power = fields_of(value.get("power_user"))
     avatar = str(value.get("user_avatar") or "")
     name = fields_of(power.get("personas")).get(avatar) or value.get("username") or ""
