@@ -18,6 +18,8 @@ from nlp.stems import FUNCTION_CHARACTERS, says_little
 
 _MOST_SENTENCE: Final = 120
 """Characters of a sentence that says that something ended."""
+_MOST: Final = 8
+"""States, ended things and values that are read of a text: people tell of a few."""
 MOST_CHARS: Final = 400
 """Characters of a text that is read: in a longer one somebody pastes what others wrote."""
 _LEAST_WORDS: Final = 3
@@ -56,6 +58,7 @@ _SUBJECTS: Final = (
 )
 _OF_EVERYTHING: Final = frozenset(_SUBJECTS.split())
 """Subjects of which many things are said that are true together."""
+_PREPOSITIONS: Final = frozenset(("in", "on", "at", "to", "by", "for"))
 _VALUE: Final = Once(
     lambda: re.compile(
         r"\d|(?:in|on|at|to|by|for) |(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may |june|july"
@@ -63,7 +66,6 @@ _VALUE: Final = Once(
     )
 )
 """How a value begins of which a state has only one: a number, a day, a place."""
-_ARTICLES: Final = ("a", "an", "the", "my", "our")
 _VALUE_CHARS: Final = 24
 """Characters after a state in which its value begins."""
 _NUMERAL: Final = "0-9０-９零一二三四五六七八九十百千万两兩半"
@@ -79,8 +81,10 @@ _LIKED: Final = "liked "
 _WAS: Final = "was_"
 _RELATIONS: Final = Once(
     lambda: re.compile(
-        r"\b[Cc]all me (?P<name>[A-Z][\w ]{1,20}|that)|(?:[叫喊]我|改[叫喊])(?P<chinese_name>[^，。吧就了]{1,6})"
-        r"|(?:[号號][:：码碼]?|[电電][话話]|手[机機]|现在是|現在是|\bphone|\bnumber)[^\d，。]{0,12}(?P<phone>\d[\d -]{6,}\d)"
+        r"\b[Cc]all me (?P<name>[A-Z][\w ]{1,20}|that)"
+        r"|(?:[叫喊]我|改[叫喊])(?P<chinese_name>[^，。吧就了]{1,6})(?=吧|就|了|，|。|$)(?<!起床)"
+        r"|(?:(?<![单單])[号號][:：码碼]?|[电電][话話]|手[机機]|现在是|現在是|\bphone|(?<![Oo]rder )\bnumber)"
+        r"[^\d，。]{0,12}(?P<phone>\d[\d -]{6,}\d)"
         r"|(?:[Pp]arcels|[Dd]eliver\w*|[Aa]ddress|快[递遞]|地址)[^\d，。]{0,24}(?P<address>\d+ [A-Z]\w+|[A-Z]\w+ \d+)"
         r"|(?:\bI(?:'m| am)|\bme on|\bnow it's) (?:now |on )?(?:an? )?(?P<diet>vegan|vegetarian|pescatarian|keto|low[- ]\w+)\b"
         r"|\b(?:I(?:'m| am)(?: now)?|we're) in the (?P<timezone>[A-Z]{2,5}) time ?zone"
@@ -131,12 +135,17 @@ _SIGNS_OF_RELATION: Final = {
     "job": ("work",),
 }
 _THING: Final = r"(?!(?:that|when|this|these|those|what|being|having|start|feel|going|getting|doing|making|your|their)\w*)\w{4,}"
+_THING_ENDS: Final = (
+    r"(?=\W*$|[,;.!]| (?:now|again|a lot|so much|at all|any ?more|these days|lately|but|though)\b)"
+)
+_CHINESE_THING_ENDS: Final = r"(?=\W|$|[了啊呢嘛啦的但可]|不[欢歡])"
+"""What is said of a thing alone: swimming pools are not swimming, and 烤鸭 of a town is not the town."""
 _TASTES: Final = Once(
     lambda: re.compile(
-        rf"\bI (?:can't stand|hate|detest|don't (?:like|eat|drink)) (?P<dislike>{_THING})"
-        rf"|\bI (?:really |absolutely )?(?:love|like|adore|enjoy|eat|drink) (?P<like>{_THING})"
-        r"|(?:最[烦煩]|[讨討][厌厭]|不喜[欢歡]|不吃|不喝|受不了)(?P<dislike_zh>[\u3400-\u9fff]{2})"
-        r"|(?:(?<!不)喜[欢歡]|[爱愛]吃|[爱愛]喝|[无無](?=..不[欢歡]))(?P<like_zh>[\u3400-\u9fff]{2})",
+        rf"\bI (?:can't stand|hate|detest|don't (?:like|eat|drink)) (?P<dislike>{_THING}){_THING_ENDS}"
+        rf"|\bI (?:really |absolutely )?(?:love|like|adore|enjoy|eat|drink) (?P<like>{_THING}){_THING_ENDS}"
+        rf"|(?:最[烦煩]|[讨討][厌厭]|不喜[欢歡]|不吃|不喝|受不了)(?P<dislike_zh>[\u3400-\u9fff]{{2}}){_CHINESE_THING_ENDS}"
+        rf"|(?:(?<!不)喜[欢歡]|[爱愛]吃|[爱愛]喝|[无無](?=..不[欢歡]))(?P<like_zh>[\u3400-\u9fff]{{2}}){_CHINESE_THING_ENDS}",
     )
 )
 """What a speaker likes, and what not."""
@@ -241,10 +250,9 @@ def statement_of(text: str) -> Statement:
         return Statement()
     frames = [frame for frame in frames if _is_sure(frame.sentence)]
     ended = list(filter(None, _ended_things(text))) if has_ended else []
-    values: list[tuple[str, str]] = []
-    if has_value:
-        values = [value for value in _values(_parts(text)) if not value[0].startswith(_WAS)]
-    return Statement(tuple(frames), tuple(ended), tuple(values))
+    values = list(dict.fromkeys(_values(_parts(text)))) if has_value else []
+    values = [value for value in values if not value[0].startswith(_WAS)]
+    return Statement(tuple(frames[:_MOST]), tuple(ended[:_MOST]), tuple(values[:_MOST]))
 
 
 def has_sign(text: str, signs: Sequence[str]) -> bool:
@@ -384,21 +392,32 @@ def _same_english_state(newer: str, older: str) -> bool:
     if state is None or length >= min(len(words), len(former)):
         return False
     subject = frame.split()[:-1]
-    if state["own"] is None and _OF_EVERYTHING.intersection(subject):
+    is_of_speaker = state["own"] is not None
+    if not is_of_speaker and _OF_EVERYTHING.intersection(subject):
         return False
-    if (words[length] in _ARTICLES) != (former[length] in _ARTICLES):
-        return False  # I live in a dorm, I live in Oslo
     values = " ".join(words[length:]), " ".join(former[length:])
     numbers = words[length].isdigit() and former[length].isdigit()
     if numbers and words[length + 1 : length + 3] == former[length + 1 : length + 3]:
         return True  # I charge 50 an hour
     if length < _LEAST_WORDS or _OF_ANOTHER().search(frame):
         return False
+    if is_of_speaker and words[1] in ("take", "use", "pay"):
+        return False  # of several things; only an amount is one value
     rest = frame[state.end() :].strip()
-    if state["own"] is not None and rest:
+    if _is_name(newer, length) != _is_name(older, length):
+        return False  # I live in Munich, in a small flat
+    if is_of_speaker and rest:
         return True
+    if words[length] != former[length] and {words[length], former[length]} <= _PREPOSITIONS:
+        return False  # The meeting is on Monday, in Berlin
     # "The print is on the 3rd" has one value; "let's keep going" and "the colours are so vivid" tell of many things.
     return all(_VALUE().match(f"{rest} {value}".lstrip()) for value in values)
+
+
+def _is_name(sentence: str, index: int) -> bool:
+    """Return whether a word of an English sentence begins with a capital letter."""
+    match = next(islice(_WORD().finditer(sentence.lower()), index, None), None)
+    return match is not None and sentence[match.start()].isupper()
 
 
 def _same_chinese_state(newer: str, older: str) -> bool:
@@ -410,12 +429,9 @@ def _same_chinese_state(newer: str, older: str) -> bool:
     clause, former = (re.split("[，,；;]", text[length:])[0] for text in (newer, older))
     if not clause or not former:
         return False
-    if (
-        length >= _LEAST_CHARACTERS
-        and re.match(f"[{_NUMERAL}]", clause)
-        and re.match(f"[{_NUMERAL}]", former)
-    ):
-        return True
+    number, former_number = (re.match(f"[{_NUMERAL}]+(.?)", text) for text in (clause, former))
+    if length >= _LEAST_CHARACTERS and number and former_number:
+        return number[1] == former_number[1]  # of the same unit
     if _CHINESE_STATE_ENDS().search(frame) is None:
         return False
     is_favourite = "最" in frame

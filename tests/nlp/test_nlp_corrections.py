@@ -101,6 +101,19 @@ def test_corrections(older: str, newer: str) -> None:
         # what happens once
         ("I went to the gym with Tom", "I went to the pool with Tom"),
         ("昨天跑了五公里", "昨天跑了六公里"),
+        # both are true
+        ("I live in Munich.", "I live in a small flat."),
+        ("I work in Berlin.", "I work in marketing."),
+        ("I pay for Netflix.", "I pay for Spotify."),
+        ("I eat meat on Sundays.", "I don't eat meat on Fridays."),
+        ("I love swimming in the sea.", "I hate swimming pools."),
+        ("I take the bus.", "I take the stairs."),
+        ("The meeting is on Monday.", "The meeting is in Berlin."),
+        ("My phone is 5551234567", "Order number 5557654321 arrived"),
+        ("我的手机13812345678", "快递单号98765432100"),
+        ("我喜欢北京", "我不喜欢北京烤鸭"),
+        ("我家里有3口人", "我家里有2辆车"),
+        ("叫我小明吧", "明天叫我起床"),
         # nothing that ended is told of
         ("I'm in the rowing club", "I'm not hungry any more"),
         ("I love the sea", "I don't play it any more"),
