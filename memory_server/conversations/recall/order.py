@@ -336,7 +336,7 @@ def order_of(counted: Counted) -> Order:
         lent = _lent(counted, rows)
     for row, loan in lent.items():
         relevance[row] += loan.points
-    least_beside = _least_beside(counted, rows, parameters.nearly_best)
+    least_beside = _least_beside(counted, rows, parameters.gap(question=query.question))
     least_further = 0.0
     # A question about a day asks for all that was told for it, so none of that is measured by the best.
     if query.asked_days is None:
@@ -491,19 +491,19 @@ def _explained(counted: Counted, order: Order, row: int) -> Recalled:
 def answers_by_question_id(
     counted: Counted, order: Order, came_rows: frozenset[int]
 ) -> dict[str, ShortTermMemory]:
-    """For each chosen memory that ends with a question, by its id, the memory that was said next. `came_rows`: the rows
-    of all memories that the search brings; an answer is not brought a second time."""
-    if not counted.parameters.answers:
+    """Where the user asks something and the best memory ends with a question: by its id, the memory that was said next.
+    `came_rows`: the rows of all memories that the search brings; an answer is not brought a second time."""
+    # An assistant ends most messages with a question. What follows it is right in 16 of 100 times beside the best
+    # memory after a question, and in 5 of 100 beside others.
+    if not (counted.parameters.answers and counted.query.question and order.chosen):
         return {}
-    answers: dict[str, ShortTermMemory] = {}
-    for row in order.chosen:
-        question = counted.memory(row)
-        if not asks(question):
-            continue
-        answer_row = counted.said_next(row)
-        if answer_row is not None and answer_row not in came_rows:
-            answers[question.id] = counted.memory(answer_row)
-    return answers
+    question = counted.memory(order.chosen[0])
+    if not asks(question):
+        return {}
+    answer_row = counted.said_next(order.chosen[0])
+    if answer_row is None or answer_row in came_rows:
+        return {}
+    return {question.id: counted.memory(answer_row)}
 
 
 def near_misses(counted: Counted, order: Order, came_rows: frozenset[int]) -> tuple[NearMiss, ...]:

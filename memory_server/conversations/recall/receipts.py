@@ -3,7 +3,7 @@ Pure; `relevance.py` and `indexed_selection.py` count."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -113,6 +113,8 @@ class ThresholdRule:
     """The different other words that are enough instead."""
     others_factor: float
     """The factor on the points of other words."""
+    part_asked: float = 0.0
+    """As in the parameters, after a question; else 0."""
 
     @classmethod
     def of(cls, query: RecallQuery, parameters: RecallParameters) -> ThresholdRule:
@@ -122,6 +124,7 @@ class ThresholdRule:
                 words_needed=1,
                 others_needed=1,
                 others_factor=parameters.other_words_asked,
+                part_asked=parameters.part_asked,
             )
         return cls(
             question=False,
@@ -135,6 +138,12 @@ class ThresholdRule:
         if word.only_orders:
             return ""
         return word.other(question=self.question)
+
+    def part_factor(self, part: Any) -> Any:
+        """The factor on the points of a memory that shares this part of the query: a number, or a column."""
+        if not self.part_asked:
+            return 1.0
+        return self.part_asked * (1.0 + part)
 
     def is_needed(self, word: MatchedWord) -> bool:
         """Whether a shared word is one of those that a memory must share."""
@@ -172,6 +181,8 @@ class Receipt:
     lent: float = 0.0
     older: str = ""
     nearness: Nearness | None = None
+    part: float = 0.0
+    """The part of a question that it shares: from 0 to 1, by the points of the words."""
     overview: bool = False
     """Whether an overview was asked for, so that nothing need be shared."""
 
@@ -206,10 +217,11 @@ class Receipt:
         other_points *= share_of_others
         if not query.question:
             return both_points + other_points
-        evidence = both_points + self.around + other_points
+        evidence = both_points + self.around
         if query.names_time:
             evidence += self.span
-        return evidence
+        factor: float = rule.part_factor(self.part)
+        return evidence * factor + other_points
 
     def _count_others(self, rule: ThresholdRule) -> int:
         """How many different other words it shares."""
@@ -329,6 +341,17 @@ def matched_word(
         other_word=query_term.other_word,
         kept=is_kept(term),
     )
+
+
+def parts_asked(terms: Iterable[MatchedWord]) -> dict[str, float]:
+    """The part of a question that each of its words is, by its points in the question alone. What is kept with memories,
+    given by the caller or looked for beside the words of the question is none of it."""
+    points: dict[str, float] = {}
+    for term in terms:
+        if term.said and not term.incidental:
+            points[term.word] = max(points.get(term.word, 0.0), term.factor * term.query_weight)
+    whole = sum(points.values()) or 1.0
+    return {word: word_points / whole for word, word_points in points.items()}
 
 
 def _first_texts(words: Sequence[MatchedWord], spelt: Callable[[str], str]) -> list[str]:
