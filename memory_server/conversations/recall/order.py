@@ -336,7 +336,8 @@ def order_of(counted: Counted) -> Order:
         lent = _lent(counted, rows)
     for row, loan in lent.items():
         relevance[row] += loan.points
-    least_beside = _least_beside(counted, rows, parameters.gap(question=query.question))
+    gap = parameters.gap(question=query.question, with_other_words=bool(query.other_words))
+    least_beside = _least_beside(counted, rows, gap)
     least_further = 0.0
     # A question about a day asks for all that was told for it, so none of that is measured by the best.
     if query.asked_days is None:

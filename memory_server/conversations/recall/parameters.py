@@ -47,6 +47,9 @@ class RecallParameters:
     """How many different words of a statement a memory must share. The hook demands two."""
     nearly_best: float = 0.0
     """A memory with less than this share of the relevance of the best one does not come unasked."""
+    # The best one may be best by the caller's words, and another one by the words of the message.
+    nearly_best_given: float = 1.0
+    """Factor on this share, and on that of `with_best`, where the caller gives other words."""
     # Of such memories 6 in 100 are right; those that are as relevant as the best one answer a question about several.
     nearly_best_further: float = 0.0
     """The same share for memories beyond the places of top and next, which a question has."""
@@ -146,12 +149,11 @@ class RecallParameters:
             question_count=self.places(question=True) - self.places(question=False),
         )
 
-    def gap(self, *, question: bool) -> float:
-        """The share of the relevance of the best memory that another one needs; 0: any. Callers ask for it only where
-        nobody asked for memories."""
-        if self.brings(question=question):
-            return self.with_best
-        return self.nearly_best
+    def gap(self, *, question: bool, with_other_words: bool) -> float:
+        """The share of the relevance of the best memory that another one needs where nobody asked for memories; 0:
+        any."""
+        share = self.with_best if self.brings(question=question) else self.nearly_best
+        return share * self.nearly_best_given if with_other_words else share
 
     def brings(self, *, question: bool) -> bool:
         """Whether a memory that comes brings others `with_best`."""
@@ -171,6 +173,7 @@ USUAL = RecallParameters(
     statement_match=0.9,
     long_message_words=8.0,
     nearly_best=0.65,
+    nearly_best_given=0.75,
     nearly_best_further=0.9,
     with_best=0.55,
     must_share=True,
