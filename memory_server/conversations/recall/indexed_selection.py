@@ -176,7 +176,7 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
     evidence = points if counting is shared else counting.sums()
     if query.question:
         shares |= in_named_time
-        evidence = (evidence + around + named_span) * rule.part_factor(part)
+        evidence = (evidence + around) * rule.part_factor(part) + named_span
     if any(term.other_word or term.kept for term in shared.terms):
         others = _other_words(shared, rule)
         shares |= others.count >= rule.others_needed

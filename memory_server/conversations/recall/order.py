@@ -32,6 +32,8 @@ _OVERVIEW_LOOKED_AT = 10_000
 """Memories whose texts are looked at, those worth most first: at most some 50 ms, in which nothing else is answered."""
 _LOOKED_AT_CHARS = 2_000
 """Characters of a message that are looked at."""
+_NEARLY_BEST_OF_A_DAY = 0.5
+"""The most that a memory needs of the relevance of the best one after a question about a day."""
 _NIGHT_MS = 5 * 60 * MINUTE_MS
 """The night after a day belongs to it too: until five, people call the day before today."""
 
@@ -337,11 +339,13 @@ def order_of(counted: Counted) -> Order:
     for row, loan in lent.items():
         relevance[row] += loan.points
     gap = parameters.gap(question=query.question, with_other_words=bool(query.other_words))
+    further_gap = parameters.nearly_best_further
+    # A question about a day asks for all that was told for it.
+    if query.asked_days is not None:
+        gap = min(gap, _NEARLY_BEST_OF_A_DAY)
+        further_gap = 0.0
     least_beside = _least_beside(counted, rows, gap)
-    least_further = 0.0
-    # A question about a day asks for all that was told for it, so none of that is measured by the best.
-    if query.asked_days is None:
-        least_further = _least_beside(counted, rows, parameters.nearly_best_further)
+    least_further = _least_beside(counted, rows, further_gap)
     if least_beside > 0.0:
         rows = counted.near_best(rows, least_beside)
     ranked = counted.best_first(rows, relevance)

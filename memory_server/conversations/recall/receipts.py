@@ -18,6 +18,8 @@ from nlp import QueryTerm, bare, is_kept
 OVERVIEW_POINTS = 100.0
 """What a memory of an overview counts for the threshold: as much as one that shares several rare words. So a threshold
 that nothing can reach silences overviews too."""
+_PART_OF_CHANGE = 0.5
+"""The part of a question that a word of change stands for: `moved` where it asks where one lives."""
 _MOST_NAMED = 3
 """Words of a kind that a line names."""
 
@@ -114,7 +116,7 @@ class ThresholdRule:
     others_factor: float
     """The factor on the points of other words."""
     part_asked: float = 0.0
-    """As in the parameters, after a question; else 0."""
+    """As in the parameters, after a question of several words that say something; else 0."""
 
     @classmethod
     def of(cls, query: RecallQuery, parameters: RecallParameters) -> ThresholdRule:
@@ -124,7 +126,7 @@ class ThresholdRule:
                 words_needed=1,
                 others_needed=1,
                 others_factor=parameters.other_words_asked,
-                part_asked=parameters.part_asked,
+                part_asked=parameters.part_asked if query.telling_words > 1 else 0.0,
             )
         return cls(
             question=False,
@@ -217,11 +219,11 @@ class Receipt:
         other_points *= share_of_others
         if not query.question:
             return both_points + other_points
-        evidence = both_points + self.around
+        factor: float = rule.part_factor(self.part)
+        evidence = (both_points + self.around) * factor + other_points
         if query.names_time:
             evidence += self.span
-        factor: float = rule.part_factor(self.part)
-        return evidence * factor + other_points
+        return evidence
 
     def _count_others(self, rule: ThresholdRule) -> int:
         """How many different other words it shares."""
@@ -344,14 +346,19 @@ def matched_word(
 
 
 def parts_asked(terms: Iterable[MatchedWord]) -> dict[str, float]:
-    """The part of a question that each of its words is, by its points in the question alone. What is kept with memories,
-    given by the caller or looked for beside the words of the question is none of it."""
+    """The part of a question that each of its words is, by its points in the question alone. What the caller gives is no
+    part of it; a word that tells of a change in what is asked for stands for half of it."""
     points: dict[str, float] = {}
+    parts: dict[str, float] = {}
     for term in terms:
-        if term.said and not term.incidental:
+        if term.tells_of_change:
+            parts[term.word] = _PART_OF_CHANGE
+        elif term.said and not term.incidental:
             points[term.word] = max(points.get(term.word, 0.0), term.factor * term.query_weight)
     whole = sum(points.values()) or 1.0
-    return {word: word_points / whole for word, word_points in points.items()}
+    for word, word_points in points.items():
+        parts[word] = max(parts.get(word, 0.0), word_points / whole)
+    return parts
 
 
 def _first_texts(words: Sequence[MatchedWord], spelt: Callable[[str], str]) -> list[str]:
