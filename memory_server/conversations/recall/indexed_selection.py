@@ -167,9 +167,7 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
     in_named_time = named_span > 0.0
     shares_any = in_named_time | shared.rows_with(shared.of_terms(_says_more_than_when))
     if not parameters.must_share:
-        return match(
-            evidence=points + around + span, shares=nothing > 0.0, shares_any=shares_any
-        )
+        return match(evidence=points + around + span, shares=nothing > 0.0, shares_any=shares_any)
     rule = ThresholdRule.of(query, parameters)
     shares = shared.rows_with(shared.of_terms(rule.is_needed), at_least=rule.words_needed)
     counting = shared.only(shared.of_terms(rule.is_evidence))

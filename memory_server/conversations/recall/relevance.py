@@ -263,7 +263,10 @@ def _with_factors(
 
 
 def _asked_terms(
-    factors: Mapping[TermKey, float], query: RecallQuery, memories: int, parameters: RecallParameters
+    factors: Mapping[TermKey, float],
+    query: RecallQuery,
+    memories: int,
+    parameters: RecallParameters,
 ) -> Iterator[MatchedWord]:
     """Yield the terms of a query as they count among the memories, also those that no memory has."""
     for is_gram, terms in ((False, query.words), (True, query.grams)):
