@@ -20,6 +20,8 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	@$(CHECK_PYTHON)
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@# The commands that a new pip makes start in 7 ms less, because they do not import `re`.
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --upgrade pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 

@@ -15,7 +15,7 @@ after the day of writing; the words beside it may say which of them (要, will; 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
 from typing import Final, NamedTuple
 
@@ -45,7 +45,7 @@ def date_spans(text: str, today: date) -> Iterator[Span]:
         if match is None or _within_a_word(text, match.start(), match.end()):
             continue
         form = match.lastgroup or ""
-        word = _READERS[form](match, today)
+        word = _word_in(form, match[0], today)
         if word is not None:
             position = match.end()
             yield Span(
@@ -53,7 +53,7 @@ def date_spans(text: str, today: date) -> Iterator[Span]:
                 match.end(),
                 word,
                 relative=form in _RELATIVE,
-                adverb=form in _ADVERBS,
+                adverb=form == "near",
             )
 
 
@@ -66,11 +66,43 @@ MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", 
 _WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _FRACTIONS: Final = frozenset({(1, 2), (1, 3), (2, 3), (1, 4), (3, 4)})
 _LENGTHS: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-_CHINESE_DAYS: Final = {
-    "大前": -3, "前": -2, "昨": -1, "今": 0, "明": 1, "后": 2, "後": 2, "大后": 3, "大後": 3,
+NEAR_DAYS: Final = {
+    "大前天": -3, "前天": -2, "昨天": -1, "今天": 0, "明天": 1, "后天": 2, "後天": 2, "大后天": 3, "大後天": 3,
+    "night before last": -2, "day before yesterday": -2, "yesterday": -1, "last night": -1, "today": 0,
+    "tonight": 0, "this morning": 0, "this afternoon": 0, "this evening": 0, "tomorrow": 1, "day after tomorrow": 2,
 }  # fmt: skip
-_WEEKS: Final = {"上上": -2, "上": -1, "这": 0, "這": 0, "本": 0, "下": 1, "下下": 2}
-_ENGLISH_DAYS: Final = {"yesterday": -1, "night": -1, "today": 0, "tonight": 0, "tomorrow": 1}
+"""Days from today; 昨晚 counts as 昨天."""
+WEEKS: Final = {
+    "上上": -2, "上": -1, "这": 0, "這": 0, "本": 0, "下": 1, "下下": 2, "last": -1, "past": -1, "this past": -1,
+    "this": 0, "this coming": 0, "coming": 0, "the": 0, "next": 1, "before last": -2, "after next": 2,
+}  # fmt: skip
+"""Weeks or months from this one."""
+NUMBER_WORDS: Final = {
+    "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
+    "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "fourteen": 14, "twenty": 20, "thirty": 30,
+}  # fmt: skip
+
+
+def near_day(name: str) -> int:
+    """How many days from today 昨晚, tonight or `the day before yesterday` is."""
+    name = name.lower().removeprefix("the ")
+    if not name.isascii():
+        name = f"{name[:-1]}天"
+    return NEAR_DAYS[name]
+
+
+def weekday_number(name: str) -> int:
+    """The number of 三, 天, Wednesday or wed; Monday is 0."""
+    if name.isascii():
+        return _WEEKDAYS.index(name[:3].lower())
+    return "一二三四五六日".index(name.replace("天", "日"))
+
+
+def month_and_day(word: str) -> tuple[int, int]:
+    """The month and the number of a canonical word."""
+    month, day = word.removesuffix("日").split("月")
+    return int(month), int(day)
+
 
 # Where a day may begin. One set of characters: finding it is fifty times faster than trying all forms.
 _BEGINNING: Final = Once(
@@ -93,13 +125,11 @@ _DAYS: Final = Once(
   | (?P<slash>\d{{1,2}}/\d{{1,2}})
   | (?P<day_first>\d{{1,2}}(?:st|nd|rd|th)?\ (?:of\ )?{_ENGLISH_MONTH})
   | (?P<month_first>{_ENGLISH_MONTH}\.?\ \d{{1,2}}(?:st|nd|rd|th)?)
-  | (?P<near>大?[前后後]天|[昨今明][天日晚早晨夜])
-  | (?P<week>(?:上上|上|[这這本]|下下|下)[个個]?(?:[周週]|星期|[礼禮]拜)[一二三四五六日天])
-  | (?P<ago>(?:\d{{1,3}}|[一二两兩三四五六七八九十]{{1,3}})天[之以]?[前后後])
-  | (?P<english>[Yy]esterday|[Tt]oday|[Tt]onight|[Tt]omorrow|[Ll]ast\ night)
-  | (?P<english_week>(?:[Ll]ast|[Nn]ext)\ {_ENGLISH_WEEKDAY})
-  | (?P<english_ago>\d{{1,3}}\ days\ ago)
+  | (?P<near>大?[前后後]天|[昨今明][天日晚早晨夜]|[Yy]esterday|[Tt]oday|[Tt]onight|[Tt]omorrow|[Ll]ast\ night)
   | (?P<before>[Tt]he\ day\ before\ yesterday)
+  | (?P<week>(?:上上|上|[这這本]|下下|下)[个個]?(?:[周週]|星期|[礼禮]拜)[一二三四五六日天])
+  | (?P<ago>(?:\d{{1,3}}|[一二两兩三四五六七八九十]{{1,3}})天[之以]?[前后後]|\d{{1,3}}\ days\ ago)
+  | (?P<week_before_or_after>(?:[Ll]ast|[Nn]ext)\ {_ENGLISH_WEEKDAY})
     """,
         re.VERBOSE,
     )
@@ -124,43 +154,55 @@ def _within_a_word(text: str, start: int, end: int) -> bool:
     return last.isdigit() and after in (".", "-", ":") and text[end + 1 : end + 2].isdigit()
 
 
-def _word_of(month: int, day: int) -> str | None:
-    """The canonical word of a day of a month; None: there is no such day."""
-    if not 1 <= month <= 12 or not 1 <= day <= _LENGTHS[month - 1]:
+def _word_in(form: str, text: str, today: date) -> str | None:
+    """The canonical word of a day that has this form in a text; None: there is no such day."""
+    if form in _RELATIVE:
+        days = _days_from_today(form, text, today)
+        try:
+            return None if days is None else day_word(today + timedelta(days=days))
+        except OverflowError:
+            return None
+    month, day = _told_month_and_day(form, text)
+    is_fraction = form == "slash" and (month, day) in _FRACTIONS
+    if is_fraction or not 1 <= month <= 12 or not 1 <= day <= _LENGTHS[month - 1]:
         return None
     return f"{month}月{day}日"
 
 
-def _shifted(today: date, days: int) -> str | None:
-    """The canonical word of the day so many days after today; None: it is beyond the range of dates."""
-    try:
-        return day_word(today + timedelta(days=days))
-    except OverflowError:
+def _told_month_and_day(form: str, text: str) -> tuple[int, int]:
+    """The month and the number of 2023-07-17, 5月2日, 五月二日, 7/17, July 17th and 17 July."""
+    if form == "numerals":
+        month, day = text[:-1].split("月")
+        return numeral(month), numeral(day)
+    numbers = _NUMBERS.findall(text)
+    if form in ("day_first", "month_first"):
+        words = re.findall("[a-z]{3,}", text.lower().replace(numbers[0], " "))
+        return MONTHS.index(words[-1][:3]) + 1, int(numbers[0])
+    return int(numbers[-2]), int(numbers[-1])
+
+
+def _days_from_today(form: str, text: str, today: date) -> int | None:
+    """How many days from today a day is that is named by its distance; None: that is no number of days."""
+    if form in ("near", "before"):
+        return near_day(text)
+    if form == "week":
+        which = text[:2] if text[:2] in WEEKS else text[0]
+        return WEEKS[which] * 7 + weekday_number(text[-1]) - today.weekday()
+    if form == "week_before_or_after":  # the nearest one, which is what most people mean
+        which, name = text.lower().split()
+        ahead = (weekday_number(name) - today.weekday()) % 7
+        return ahead - 7 if which == "last" else ahead or 7
+    count, unit, direction = re.split("(天| days )", text)
+    days = numeral(count)
+    if unit == "天" and not days:
         return None
-
-
-def _last_two(match: re.Match[str], _today: date) -> str | None:
-    """2023-07-17, 5月2日: the last two numbers are the month and the day."""
-    month, day = _NUMBERS.findall(match[0])[-2:]
-    return _word_of(int(month), int(day))
-
-
-def _chinese_numerals(match: re.Match[str], _today: date) -> str | None:
-    """五月二日."""
-    month, day = match[0][:-1].split("月")
-    return _word_of(numeral(month), numeral(day))
-
-
-def _slash(match: re.Match[str], _today: date) -> str | None:
-    """7/17, but not 1/2."""
-    month, day = map(int, match[0].split("/"))
-    if (month, day) in _FRACTIONS:
-        return None
-    return _word_of(month, day)
+    return -days if direction.endswith(("前", "ago")) else days
 
 
 def numeral(text: str) -> int:
-    """十二 -> 12, 二十五 -> 25, 廿三 -> 23; 0 if it is not a number up to 99, as 二十一五."""
+    """12 -> 12, 十二 -> 12, 二十五 -> 25, 廿三 -> 23; 0 if it is not a number up to 99, as 二十一五."""
+    if text.isdigit():
+        return int(text)
     if text[0] == "廿" and "十" not in text:
         text = f"二十{text[1:]}"
     tens, ten, ones = text.rpartition("十")
@@ -177,88 +219,7 @@ def numeral(text: str) -> int:
         return 0
 
 
-def _english_day(match: re.Match[str], _today: date) -> str | None:
-    """July 17th, 17 July."""
-    lowered = match[0].lower()
-    [number] = _NUMBERS.findall(lowered)
-    words = re.findall(r"[a-z]{3,}", lowered.replace(number, " "))
-    month = MONTHS.index(words[-1][:3]) + 1
-    return _word_of(month, int(number))
-
-
-def _near(match: re.Match[str], today: date) -> str | None:
-    """昨天, 大前天."""
-    return _shifted(today, _CHINESE_DAYS[match[0][:-1]])
-
-
-def _week(match: re.Match[str], today: date) -> str | None:
-    """上周四, 下下星期日."""
-    text = match[0]
-    weeks = _WEEKS.get(text[:2])
-    if weeks is None:
-        weeks = _WEEKS[text[0]]
-    weekday = "一二三四五六日".index(text[-1].replace("天", "日"))
-    days_after_monday = weeks * 7 + weekday
-    return _shifted(today, days_after_monday - today.weekday())
-
-
-def _ago(match: re.Match[str], today: date) -> str | None:
-    """3天前, 十天后."""
-    number, direction = match[0].split("天")
-    days = int(number) if number.isdigit() else numeral(number)
-    if not days:
-        return None
-    if direction[-1] == "前":
-        return _shifted(today, -days)
-    return _shifted(today, days)
-
-
-def _english_near(match: re.Match[str], today: date) -> str | None:
-    """yesterday, last night."""
-    last_word = match[0].lower().split()[-1]
-    return _shifted(today, _ENGLISH_DAYS[last_word])
-
-
-def _english_week(match: re.Match[str], today: date) -> str | None:
-    """The nearest one before or after today, which is what most people mean."""
-    direction, name = match[0].lower().split()
-    days_ahead = (_WEEKDAYS.index(name[:3]) - today.weekday()) % 7
-    if direction == "last":
-        return _shifted(today, days_ahead - 7)
-    return _shifted(today, days_ahead or 7)
-
-
-def _english_ago(match: re.Match[str], today: date) -> str | None:
-    """3 days ago."""
-    days = int(match[0].split()[0])
-    return _shifted(today, -days)
-
-
-def _day_before_yesterday(_match: re.Match[str], today: date) -> str | None:
-    return _shifted(today, -2)
-
-
-_ADVERBS: Final = frozenset({"near", "english"})
-_RELATIVE: Final = frozenset(
-    {"near", "week", "ago", "english", "english_week", "english_ago", "before"}
-)
-
-_READERS: Final[dict[str, Callable[[re.Match[str], date], str | None]]] = {
-    "full": _last_two,
-    "chinese": _last_two,
-    "numerals": _chinese_numerals,
-    "slash": _slash,
-    "day_first": _english_day,
-    "month_first": _english_day,
-    "near": _near,
-    "week": _week,
-    "ago": _ago,
-    "english": _english_near,
-    "english_week": _english_week,
-    "english_ago": _english_ago,
-    "before": _day_before_yesterday,
-}
-"""What each form of a day means; None: it is no day."""
+_RELATIVE: Final = frozenset({"near", "before", "week", "week_before_or_after", "ago"})
 
 
 # The days that a text tells of, or asks about
@@ -312,7 +273,6 @@ _WEEKDAY: Final = Once(
         re.VERBOSE | re.IGNORECASE,
     )
 )
-_STARTS_WITH: Final = {name[:3]: number for number, (name, _short, _han) in enumerate(_NAMES)}
 _FUTURE: Final = Once(
     lambda: re.compile(
         r"要|(?<![开開聚机機体體社年约約学學一例班晨早晚宴商展])[会會](?![议議员員])|打算|准备|準備|计划|計劃|安排|约[在好了]?|約|记得|記得|别忘|別忘|之前|截止|得(?=去)|将|將"
@@ -450,7 +410,7 @@ def _is_within(taken: Iterable[tuple[int, int]], start: int, end: int) -> bool:
 
 def _days_of(word: str, today: date) -> Iterator[date]:
     """The day of a canonical word that is nearest to `today`."""
-    month, number = map(int, word.removesuffix("日").split("月"))
+    month, number = month_and_day(word)
     nearest: list[date] = []
     for year in (today.year - 1, today.year, today.year + 1):
         try:
@@ -477,10 +437,10 @@ def _weekly(match: re.Match[str]) -> Iterable[int]:
     """The weekdays of 每周二四, every Friday, Sundays, and of all weekends."""
     characters = match["weekly_names"] or match["usual_name"]
     if characters and characters != "末":
-        return ["一二三四五六日".index(name.replace("天", "日")) for name in characters]
+        return list(map(weekday_number, characters))
     name = match["weekly_name"] or match["plural"]
     if name:
-        return [_STARTS_WITH[name[:3].lower()]]
+        return [weekday_number(name)]
     return [_SATURDAY, _SATURDAY + 1]
 
 
@@ -501,10 +461,7 @@ def _weekend_days(match: re.Match[str], today: date) -> list[date]:
 def _weekdays(match: re.Match[str], today: date) -> Iterator[date]:
     """The days before and after `today` that a weekday alone may mean; today is one of them, and so are those a week
     from it."""
-    if match["chinese_name"]:
-        weekday = "一二三四五六日".index(match["chinese_name"].replace("天", "日"))
-    else:
-        weekday = _STARTS_WITH[(match["name"] or match["short_name"])[:3].lower()]
+    weekday = weekday_number(match["chinese_name"] or match["name"] or match["short_name"])
     ahead = timedelta(days=(weekday - today.weekday()) % 7)
     yield from _moved(today, ahead)
     yield from _moved(today, ahead - _WEEK)

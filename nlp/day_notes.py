@@ -28,7 +28,7 @@ def day_note(sentence: str, said: datetime, today: date) -> str:
         state = _state_of(named, today, wording)
     if named.told:
         return state
-    day = _day_text(named, today, wording)
+    day = day_text(named, today, is_chinese=wording is _CHINESE)
     if not state:
         return day
     return wording.plan.format(day, state)
@@ -109,8 +109,9 @@ _CHINESE: Final = _Wording(
 )
 
 
-def _day_text(named: ExactDay, today: date, wording: _Wording) -> str:
+def day_text(named: ExactDay, today: date, *, is_chinese: bool) -> str:
     """The day, the span or both days; of a plan for one day the weekday too."""
+    wording = _CHINESE if is_chinese else _ENGLISH
     has_weekday = named.is_plan and not named.rough and named.first == named.last
     first = wording.write_day(named.first, today, has_weekday)
     if named.other is not None:

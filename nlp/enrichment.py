@@ -337,15 +337,29 @@ def _words(text: str, options: Enrichment, day: date | None) -> Iterator[_Word]:
         if isinstance(part, Span):
             yield _Word(_key(part.word, options), part.relative, part.adverb)
         else:
-            for word in filter(counts, segment(part)):
-                yield _Word(_key(word, options))
+            for token in segment(part):
+                word = _counted(token, options.stems, options.normal_forms)
+                if word is not None:
+                    yield word
+
+
+@lru_cache(maxsize=16_384)  # the words of some 1,000 memories, about 4 MB
+def _counted(token: str, by_stem: bool, any_case: bool) -> _Word | None:
+    """The word of a token of the segmentation; None if it does not count."""
+    if not counts(token):
+        return None
+    return _Word(_key_by(token, by_stem, any_case))
 
 
 def _key(word: str, options: Enrichment) -> str:
     """A word as it is compared: its stem, or without case, or as it is."""
-    if options.stems:
+    return _key_by(word, options.stems, options.normal_forms)
+
+
+def _key_by(word: str, by_stem: bool, any_case: bool) -> str:
+    if by_stem:
         return stem(word.casefold())
-    if options.normal_forms:
+    if any_case:
         return word.casefold()
     return word
 

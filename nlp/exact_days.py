@@ -2,7 +2,8 @@
 
 A sentence that names several days, of which not exactly one is still to come, names none here; neither does one of what
 comes again (every Friday), nor a saying (改天, one day). Where people mean two days by the same words (next Friday), both
-are named. `date_words.py` finds days for the index, in which the year does not count and a doubtful day costs little.
+are named. `date_words.py` has the words by which days are named, and finds days for the index, in which the
+year does not count and a doubtful day costs little.
 """
 
 from __future__ import annotations
@@ -13,7 +14,17 @@ from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 from typing import Final, NamedTuple
 
-from nlp.date_words import clause_around, date_spans, numeral, tense_of
+from nlp.date_words import (
+    NUMBER_WORDS,
+    WEEKS,
+    clause_around,
+    date_spans,
+    month_and_day,
+    near_day,
+    numeral,
+    tense_of,
+    weekday_number,
+)
 from nlp.holidays import NamedHoliday, holds_one_of, holidays_in
 from nlp.once import Once
 
@@ -184,7 +195,7 @@ def _days_of_holiday(holiday: NamedHoliday, sentence: str, saying: _Saying) -> I
 
 def _told_days(word: str, year: int | None, saying: _Saying) -> Iterator[ExactDay]:
     """A day that stands in the text with its month: a plan, if it is soon and nothing is told as past."""
-    month, number = map(int, word.removesuffix("日").split("月"))
+    month, number = month_and_day(word)
     years = [year] if year is not None else [saying.day.year, saying.day.year + 1]
     is_plan = saying.is_past is False and not saying.is_usual
     for possible in years:
@@ -224,24 +235,14 @@ def _later(day: date, number: int, unit: str) -> date:
 
 def _number(text: str) -> int:
     """The number of 3, 三, 两, three or `a`; 0: it is none."""
-    if text.isdigit():
-        return int(text)
-    if text.isascii():
-        return _ENGLISH_NUMBERS.get(text.lower(), 0)
-    return numeral(text.replace("兩", "两"))
+    return NUMBER_WORDS.get(text.lower()) or numeral(text)
 
 
 def _ordinal(text: str) -> int:
     """The number of `twenty-first`; 0: it is none."""
-    numbers = [n for n, form in enumerate(_ORDINALS, 1) if re.fullmatch(form, text)]
+    forms = enumerate(_ORDINALS.split("|"), 1)
+    numbers = [number for number, form in forms if re.fullmatch(form, text)]
     return sum(numbers)
-
-
-def _weekday_number(name: str) -> int:
-    """The number of 三, 天, Wednesday or wed; Monday is 0."""
-    if name.isascii():
-        return _SHORT_WEEKDAYS.index(name[:3].lower())
-    return "一二三四五六日".index(name.replace("天", "日"))
 
 
 def _part(match: re.Match[str], name: str) -> str:
@@ -263,10 +264,7 @@ def _counted(
 
 def _near(match: re.Match[str], saying: _Saying) -> ExactDay | None:
     """昨天, tomorrow, the day after tomorrow, tonight."""
-    name = match[0].lower().removeprefix("the ")
-    days = _NEAR_DAYS.get(name)
-    if days is None:
-        days = _CHINESE_DAYS[name[:-1]]
+    days = near_day(match[0])
     if days == 0:
         return saying.told(saying.day, is_plan=saying.is_planned)
     day = saying.day + days * _DAY
@@ -277,17 +275,17 @@ def _near(match: re.Match[str], saying: _Saying) -> ExactDay | None:
 
 def _weekday(match: re.Match[str], saying: _Saying) -> ExactDay | None:
     """下周三, 周三, 周一到周三; On Sunday, Monday to Wednesday, Tuesday of next week."""
-    weekday = _weekday_number(match["day"])
+    weekday = weekday_number(match["day"])
     if _NO_WEEKDAY().search(saying.before):
         return None
     which = _part(match, "which")
     first = saying.nearest(weekday)
     if which:
-        first = saying.monday(_WEEKS[which.lower()]) + weekday * _DAY
+        first = saying.monday(WEEKS[which.lower()]) + weekday * _DAY
     if first is None:
         return None
     if _part(match, "until"):
-        days = (_weekday_number(_part(match, "until")) - weekday) % 7
+        days = (weekday_number(_part(match, "until")) - weekday) % 7
         return saying.span(first, first + days * _DAY)
     return saying.at(first)
 
@@ -295,7 +293,7 @@ def _weekday(match: re.Match[str], saying: _Saying) -> ExactDay | None:
 def _next_weekday(match: re.Match[str], saying: _Saying) -> ExactDay | None:
     """next Friday, last Monday, this coming Sunday, the Friday after next."""
     which = _part(match, "which")
-    ahead = (_weekday_number(match["day"]) - saying.day.weekday()) % 7
+    ahead = (weekday_number(match["day"]) - saying.day.weekday()) % 7
     coming = saying.day + (ahead or 7) * _DAY
     gone = saying.day + (ahead - 7) * _DAY
     if which == "next":
@@ -309,14 +307,14 @@ def _next_weekday(match: re.Match[str], saying: _Saying) -> ExactDay | None:
 
 def _weekday_after_next(match: re.Match[str], saying: _Saying) -> ExactDay | None:
     """the Friday after next."""
-    ahead = (_weekday_number(match["day"]) - saying.day.weekday()) % 7
+    ahead = (weekday_number(match["day"]) - saying.day.weekday()) % 7
     return saying.at(saying.day + (ahead or 7) * _DAY + _WEEK)
 
 
 def _weekend(match: re.Match[str], saying: _Saying) -> ExactDay | None:
     """周末, 下周末; this weekend, the weekend after next."""
     which = _part(match, "which") or _part(match, "further")
-    weeks = _WEEKS.get(which, 0)
+    weeks = WEEKS.get(which, 0)
     if not which:
         if saying.is_past is None or saying.is_usual:
             return None
@@ -329,19 +327,19 @@ def _weekend(match: re.Match[str], saying: _Saying) -> ExactDay | None:
 
 def _week(match: re.Match[str], saying: _Saying) -> ExactDay | None:
     """下周, 上上个星期, next week, the week after next."""
-    monday = saying.monday(_WEEKS[_part(match, "which")])
+    monday = saying.monday(WEEKS[_part(match, "which")])
     return saying.span(monday, monday + 6 * _DAY)
 
 
 def _whole_month(match: re.Match[str], saying: _Saying) -> ExactDay | None:
     """下个月, next month."""
-    first = _month(saying.day, _WEEKS[_part(match, "which")])
+    first = _month(saying.day, WEEKS[_part(match, "which")])
     return saying.span(first, _month_end(first))
 
 
 def _part_of_month(match: re.Match[str], saying: _Saying) -> ExactDay | None:
     """月底, 下个月初, the end of the month: about that day."""
-    first = _month(saying.day, _WEEKS[_part(match, "which") or "this"])
+    first = _month(saying.day, WEEKS[_part(match, "which") or "this"])
     part = match["part"].lower()
     if part in ("初", "beginning", "start"):
         return saying.at(first, rough=True)
@@ -354,7 +352,7 @@ def _numbered(match: re.Match[str], saying: _Saying) -> ExactDay | None:
     """下个月3号, 十五号, on the 5th, the 12th of next month."""
     number = _ordinal(_part(match, "ordinal")) or _number(match["number"])
     if _part(match, "which"):
-        named = _month_day(_month(saying.day, _WEEKS[_part(match, "which")]), number)
+        named = _month_day(_month(saying.day, WEEKS[_part(match, "which")]), number)
         return None if named is None else saying.at(named)
     if saying.is_past is None or saying.is_usual or number == saying.day.day:
         return None
@@ -393,36 +391,20 @@ def _from_day(match: re.Match[str], saying: _Saying) -> ExactDay | None:
     if name == "tomorrow":
         day = saying.day + _DAY
     elif name not in ("now", "today"):
-        day = saying.nearest(_weekday_number(name))
+        day = saying.nearest(weekday_number(name))
     if day is None:
         return None
     return _counted(day, _part(match, "count") or "a", match["unit"], saying)
 
 
 _FRIDAY: Final = 4
-_CHINESE_DAYS: Final = {
-    "大前": -3, "前": -2, "昨": -1, "今": 0, "明": 1, "后": 2, "後": 2, "大后": 3, "大後": 3,
-}  # fmt: skip
-_NEAR_DAYS: Final = {
-    "night before last": -2, "day before yesterday": -2, "yesterday": -1, "last night": -1, "today": 0,
-    "tonight": 0, "this morning": 0, "this afternoon": 0, "this evening": 0, "tomorrow": 1, "day after tomorrow": 2,
-}  # fmt: skip
-_WEEKS: Final = {
-    "上上": -2, "上": -1, "这": 0, "這": 0, "本": 0, "下": 1, "下下": 2, "last": -1, "past": -1, "this past": -1,
-    "this": 0, "this coming": 0, "coming": 0, "the": 0, "next": 1, "before last": -2, "after next": 2,
-}  # fmt: skip
 _UNIT_DAYS: Final = {"day": 1, "sleep": 1, "天": 1, "week": 7, "周": 7, "fortnight": 14}
-_ENGLISH_NUMBERS: Final = {
-    "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
-    "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "fourteen": 14, "twenty": 20, "thirty": 30,
-}  # fmt: skip
 _ORDINALS: Final = (
-    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth",
-    "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth", "twentieth",
-    "twenty[- ]first", "twenty[- ]second", "twenty[- ]third", "twenty[- ]fourth", "twenty[- ]fifth", "twenty[- ]sixth",
-    "twenty[- ]seventh", "twenty[- ]eighth", "twenty[- ]ninth", "thirtieth", "thirty[- ]first",
-)  # fmt: skip
-_SHORT_WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+    "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|thirteenth|"
+    "fourteenth|fifteenth|sixteenth|seventeenth|eighteenth|nineteenth|twentieth|twenty[- ]first|"
+    "twenty[- ]second|twenty[- ]third|twenty[- ]fourth|twenty[- ]fifth|twenty[- ]sixth|"
+    "twenty[- ]seventh|twenty[- ]eighth|twenty[- ]ninth|thirtieth|thirty[- ]first"
+)
 
 
 class _Form(NamedTuple):
@@ -474,15 +456,13 @@ def _chinese_forms() -> tuple[_Form, ...]:
 
 
 def _english_forms() -> tuple[_Form, ...]:
-    count = (
-        r"\b(?P<count>\d{1,3}|" + "|".join(sorted(_ENGLISH_NUMBERS, key=len, reverse=True)) + ")"
-    )
+    count = r"\b(?P<count>\d{1,3}|" + "|".join(sorted(NUMBER_WORDS, key=len, reverse=True)) + ")"
     unit = "(?P<unit>(?:day|week|fortnight|month)s?)"
     weekday = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
     day = f"(?P<day>{weekday})"
     short_day = r"(?P<day>mon|tues?|wed|thu(?:rs?)?|fri)\b(?![-'’])"
     which = r"\b(?P<which>this|next|last)"
-    nth = rf"the (?:(?P<number>\d{{1,2}})(?:st|nd|rd|th)|(?P<ordinal>{'|'.join(_ORDINALS)}))\b"
+    nth = rf"the (?:(?P<number>\d{{1,2}})(?:st|nd|rd|th)|(?P<ordinal>{_ORDINALS}))\b"
     no_noun = (
         r"(?=\s*(?:$|[.,;:!?)–—-]|(?:at|and|so|with|if|for|to|we|i|you|it|he|she|they|but|or|because|cos|in|when|as"
         r"|morning|evening|afternoon|night|is|was)\b))"
@@ -530,35 +510,11 @@ def _english_forms() -> tuple[_Form, ...]:
     )
 
 
-_ENGLISH_HINTS: Final = (
-    *(
-        "day",
-        "week",
-        "month",
-        "night",
-        "tomorrow",
-        " ago",
-        "morning",
-        "evening",
-        "afternoon",
-        " sat",
-        " sun",
-    ),
-    *(
-        " mon",
-        " tue",
-        " wed",
-        " thu",
-        " fri",
-        "on the ",
-        "by the ",
-        "is the ",
-        "it's the ",
-        "till the ",
-        "until the ",
-    ),
-    *("from the ", "for the ", "sleeps"),
+_HINTS: Final = (
+    "day|week|month|night|tomorrow| ago|morning|evening|afternoon| sat| sun| mon| tue| wed| thu| fri|"
+    "on the |by the |is the |it's the |till the |until the |from the |for the |sleeps"
 )
+_ENGLISH_HINTS: Final = _HINTS.split("|")
 """What each English sentence has that has one of the forms."""
 _CHINESE_FORMS: Final = Once(_chinese_forms)
 _ENGLISH_FORMS: Final = Once(_english_forms)

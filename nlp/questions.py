@@ -128,6 +128,11 @@ def cue_of(question: str) -> Cue | None:
 
 # States that may have changed
 
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
 _SOMEBODY: Final = r"(?:i|you|we|he|she|they|(?:my|your|our|his|her|their) \w{1,20}|[^\W\d_]{1,20})"
 _THEIR: Final = r"(?:my|your|our|his|her|their|[^\W\d_]{1,20}'s)"
 
@@ -167,36 +172,9 @@ STATES: Final = (
         ("毕业", "转学", "退学", "考上"),
     ),
 )
-_HINTS: Final = (
-    *(
-        "liv",
-        "address",
-        "work",
-        "job",
-        "employer",
-        "friend",
-        "husband",
-        "wife",
-        "single",
-        "married",
-        "study",
-    ),
-    *(
-        "school",
-        "university",
-        "college",
-        "住",
-        "址",
-        "家在",
-        "工作",
-        "上班",
-        "友",
-        "老公",
-        "老婆",
-        "上学",
-        "读书",
-    ),
-    *("学校", "大学"),
+_HINTS: Final = _set(
+    "liv address work job employer friend husband wife single married study school university college 住 址 家在 工作 "
+    "上班 友 老公 老婆 上学 读书 学校 大学"
 )
 """Parts of all such questions: most questions have none, and the expression takes 2 ms to compile."""
 _QUESTIONS: Final = Once(
@@ -223,8 +201,9 @@ def words_of_change(question: str) -> tuple[str, ...]:
 
 # Questions about everything, a time or a name
 
-Overview = Literal["everything", "time", "name"]
-"""What is asked for: what is known about the asker, what there was in the time that is named, or the asker's name."""
+Overview = Literal["everything", "time", "name", "plans"]
+"""What is asked for: what is known about the asker, what there was in the time that is named, the asker's name, or what
+is planned (plans.py)."""
 
 _MOST_CHARS: Final = 200
 """A longer message says more than such a question."""
@@ -310,10 +289,6 @@ _ASKED_OF_A_TIME: Final = Once(
 )
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
 _OF_THE_TIME: Final = _set("happen happened recap summarize summarise sum")
 """Words that ask about a time though they do not name the asker."""
 _TALK: Final = _set(
@@ -347,7 +322,7 @@ def overview_of(
     if len(text) > _MOST_CHARS:
         return None
     text = text.replace("’", "'")
-    for clause in filter(_may_ask, _clauses(text)):
+    for clause in filter(_may_ask, clauses_of(text)):
         if _NAME().fullmatch(clause):
             return "name"
         if _EVERYTHING().fullmatch(clause):
@@ -357,7 +332,7 @@ def overview_of(
         return None
     is_over = moments_are_over is not False and all(span.last < today for span in spans)
     timeless = without_day_words(without_times(text, today))
-    for clause in _clauses(timeless):
+    for clause in clauses_of(timeless):
         if _asks_of_time(clause, is_over=is_over):
             return "time"
     return None
@@ -369,8 +344,8 @@ def _may_ask(clause: str) -> bool:
     return clause.isascii() or any(char in clause for char in _IN_CHINESE)
 
 
-def _clauses(text: str) -> list[str]:
-    """The last sentence of `text`, and the clauses of it, without polite words around them."""
+def clauses_of(text: str) -> list[str]:
+    """The last sentence of `text`, and its clauses, without polite words around them."""
     sentences = [part for part in _SENTENCES.split(text) if part.strip()]
     if not sentences:
         return []

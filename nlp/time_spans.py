@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Final, NamedTuple
 
-from nlp.date_words import MONTHS, date_spans, numeral
+from nlp.date_words import MONTHS, NUMBER_WORDS, date_spans, month_and_day, numeral
 from nlp.holidays import NamedHoliday, holidays_in
 from nlp.normal_forms import Span
 from nlp.once import Once
@@ -161,11 +161,6 @@ _ENGLISH_NUMBERS: Final = (
     *("seven", "eight", "nine", "ten", "eleven", "twelve"),
 )
 _NUMBER: Final = r"\d{1,2}|[一二两兩三四五六七八九十]{1,3}|an?|" + "|".join(_ENGLISH_NUMBERS)
-_WORDS: Final = {
-    "a": 1,
-    "an": 1,
-    **{word: number for number, word in enumerate(_ENGLISH_NUMBERS, 1)},
-}
 _UNITS: Final = {
     "天": "day",
     "日": "day",
@@ -231,7 +226,7 @@ def _spans_of_days(text: str, today: date) -> Iterator[TimeSpan]:
         if day.word not in days or not day.relative:
             days[day.word] = day
     for word, day in days.items():
-        month, number = map(int, word.removesuffix("日").split("月"))
+        month, number = month_and_day(word)
         for span in days_of_month(month, number, (today.year, today.year - 1), today):
             is_of_last_year = span.first <= today - _ABOUT_A_YEAR
             if day.relative and is_of_last_year:  # 昨天 is not a day of last year
@@ -345,7 +340,7 @@ def _half_ago(match: re.Match[str], today: date) -> Iterable[TimeSpan]:
 
 def _chinese_month(match: re.Match[str], today: date) -> Iterable[TimeSpan]:
     """7月份, 去年十月底."""
-    month = int(match["month"]) if match["month"].isdigit() else numeral(match["month"])
+    month = numeral(match["month"])
     year = None
     if match["year"] is not None:
         year = int(match["year"])
@@ -377,7 +372,7 @@ def _recently(_match: re.Match[str], today: date) -> Iterable[TimeSpan]:
 def _counted_ago(match: re.Match[str], today: date) -> Iterable[TimeSpan]:
     """两周前, three months ago."""
     count = match["count"].lower()
-    number = int(count) if count.isdigit() else _WORDS.get(count) or numeral(count)
+    number = NUMBER_WORDS.get(count) or numeral(count)
     unit = _UNITS[match["unit"] or match["english_unit"].lower()]
     # `3 days ago` is a day of date_words.py.
     is_day_word = unit == "day" and count.isdigit() and number > 1

@@ -91,6 +91,14 @@ def _installing(add: Add) -> None:
         "--with-hooks",
         _("claude-code, vscode, cursor: also add hooks that recall and remember"),
     )
+    argument(
+        install,
+        "--hooks",
+        None,
+        _("claude-code: with `prompts`, add no hooks that run at each call of a tool"),
+        choices=("all", "prompts"),
+        default="all",
+    )
 
 
 def _linking(add: Add) -> None:

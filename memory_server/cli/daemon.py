@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from argparse import Namespace
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ def running_for(folder: str) -> list[tuple[Path, dict[str, Any]]]:
 def answer_at(socket_path: Path, role: str) -> bytes:
     """What the process at a socket answers to `STATUS`, or to `STOP` when it has ended. Raises OSError or
     CannotShare: it gives no answer."""
-    with protocol.connected(str(socket_path), protocol.CONNECT_SECONDS) as connection:
+    with closing(protocol.connected(str(socket_path), protocol.CONNECT_SECONDS)) as connection:
         protocol.ask(connection, [protocol.PROTOCOL, "", role, "/", ""])
         return protocol.answer_of(connection).output
 

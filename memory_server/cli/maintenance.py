@@ -19,6 +19,7 @@ from languages.columns import cells, padded
 from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.daemon import describe, running_for
 from memory_server.cli.inspection import chosen, for_each_conversation, with_id
+from memory_server.cli.install.command import tool_hooks_finding
 from memory_server.cli.terminal import console, escape, hint, progress, time_text, watched
 from memory_server.cli.word_giving import words_finding
 from memory_server.command_table import COMMANDS
@@ -372,9 +373,10 @@ async def _examined(view: CallerView) -> AsyncIterator[Finding]:
     for examine in watched("examining", examinations, len(examinations)):
         for finding in await examine():
             yield finding
-    for finding_on_words in (await _word_index_finding(view), await words_finding(view)):
-        if finding_on_words is not None:
-            yield finding_on_words
+    possible_findings = [await _word_index_finding(view), await words_finding(view)]
+    for possible in (*possible_findings, tool_hooks_finding()):
+        if possible is not None:
+            yield possible
     yield await _secrets_finding(view)
     for finding in await examine_sandbox(view.sandbox):
         yield finding

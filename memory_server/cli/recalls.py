@@ -22,7 +22,12 @@ from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
 from memory_server.kernel.streams import write
 from memory_server.lore import left_out_text, trigger_text
-from memory_server.memories.reasons import held_back, what_it_lacked, words_that_brought
+from memory_server.memories.reasons import (
+    StoredNow,
+    held_back,
+    what_it_lacked,
+    words_that_brought,
+)
 from memory_server.runtime.app import CallerView
 
 _SESSION_START = N_("(session start)")
@@ -95,7 +100,8 @@ async def receipt(view: CallerView, flags: Namespace) -> None:
     if flags.json:
         write(recall.line)
         return
-    texts = await _texts_now(view, recall)
+    now = await _memories_now(view, recall)
+    texts = {memory_id: memory.text for memory_id, memory in now.memories.items()}
     out = console()
     about = ", ".join(filter(None, (_(recall.by), recall.client, recall.cwd, recall.conversation)))
     # As `Text`, in which Rich finds no markup: users may have written some.
@@ -108,6 +114,9 @@ async def receipt(view: CallerView, flags: Namespace) -> None:
         if words:
             reason = f": {words}"
         out.print(Text(f"  {_(item.tier)} {_shown(item, texts)}{reason}"))
+        about = now.about(item)
+        if about:
+            out.print(Text(f"    {about}"))
     if recall.left_out:
         out.print(_("Left out:"))
     for left_out in recall.left_out:
@@ -134,14 +143,14 @@ async def _print_books_off(view: CallerView, out: Console, recall: RecordedRecal
             out.print(Text(_("The lorebook {name} is switched off now.", one_line(book.name))))
 
 
-async def _texts_now(view: CallerView, recall: RecordedRecall) -> dict[str, str]:
-    """The present texts of the memories, by id, of all conversations from which something came or nearly did."""
-    texts: dict[str, str] = {}
+async def _memories_now(view: CallerView, recall: RecordedRecall) -> StoredNow:
+    """The memories of all conversations from which something came or nearly did."""
+    now = StoredNow(view.memories.services.day_notes)
     conversation_ids = {item.conversation for item in (*recall.came, *recall.near)}
     for conversation_id in conversation_ids:
         memories = await view.conversation(conversation_id).short_term.memories()
-        texts.update((memory.id, memory.text) for memory in memories)
-    return texts
+        now.add(memories)
+    return now
 
 
 def _print_question(out: Console, recall: RecordedRecall) -> None:

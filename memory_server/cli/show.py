@@ -19,12 +19,14 @@ from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.items import OF_CONVERSATIONS
 from memory_server.kernel.other_words import found_by_text
+from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.scopes import Scope
 from memory_server.kernel.streams import write
 from memory_server.kernel.values import dataclass
+from memory_server.kernel.work import Work
 from memory_server.knowledge.entry import Entry, json_of
 from memory_server.lore import LongTermMemory
-from memory_server.memories.reasons import age_at, keywords_of, weighted_words
+from memory_server.memories.reasons import age_at, keywords_of, plan_of, weighted_words
 from memory_server.operations.whereabouts import SHOWN_NAMES, whereabouts
 from memory_server.runtime.app import CallerView
 from nlp import is_kept
@@ -127,11 +129,28 @@ def _short_term(view: CallerView, conversation_id: str, memory: ShortTermMemory)
         escape(words) or _("none"),
     )
     other_words = found_by_text(memory.other_words)
+    about = plan_of(memory, view.memories.services.day_notes)
     corrected = ""
     if memory.corrects:
         corrected = _("corrects  {ids}", ", ".join(older.id for older in memory.corrects))
+    done = "\n".join(escape(line) for line in work_lines(memory.work))
     text = view.memories.services.day_notes.within(memory.text, memory.time_ms)
-    return "\n".join(filter(None, (head, corrected, escape(other_words), escape(spoken(text)))))
+    return "\n".join(
+        filter(None, (head, about, corrected, done, escape(other_words), escape(spoken(text))))
+    )
+
+
+def work_lines(work: Work) -> list[str]:
+    """What was done in a turn, for a person: a line for the files, and one for each command."""
+    lines: list[str] = []
+    if work.touched:
+        lines.append(_("changed   {files}", one_line(", ".join(work.touched))))
+    for failure in work.failed:
+        words = one_line(" ".join(failure.words))
+        status = "" if failure.status is None else str(failure.status)
+        command = one_line(failure.command)
+        lines.append(_("failed    `{command}` {status}: `{words}`", command, status, words))
+    return lines
 
 
 def _long_term(view: CallerView, conversation_id: str, memory: LongTermMemory) -> str:

@@ -215,6 +215,14 @@ class UpkeepSettings(Section):
     """Hour of the day, in `timezone`, at which it cleans up."""
 
 
+class RecallSettings(Section):
+    """What comes to mind by itself."""
+
+    plans: bool | None = None
+    """Whether what somebody said they would do comes by itself on its day, once in each conversation. By default it does
+    in `recall_turn`, and not in the hooks of coding agents; true: there too; false: nowhere."""
+
+
 class RecallRecordSettings(Section):
     """The record of recalls and their reasons; `memory-server recalls` shows it."""
 
@@ -301,6 +309,7 @@ class Settings(Section):
     postgres: PostgresSettings = GIVEN
     results: ResultSettings = GIVEN
     upkeep: UpkeepSettings = GIVEN
+    recall: RecallSettings = GIVEN
     recalls: RecallRecordSettings = GIVEN
     daemon: DaemonSettings = GIVEN
     knowledge: KnowledgeSettings = GIVEN

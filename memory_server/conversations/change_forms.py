@@ -132,9 +132,21 @@ def change(record: Json) -> Change:
 
 def is_of_newer_type(row: UnusableRecord) -> bool:
     """Whether a record that cannot be used is a change of a type that only a newer program knows."""
-    match row.record:
+    return row.kind == "change" and _has_newer_type(row.record)
+
+
+def has_newer_change(line: Mapping[str, Any]) -> bool:
+    """Whether a line of a journal has a change of a type that only a newer program knows."""
+    records = line.get("changes")
+    if not isinstance(records, list):
+        records = [records]
+    return any(map(_has_newer_type, records))
+
+
+def _has_newer_type(record: Any) -> bool:
+    match record:
         case {"type": str(name)}:
-            return row.kind == "change" and name not in TYPES
+            return name not in TYPES
     return False
 
 

@@ -31,6 +31,7 @@ from memory_server.kernel import times
 from memory_server.kernel.json_text import TOO_DEEP, Json, NotARecord, dumps, milliseconds
 from memory_server.kernel.messages import NOTHING, ROLES, Message, Role
 from memory_server.kernel.strict_json import DEEPEST, deeper
+from memory_server.kernel.work import taken_work, work_json
 from memory_server.lore import (
     LongTermMemory,
     book_json,
@@ -140,6 +141,7 @@ def short_term_json(memory: ShortTermMemory) -> Json:
         "muted": list(memory.muted),
         "wordTries": memory.word_tries,
         "corrects": [{"id": older.id, "by": older.by} for older in memory.corrects],
+        **work_json(memory.work),
     }
     if memory.other_words:
         optional["otherWords"] = list(memory.other_words)
@@ -176,6 +178,7 @@ def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
     corrects = _corrections(rest.get("corrects"))
     if corrects:
         del rest["corrects"]
+    work = taken_work(rest)
     role_weights = _role_weights(rest.get("roleWeights"))
     if role_weights:
         del rest["roleWeights"]
@@ -204,6 +207,7 @@ def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
         other_words=other_words,
         word_tries=word_tries,
         corrects=corrects,
+        work=work,
         extra=_extra(rest),
     )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from memory_server.conversations.archive import Archived
 from memory_server.conversations.model import Memory, ShortTermMemory
+from memory_server.conversations.recall.corrections import newer_by_older
 from memory_server.conversations.recall.filters import (
     Filtered,
     MemoryFilter,
@@ -23,7 +24,7 @@ from memory_server.conversations.recall.receipts import Receipt
 from memory_server.conversations.recall.relevance import receipts
 from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.recall.words import RecallQuery
-from memory_server.conversations.search import conversations_of
+from memory_server.conversations.search import conversations_of, muting_places
 from memory_server.conversations.services import ALL, Services
 from memory_server.conversations.short_term import ShortTermManager
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
@@ -51,6 +52,8 @@ class ExplainedMemory:
     searched: bool = True
     archived: Archived | None = None
     alike: int = 0
+    corrected_by: ShortTermMemory | None = None
+    """The later memory that says otherwise; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +225,18 @@ class InsightManager:
             return None
         explanation = explain(decision, row)
         conversation_id = decision.columns.kept_in(row) or self.conversation_id
+        corrected_by: ShortTermMemory | None = None
+        if self._services.has_corrections:
+            corrected_by = newer_by_older(decision.columns.memories()).get(memory_id)
+        places = muting_places(self.conversation_id, request.folder)
+        if corrected_by is not None and not places.isdisjoint(corrected_by.muted):
+            corrected_by = None
         return ExplainedMemory(
-            conversation_id, explanation.memory, explanation.receipt, explanation
+            conversation_id,
+            explanation.memory,
+            explanation.receipt,
+            explanation,
+            corrected_by=corrected_by,
         )
 
     async def _explained_removed(self, entry: Archived, request: RecallRequest) -> ExplainedMemory:

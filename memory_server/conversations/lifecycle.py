@@ -459,7 +459,9 @@ def _item(place: str, memory: Memory, *, archived: bool = False) -> Item:
 
 
 def _beside(memory: ShortTermMemory) -> Iterator[str]:
-    """The strings in unknown fields of a memory and of its messages, which another program has written."""
+    """What was done in a turn, and the strings in unknown fields of a memory and of its messages, which another program
+    has written."""
+    yield from memory.work.texts
     for fields in (memory.extra, *(message.extra for message in memory.messages)):
         if fields:
             yield from strings_in(fields)

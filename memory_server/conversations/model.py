@@ -25,6 +25,7 @@ from memory_server.kernel.messages import (
 )
 from memory_server.kernel.strict_json import size
 from memory_server.kernel.values import dataclass
+from memory_server.kernel.work import NO_WORK, Work
 from memory_server.lore import ChatState, LongTermMemory
 
 MAX_TEXT_CHARS = 1_000_000
@@ -99,6 +100,8 @@ class ShortTermMemory:
     """How many of the `MOST_WORD_TRIES` are used up; an answer that can be used takes all. An undo leaves it."""
     corrects: tuple[Correction, ...] = ()
     """The older memories that are no longer true since it was said."""
+    work: Work = NO_WORK
+    """What was done in the turn."""
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
     @property
@@ -151,6 +154,8 @@ class ConversationState:
     last_cleanup_ms: int | None = None
     chats: dict[str, ChatState] = field(default_factory=dict)
     """When memories came in the chats of this conversation, by session; "" is the chat of a host without sessions."""
+    due: Any = field(default=None, compare=False, repr=False)
+    """What `plans.due_plans` found in its memories today; None: it did not look yet."""
     follower: Any = field(default=None, compare=False, repr=False)
     """Something that is derived from the state and keeps in step with it, such as an index: its `follow` receives every
     `changes.Change` after it was applied. None: there is nothing."""

@@ -14,9 +14,10 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, TypeAlias
 
-from memory_server.conversations.changes import Change
+from memory_server.conversations.changes import Change, ChatMoved
 from memory_server.conversations.model import EVERYWHERE, ConversationState, ShortTermMemory
-from memory_server.conversations.recall.corrections import corrected, newer_by_older
+from memory_server.conversations.recall.corrections import CorrectionLinks, newer_by_older
+from memory_server.conversations.recall.plans import DayOfPlans, Plan, not_shown, open_first
 from memory_server.conversations.recall.request import RecallContext, RecallRequest
 from memory_server.conversations.recall.selection import (
     NOTHING_RECALLED,
@@ -34,10 +35,12 @@ from memory_server.kernel.errors import (
     StorageError,
     StorageUnwritable,
 )
-from memory_server.kernel.messages import NOTHING, Message
+from memory_server.kernel.messages import NOTHING, Message, Session
 from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.scopes import Scope
+from memory_server.kernel.times import local
 from memory_server.kernel.values import dataclass
+from memory_server.lore import Came, ChatState, ChatStep, FiringRules, advanced
 
 if TYPE_CHECKING:
     from memory_server.conversations.recall.indexed_selection import Decision
@@ -258,23 +261,70 @@ class Search:
                 ]
             )
         return Found(
-            self._corrected(recall),
+            self._in_their_places(recall),
             unread=self._unread,
             outdated=outdated,
             unusable=sum(len(state.unusable) for state in self.states),
             only_words=self._only_words,
         )
 
-    def _corrected(self, recall: Recall) -> Recall:
-        """What comes, with the memories that correct others in their places."""
+    def _in_their_places(self, recall: Recall) -> Recall:
+        """What comes, as it stands now: what was corrected in the place of what holds, and open plans first."""
+        services = self._services
+        if not services.has_corrections:
+            return recall
+        if not self.request.include_corrected:
+            recall = self._corrections().in_recall(recall)
+        return open_first(recall, services.clock(), services.zone)
+
+    def _corrections(self, others: Iterable[ShortTermMemory] = ()) -> CorrectionLinks:
+        """What was corrected; of it and of these `others`, what is muted here is hidden, and so is what the asker
+        has."""
         newer: dict[str, ShortTermMemory] = {}
         for state in self.states:
             newer |= newer_by_older(_correcting(state))
-        if not (newer and self._services.has_corrections):
-            return recall
-        context = self._context()
-        muted = [mem.id for mem in newer.values() if not context.places.isdisjoint(mem.muted)]
-        return corrected(recall, newer, (*context.without, *muted))
+        older = (self._memory(old.id) for new in newer.values() for old in new.corrects)
+        places = self._places
+        muted = {
+            memory.id
+            for memory in (*newer.values(), *filter(None, older), *others)
+            if not places.isdisjoint(memory.muted)
+        }
+        return CorrectionLinks(newer, self._memory, self.without | muted)
+
+    def _memory(self, memory_id: str) -> ShortTermMemory | None:
+        """The memory of this id in what is searched; None: there is none."""
+        for state in self.states:
+            memory = state.short_term.get(memory_id)
+            if memory is not None:
+                return memory
+        return None
+
+    async def due_plans(self) -> tuple[Plan, ...]:
+        """The plans that come by themselves now, those of the earliest day first, whether they were shown or not."""
+        zone = self._services.zone
+        today = local(self._services.clock(), zone).date()
+        due: list[Plan] = []
+        for state in self.states:
+            day = DayOfPlans.of(state, today, zone)
+            memories = day.taken(state)
+            if memories:
+                await asyncio.to_thread(day.look_through, memories, state.conversation_id)
+            due += day.present(state)
+        due.sort(key=lambda plan: (plan.day.first, plan.said, plan.memory.id))
+        corrections = self._corrections(plan.memory for plan in due)
+        return tuple(
+            plan
+            for plan in due
+            if plan.memory.id not in corrections.hidden and corrections.holds(plan.memory)
+        )
+
+    @property
+    def _places(self) -> frozenset[str]:
+        """The places in which something may be muted that does not come here."""
+        if self.request.mode == "asked":
+            return frozenset()
+        return muting_places(self._conversation_id, self.request.folder)
 
     def decision(self) -> Decision:
         """The decision about every memory; nothing is changed."""
@@ -300,10 +350,8 @@ class Search:
         parameters = services.parameters.recall
         if request.mode == "every_prompt":
             parameters = services.parameters.at_every_prompt
-        places = muting_places(self._conversation_id, request.folder)
         if request.mode == "asked":  # it may share little, come by meaning alone, or be muted
             parameters = replace(parameters, weak_too=True)
-            places = frozenset()
         if request.flashbacks is not None:
             parameters = parameters.with_flashbacks(request.flashbacks)
         return RecallContext(
@@ -313,7 +361,7 @@ class Search:
             parameters=parameters,
             wording=self._wording,
             session=request.session or services.session,
-            places=places,
+            places=self._places,
             without=frozenset(self.without),
         )
 
@@ -391,6 +439,34 @@ async def reinforced(services: Services, own: str, recall: Recall, by: str) -> F
     await asyncio.gather(*map(reinforce, gains))
     in_order = {id_: changes[id_] for id_ in gains if id_ in changes}
     return Found(recall, in_order, tuple(id_ for id_ in gains if id_ in unwritten))
+
+
+async def shown_plans(
+    services: Services, own: str, plans: tuple[Plan, ...], session: Session | None, by: str
+) -> tuple[Plan, ...]:
+    """Write in the state of a chat of `own` that these plans are shown, and return those that no chat of it showed
+    before. Raises LockTimeout, StorageUnwritable: it cannot be written in time."""
+    session_id = "" if session is None else session.id
+    now_ms = services.clock()
+    today = local(now_ms, services.zone).date()
+
+    def decide(state: ConversationState) -> tuple[Sequence[Change], tuple[Plan, ...]]:
+        new_plans = not_shown(plans, state.chats.values(), today)
+        if not new_plans:
+            return (), ()
+        before = state.chats.get(session_id)
+        former = before or ChatState()
+        came = [Came(plan.key(today), FiringRules()) for plan in new_plans]
+        after = advanced(former, came, (), messages=former.messages, now_ms=now_ms)
+        return [ChatMoved.of(session_id, ChatStep.between(before, after))], new_plans
+
+    state = await services.store.read(own)
+    if not not_shown(plans, state.chats.values(), today):
+        return ()
+    new_plans, _change = await services.store.update(
+        own, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS
+    )
+    return new_plans
 
 
 async def prepare_index(

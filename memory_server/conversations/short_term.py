@@ -27,7 +27,8 @@ from memory_server.conversations.changes import (
     merged,
 )
 from memory_server.conversations.correction_links import (
-    correcting,
+    found_by_rule,
+    linked,
     refuse_unknown,
     statement_of_user,
 )
@@ -35,9 +36,11 @@ from memory_server.conversations.model import (
     EVERYWHERE,
     MOST_MUTED,
     ConversationState,
+    Correction,
     ShortTermMemory,
     mark_of,
 )
+from memory_server.conversations.recall.plans import Plan
 from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.recall.retention import plan_cleanup
 from memory_server.conversations.recall.selection import Recall, held_in
@@ -48,10 +51,17 @@ from memory_server.conversations.search import (
     conversations_of,
     query_of,
     reinforced,
+    shown_plans,
     vectors_of,
 )
 from memory_server.conversations.services import Done, Services, refuse_excess
-from memory_server.kernel.errors import InvalidInput, MemoryNotFound, NothingToKeep
+from memory_server.kernel.errors import (
+    InvalidInput,
+    LockTimeout,
+    MemoryNotFound,
+    NothingToKeep,
+    StorageUnwritable,
+)
 from memory_server.kernel.messages import (
     NOTHING,
     GivenMessage,
@@ -65,7 +75,9 @@ from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.values import dataclass
+from memory_server.kernel.work import NO_WORK, Work
 from nlp import MOST_TEXTS, ROLE_WEIGHTS
+from nlp.corrections import Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +121,13 @@ _PLACE = re.compile(rf"{EVERYWHERE}|conversation:.{{1,256}}|folder:[^\0]{{1,4096
 class Stored(Done):
     """A memory was stored; the conversation now has `total` short-term memories. `change_id` is None if it was stored
     before. `replaced`: the turn had other words before. `private_words`: how many other words were left out because a
-    private part has them."""
+    private part has them. `corrections`: what the memory corrects by the rules."""
 
     memory: ShortTermMemory
     total: int
     replaced: bool = False
     private_words: int = 0
+    corrections: tuple[Correction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +195,8 @@ class Origin:
     """Where the work was."""
     muted: tuple[str, ...] = ()
     """The places in which the memory does not come unasked."""
+    work: Work = NO_WORK
+    """What was done in the turn."""
 
 
 class ShortTermManager:
@@ -208,6 +223,9 @@ class ShortTermManager:
                     break
                 search.without |= ids_said
                 found = search.found()
+        if request.plans:
+            due = await self._plans_to_show(search, request)
+            found = replace(found, recall=replace(found.recall, due=due))
         if not (request.reinforce and self._services.writable):
             return found
         gained = await reinforced(self._services, self.conversation_id, found.recall, request.by)
@@ -228,6 +246,33 @@ class ShortTermManager:
         if by_meaning:
             await search.find_nearness()
         return search
+
+    async def plans_today(self, request: RecallRequest) -> tuple[Plan, ...]:
+        """The plans that a session is shown as it begins, whether they were shown before or not; none where that may
+        not be written."""
+        scope_ids = await conversations_of(self._services, self.conversation_id, request.scope)
+        search = Search(self._services, self.conversation_id, request)
+        await search.read(scope_ids, self._indexing)
+        return await self._plans_to_show(search, request, again=True)
+
+    async def _plans_to_show(
+        self, search: Search, request: RecallRequest, *, again: bool = False
+    ) -> tuple[Plan, ...]:
+        """The plans for today, once this is written; unless `again`, those that were not shown before."""
+        services = self._services
+        if not (services.writable and services.has_corrections) or services.paused() is not None:
+            return ()
+        due = await search.due_plans()
+        if not due:
+            return ()
+        session = request.session or services.session
+        try:
+            new_plans = await shown_plans(
+                services, self.conversation_id, due, session, by=request.by
+            )
+        except (LockTimeout, StorageUnwritable):
+            return ()
+        return due if again else new_plans
 
     async def decision(self, request: RecallRequest, *, by_meaning: bool = True) -> Decision:
         """The decision that a search would make now; nothing is changed. Use it before the next `await`. Raises
@@ -310,19 +355,22 @@ class ShortTermManager:
         if corrects:
             refuse_unknown(corrects, await self._services.store.read(self.conversation_id))
 
-        def find_words() -> tuple[ShortTermMemory, int]:
+        def find_words() -> tuple[ShortTermMemory, int, Statement]:
             if origin.turn is not None:  # a hook that comes late; what somebody says again is meant
                 self._services.refuse_erased(mark_of(unindexed, self.conversation_id))
             others = other_words_of(other_words, all_messages)
             worded = self._wording.of_text(replace(unindexed, other_words=others.texts))
-            return worded, others.private
+            statement = Statement()
+            if self._services.has_corrections and not corrects:
+                statement = statement_of_user(worded)
+            return worded, others.private, statement
 
         # In a thread: the first call loads a dictionary, a long message takes tens of milliseconds, and a database may
         # be asked what was erased.
-        memory, private_words = await asyncio.to_thread(find_words)
+        memory, private_words, statement = await asyncio.to_thread(find_words)
         is_timed = kept_messages[-1].time_ms is not None
 
-        def decide(state: ConversationState) -> tuple[Sequence[Change], Stored]:
+        def stored_in(state: ConversationState) -> tuple[Sequence[Change], Stored]:
             total = len(state.short_term)
             former = self._former(state, memory)
             if former is None:
@@ -330,6 +378,8 @@ class ShortTermManager:
             present = former
             if memory.turn is not None and former.turn == memory.turn:
                 present = replacing(former, memory, timed=is_timed)
+            if not present.work:  # the model stored the turn with a tool, and then the hook comes
+                present = replace(present, work=memory.work)
             texts = other_words_of(other_words_of_both(former, memory), all_messages).texts
             if texts != present.other_words:
                 present = self._wording.with_other_words(present, texts)
@@ -339,6 +389,14 @@ class ShortTermManager:
                 present, total, replaced=True, private_words=private_words
             )
 
+        def decide(state: ConversationState) -> tuple[Sequence[Change], Stored]:
+            changes, stored = stored_in(state)
+            if changes:
+                found = found_by_rule(state, stored.memory, statement)
+                if found:
+                    stored = replace(stored, corrections=found)
+            return changes, stored
+
         stored = await self._services.commit(self.conversation_id, decide, by=by)
         if (
             stored.change_id is not None
@@ -346,18 +404,17 @@ class ShortTermManager:
             and not self._services.brief
         ):
             self._services.meaning().later(vectors_of(self.conversation_id), [memory.text])
-        if corrects or (stored.change_id is not None and self._services.has_corrections):
-            await self._correct(stored.memory, corrects, by=by)
+        by_caller = tuple([Correction(memory_id, "caller") for memory_id in corrects])
+        if by_caller or stored.corrections:
+            await self._link(stored.memory.id, by_caller or stored.corrections, by=by)
         return stored
 
-    async def _correct(self, memory: ShortTermMemory, ids: Sequence[str], *, by: str) -> None:
-        """Link a memory with those of these ids, and with those that it corrects by its words."""
-        statement = statement_of_user(memory)
-        if not ids and not statement.hints():
-            return
+    async def _link(self, memory_id: str, corrections: Sequence[Correction], *, by: str) -> None:
+        """Let a memory correct others, in a change of its own, so that one undo takes back only this."""
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Done]:
-            return correcting(state, memory.id, statement, ids), Done()
+            memory = state.short_term.get(memory_id)
+            return () if memory is None else linked(memory, corrections), Done()
 
         await self._services.commit(self.conversation_id, decide, by=by)
 
@@ -407,6 +464,7 @@ class ShortTermManager:
             folder=None if origin.folder is None else without_surrogates(origin.folder),
             turn=turn_replaced,
             muted=origin.muted,
+            work=origin.work,
         )
 
     def _former(self, state: ConversationState, memory: ShortTermMemory) -> ShortTermMemory | None:
@@ -631,6 +689,11 @@ class ShortTermManager:
             damaged=damaged + len(state.unusable),
         )
 
+    async def unordered(self) -> tuple[ShortTermMemory, ...]:
+        """All of them in no order, which takes no time."""
+        state = await self._services.store.read(self.conversation_id)
+        return tuple(state.short_term.values())
+
     async def memories(self) -> tuple[ShortTermMemory, ...]:
         """All of them, oldest first."""
         state = await self._services.store.read(self.conversation_id)
@@ -692,28 +755,22 @@ def stored_just_now(
 ) -> ShortTermMemory | None:
     """The memory of the same conversation with equal messages less than `within_ms` from `memory`; None if there is
     none."""
+    contents = _contents(memory)
     for stored in islice(newest_first, _LATELY):
-        is_near = abs(stored.time_ms - memory.time_ms) < within_ms
-        if (
-            is_near
-            and stored.conversation_id == memory.conversation_id
-            and _say_the_same(stored, memory)
-        ):
+        if abs(stored.time_ms - memory.time_ms) >= within_ms or _contents(stored) != contents:
+            continue
+        is_same_conversation = stored.conversation_id == memory.conversation_id
+        if is_same_conversation and all(map(_is_same_speaker, stored.messages, memory.messages)):
             return stored
     return None
 
 
-def _say_the_same(stored: ShortTermMemory, memory: ShortTermMemory) -> bool:
-    if len(stored.messages) != len(memory.messages):
-        return False
-    return all(map(_is_same_message, stored.messages, memory.messages))
+def _contents(memory: ShortTermMemory) -> list[str]:
+    return [message.content.strip() for message in memory.messages]
 
 
-def _is_same_message(message: Message, twin: Message) -> bool:
-    """Whether two messages say the same. Names may be missing: a tool gets names that a transcript does not have."""
+def _is_same_speaker(message: Message, twin: Message) -> bool:
+    """Whether two messages are of the same speaker. Names may be missing: a tool gets names that a transcript does not
+    have."""
     is_same_name = message.name == twin.name or None in (message.name, twin.name)
-    return (
-        message.role == twin.role
-        and is_same_name
-        and message.content.strip() == twin.content.strip()
-    )
+    return message.role == twin.role and is_same_name

@@ -20,6 +20,7 @@ from memory_server.interchange.turn_memories import TurnMemories
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import calls_forget, emptied
 from memory_server.kernel.values import dataclass
+from memory_server.kernel.work import strings_of
 from sandbox import WRONG_VALUES
 
 _USER_MESSAGE = "user_message"
@@ -290,6 +291,9 @@ class _Session:
             self._call(payload)
         elif kind == "function_call_output":
             self._dialog(payload, time_ms)
+            self._see_result(payload)
+        elif kind == "custom_tool_call_output":
+            self._see_result(payload)
         elif (
             kind
             and not called
@@ -356,6 +360,13 @@ class _Session:
         if self.turn is not None:
             self.turn.answered = False
             self.turn.forgot = self.turn.forgot or calls_forget({"function_call": payload})
+            arguments = payload.get("input", payload.get("arguments", payload.get("action")))
+            fields = fields_of(arguments)
+            self.turn.work.call(
+                payload.get("call_id"),
+                payload.get("name", payload.get("type", "")),
+                fields or arguments,
+            )
         if payload.get("name") != "request_user_input":
             return
         rows = fields_of(payload.get("arguments")).get("questions")
@@ -364,6 +375,18 @@ class _Session:
             if isinstance(row, Mapping):
                 questions[str(row.get("id"))] = str(row.get("question") or row.get("header") or "")
         self.questions[str(payload.get("call_id"))] = questions
+
+    def _see_result(self, payload: Mapping[str, Any]) -> None:
+        """Take the result of a tool."""
+        if self.turn is None or self.by_sub_agent:
+            return
+        output = payload.get("output")
+        fields = fields_of(output)
+        text = strings_of(output) if isinstance(output, list) else str(fields.get("output", output))
+        metadata = fields.get("metadata")
+        if isinstance(metadata, Mapping) and "exit_code" in metadata:
+            text = f"Exit code {metadata['exit_code']}\n{text}"
+        self.turn.work.result(payload.get("call_id"), text)
 
     def _dialog(self, payload: Mapping[str, Any], time_ms: int | None) -> None:
         """Each question of a dialog, which the model asked, and the answer of the user."""

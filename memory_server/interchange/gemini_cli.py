@@ -21,6 +21,7 @@ from memory_server.kernel import json_text
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import calls_forget, emptied
 from memory_server.kernel.values import dataclass
+from memory_server.kernel.work import WorkSeen, strings_of
 
 _OF_THE_CLIENT = (
     "<session_context>",
@@ -254,9 +255,21 @@ def _answer(
     incoming.lost[places.TOOLS] += len(calls)
     for call in calls:
         turn.forgot = turn.forgot or calls_forget({"function_call": call})
+        _see_work(turn.work, call)
         if call.get("name") == "ask_user":
             turn.asked += _dialog(call, time_ms)
     turn.answered = bool(answer) and not calls
+
+
+def _see_work(work: WorkSeen, call: Mapping[str, Any]) -> None:
+    """Take a call of a tool, and its result."""
+    work.call(call.get("id"), call.get("name"), call.get("args"))
+    outputs: list[object] = []
+    for part in _mappings(call.get("result")):
+        response = fields_of(fields_of(part.get("functionResponse")).get("response"))
+        outputs += [response.get("output"), response.get("error")]
+    has_failed = True if call.get("status") in ("error", "cancelled") else None
+    work.result(call.get("id"), strings_of(outputs), failed=has_failed)
 
 
 def _calls(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -30,6 +30,8 @@ from memory_server.kernel.private import (
 )
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.values import dataclass
+from memory_server.kernel.work import NO_WORK, Work, WorkSeen, strings_of
+from sandbox import WRONG_VALUES
 
 
 @dataclass(slots=True)
@@ -48,12 +50,14 @@ class TranscriptTurn:
     forgot: bool = False
     replaced_answers: int = 0
     times_forgotten: int = 0
+    work: WorkSeen = field(default_factory=WorkSeen)
 
     def forget(self) -> None:
         """The user asked to forget, and was interrupted: what was said until then is not kept."""
         self.asked.clear()
         self.times_forgotten += 1
         self.forgot = False
+        self.work = WorkSeen()
 
     def prompt_again(self) -> None:
         """Prepare for another prompt of a turn that is not over."""
@@ -74,6 +78,13 @@ class TranscriptTurn:
     def has_words(self) -> bool:
         """Whether the user said something in it."""
         return any(message.role == "user" for message in self.asked)
+
+    def work_in(self, folder: str | None) -> Work:
+        """What was done in it, in a project; nothing if the user marked something as private."""
+        for message in self.asked:
+            if without_private(message.content) is not message.content:
+                return NO_WORK
+        return self.work.within(folder)
 
     def id_in(self, session: str, prompt_id: str | None = None) -> str:
         """What is the same each time for this turn; `prompt_id`: as the client gave it to a hook."""
@@ -157,7 +168,26 @@ def _continue(turn: TranscriptTurn, row: Mapping[str, Any], reading: Reading) ->
         turn.asked += reading.messages
     if reading.state:
         turn.answered = reading.state == "answered"
-    turn.forgot = turn.forgot or calls_forget(row.get("message", row.get("data")))
+    message = row.get("message", row.get("data"))
+    turn.forgot = turn.forgot or calls_forget(message)
+    with suppress(*WRONG_VALUES):
+        _see_work(turn.work, message)
+
+
+def _see_work(work: WorkSeen, message: Any) -> None:
+    """Take the calls of tools in a message, and their results."""
+    content = message.get("content") if isinstance(message, Mapping) else None
+    for block in content if isinstance(content, list) else ():
+        if not isinstance(block, Mapping):
+            continue
+        if block.get("type") == "tool_use":
+            work.call(block.get("id"), block.get("name"), block.get("input"))
+        elif block.get("type") == "tool_result":
+            output = block.get("content")
+            texts = output if isinstance(output, list) else [output]
+            work.result(
+                block.get("tool_use_id"), strings_of(texts), failed=bool(block.get("is_error"))
+            )
 
 
 def _prompt(turn: TranscriptTurn, row: Mapping[str, Any], reading: Reading) -> None:

@@ -129,6 +129,7 @@ class TurnMemories:
             folder=folder,
             muted=(EVERYWHERE,) if program else (),
         )
+        memory = replace(memory, work=turn.work_in(folder or turn.first.get("cwd")))
         if not memory.time_ms:
             memory = replace(memory, time_ms=turn.prompted_ms or 0)
         name_in_report = _(

@@ -20,8 +20,8 @@ Mode = Literal["merge", "overwrite"]
 
 @dataclass(frozen=True, slots=True)
 class MergeCounts:
-    """How many memories were added, replaced, removed, there already, or kept because the stored one is newer; and how
-    many of those added had been forgotten."""
+    """How many memories were added, replaced, removed, there already, or kept because the stored memory is newer; and
+    how many of the added memories had been forgotten."""
 
     added: int = 0
     replaced: int = 0
@@ -32,7 +32,7 @@ class MergeCounts:
 
 
 WAIT_SECONDS = 10.0
-"""How long a process waits for another one that finishes, deletes or restores a backup."""
+"""How long a process waits for another process that finishes, deletes or restores a backup."""
 _PAUSE_SECONDS = 0.05
 """The pause between two tries to get the lock on a backup."""
 MAX_NAME_BYTES = 120
@@ -47,7 +47,7 @@ _RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECAS
 
 
 class BackupNotFound(InvalidInput):
-    """There is no backup of that name."""
+    """No backup has that name."""
 
 
 class BackupBroken(StorageError):
@@ -68,7 +68,7 @@ class Backup:
 
 
 def backup_name(text: str) -> str:
-    """`text` as the name of a backup, in NFC; never a path. Raises InvalidInput: it holds more than letters, digits,
+    """`text` as the name of a backup, in NFC; never a path. Raise InvalidInput if it holds more than letters, digits,
     `_`, `-` and single dots between them, or is too long."""
     name = unicodedata.normalize("NFC", text)
     is_well_formed = _NAME.fullmatch(name) is not None and ".." not in name
@@ -86,7 +86,7 @@ def backup_name(text: str) -> str:
 
 
 def pauses() -> Iterator[float]:
-    """The seconds to sleep after each try to get a lock that another process holds. Raises LockTimeout when
+    """Yield the seconds to sleep after each try to get a lock that another process holds. Raise LockTimeout when
     `WAIT_SECONDS` have passed."""
     deadline = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < deadline:
@@ -99,7 +99,7 @@ def pauses() -> Iterator[float]:
 
 
 class BackupWriter(Protocol):
-    """A backup that is being written; nobody sees it before `finish`. Blocking; may raise `StorageError`."""
+    """A backup that is being written; it is not visible before `finish`. Blocking; may raise `StorageError`."""
 
     def add(self, contents: Any) -> None:
         """Add a conversation."""
@@ -108,7 +108,7 @@ class BackupWriter(Protocol):
         """Make the backup durable and visible. Raises InvalidInput: another backup took the name meanwhile."""
 
     def beside(self) -> Path:
-        """A path for a copy of the knowledge, which is part of the backup after `finish`."""
+        """Return a path for a copy of the knowledge, which is part of the backup after `finish`."""
 
     def discard(self) -> None:
         """Remove what was written; does nothing after `finish`."""
@@ -118,26 +118,26 @@ class BackupStore(Protocol):
     """Where backups are kept, each under its name. Blocking; every method may raise `StorageError`."""
 
     def begin(self, name: str, created_ms: int, *, numbered: bool = False) -> BackupWriter:
-        """Begin the backup called `name`; `numbered`: where another has that name, it gets a number. Raises
-        InvalidInput: a backup has that name already."""
+        """Begin the backup called `name`; `numbered` adds a number if another backup has that name. Raise InvalidInput
+        if a backup already has that name."""
 
     def open(self, name: str) -> AbstractContextManager[tuple[Backup, Iterator[Any]]]:
-        """The facts of a backup and its conversations. The whole backup is checked first. Raises BackupNotFound;
-        BackupBroken: it is damaged, cut off or of a newer format."""
+        """Return the facts of a backup and its conversations. The whole backup is checked first. Raise BackupNotFound,
+        or BackupBroken if it is damaged, cut off or of a newer format."""
 
     def rewrite(self, name: str, change: Callable[[Any], Any]) -> None:
-        """Put in place of each conversation what `change` makes of it; the backup is there as it was or as it will be.
-        Raises as `open` does."""
+        """Replace each conversation by what `change` makes of it. After a crash the backup is the old one or the new
+        one. Raise as `open` does."""
 
     def try_hold(self, name: str) -> Callable[[], None] | None:
-        """Let nobody delete or restore the backup called `name` before what this gives is called; None: another process
-        does that now. Does not wait."""
+        """Keep other processes from deleting or restoring the backup called `name` until the returned function is
+        called. Return None if another process does that now. Does not wait."""
 
     def knowledge_of(self, name: str) -> Path:
-        """Where the knowledge of that backup is, or would be."""
+        """Return the path of the knowledge of that backup, which need not exist."""
 
     def listed(self) -> list[Backup]:
-        """All backups, newest first; one that cannot be read has a `problem`."""
+        """Return all backups, newest first. An unreadable backup has a `problem`."""
 
     def delete(self, name: str) -> None:
-        """Delete a backup. Raises BackupNotFound: no backup has that name; LockTimeout: it is being restored."""
+        """Delete a backup. Raise BackupNotFound if no backup has that name, and LockTimeout if it is being restored."""

@@ -11,9 +11,10 @@ from memory_server.kernel.values import dataclass
 
 @dataclass(slots=True)
 class CapturedIO:
-    """What the command reads, and what it has written so far. `terminal`: the variables that say how output for people
-    looks; `TERMINALS` names the descriptors, of 1 and 2, that are a terminal. `waiting`: what is still to be laid out
-    and written, in order, in a process that serves others meanwhile; None: it is written at once."""
+    """What the command reads, and what it has written so far. `terminal` has the variables that say how output for
+    people looks; `TERMINALS` names which of the descriptors 1 and 2 are a terminal. `waiting` has what is still to be
+    laid out and written, in order, in a process that serves others meanwhile; if it is None, output is written at once.
+    """
 
     input: bytes = b""
     output: bytearray = field(default_factory=bytearray)
@@ -37,4 +38,4 @@ class CapturedIO:
 
 
 CAPTURED_IO: ContextVar[CapturedIO | None] = ContextVar("captured_io", default=None)
-"""The streams of the command that runs in this context; None: it uses those of the process."""
+"""The streams of the command that runs in this context, or None if it uses the streams of the process."""

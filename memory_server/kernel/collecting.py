@@ -19,7 +19,7 @@ _runs_afterwards = False
 
 @contextlib.contextmanager
 def without_collecting() -> Iterator[None]:
-    """Stops the collector while memories are read or indexed: that leaves no garbage, and looking for some took a sixth
+    """Stop the collector while memories are read or indexed: that leaves no garbage, and looking for some took a sixth
     of the time with 10,000 memories."""
     global _blocks, _runs_afterwards
     with _lock:

@@ -1,5 +1,5 @@
-"""Erasing for good: what is erased, in every form in which it can stand in a file, and the port of the tombstones, by
-which it is known if it comes again. Pure."""
+"""Erasing for good: what is erased, in every form that it can have in a file, and the port of the tombstones, by which
+it is known if it comes again. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LEAST_BYTES = 8
-"""Bytes of UTF-8: shorter texts stand everywhere. They go with their memory, and are looked for nowhere else."""
+"""Bytes of UTF-8: shorter texts are everywhere, so they are removed with their memory and not looked for elsewhere."""
 _PIECE_CHARS = 60
 """Characters of a piece. The beginning, middle and end of a longer text are looked for, because a database keeps a long
 text in several parts."""
@@ -87,9 +87,9 @@ Trace = Literal["text", "name"]
 
 @dataclass(frozen=True)
 class Erasure:
-    """The `items` to erase, and those of their present and former `texts` that stand in nothing that stays; `pieces`
-    are what is looked for of these in raw bytes. Where there are `words`, whatever had all of them in the past is
-    erased too. `user`: everything of this user is erased. `alike`: how many other items have one of the texts, and
+    """The `items` to erase, and their present and former `texts` that no remaining item has; `pieces` are the parts of
+    these texts that are looked for in raw bytes. If there are `words`, whatever had all of them in the past is erased
+    too. With `user`, everything of this user is erased. `alike` counts the other items that have the same text and
     stay."""
 
     items: tuple[Item, ...]
@@ -111,8 +111,8 @@ class Erasure:
 
     @property
     def unsearched(self) -> int:
-        """How many of the items have a text that is looked for nowhere else: it is too short, or stands in something
-        that stays."""
+        """The number of items whose text is not looked for elsewhere, because it is too short or a remaining item has
+        it."""
         return sum(item.text not in self.texts for item in self.items)
 
     @cached_property
@@ -141,15 +141,15 @@ class Erasure:
         return frozenset(item.id for item in self.items if item.place == place)
 
     def means(self, item: Item) -> bool:
-        """Whether an item of the past or of a backup is erased because it has all the words."""
+        """Return whether an item of the past or of a backup is erased because it has all the words."""
         if not self.words:
             return False
         matches = Sought(words=self.words, archived=None).among([item])
         return bool(matches)
 
     def held_in(self, value: Any, place: str | None = None, *, said: bool = True) -> bool:
-        """Whether a value of JSON, or bytes, hold an erased text or, in the conversation `place`, an erased memory.
-        `said`: a text is what somebody said, so the words count."""
+        """Return whether a value of JSON, or bytes, hold an erased text or, in the conversation `place`, an erased
+        memory. `said` is True for a text that a person said, in which the words count."""
         match value:
             case str():
                 if any(spelling in value for spelling in self._text_spellings):
@@ -166,16 +166,16 @@ class Erasure:
         return False
 
     def _is_erased_record(self, record: Mapping[str, Any], place: str | None) -> bool:
-        """Whether a record of JSON is an erased memory or trigger of the conversation `place`, or has all the words in
-        its texts."""
+        """Return whether a record of JSON is an erased memory or trigger of the conversation `place`, or has all the
+        words in its texts."""
         key = (place, "memories", record.get("id"))
         if "trigger" in record:
             key = (place, "triggers", record.get("name"))
         return key in self.keys or self.has_words(said_in(record))
 
     def has_words(self, text: str) -> bool:
-        """Whether a text has all the words, also as parts of words, in the spellings that `Sought.words` match. Without
-        words, or with one that has no visible character, no text has them."""
+        """Return whether a text has all the words, also as parts of words, in the spellings that `Sought.words` match.
+        No text matches if there are no words, or if a word has no visible character."""
         from nlp.index_terms import seen_form
 
         if not self.words:
@@ -190,8 +190,8 @@ class Erasure:
         return tuple(map(_bare, self.words))
 
     def may_be_in(self, text: str) -> bool:
-        """Whether all the words may stand in a part of a file, wherever in it, however often JSON escaped them. The
-        records decide (`trace_in`); a part that has such a record must never be passed over here."""
+        """Return whether all the words may be in a part of a file, anywhere in it, however often JSON escaped them. The
+        records decide (`trace_in`); a part with such a record must never be passed over here."""
         from nlp.index_terms import seen_form
 
         bare_text = _bare(text)
@@ -202,8 +202,8 @@ class Erasure:
         return True
 
     def trace_in(self, record: Any) -> Trace | None:
-        """Where a record of a file or a row of a table has all the words: in a text that somebody said, or only in a
-        name, such as that of a folder."""
+        """Return where a record of a file or a row of a table has all the words: in a text that a person said, or only
+        in a name, such as the name of a folder."""
         if self.held_in(record):
             return "text"
         if any(map(self.has_words, _names_in(record))):
@@ -211,7 +211,7 @@ class Erasure:
         return None
 
     def in_recall(self, line: Mapping[str, Any]) -> bool:
-        """Whether a line of the record of recalls tells of an erased item."""
+        """Return whether a line of the record of recalls tells of an erased item."""
         from memory_server.kernel.recorded_recall import recorded_recall
 
         recall = recorded_recall(line)
@@ -224,8 +224,8 @@ class Erasure:
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """The files or tables in which erased `texts` still stand, and those in which the words are only part of a name,
-    which no erasing takes away. `unread`: the files that could not be searched."""
+    """The files or tables that still have erased `texts`, and `names` in which the words are only part of a name, which
+    no erasing removes. `unread`: the files that could not be searched."""
 
     texts: tuple[Path, ...] = ()
     names: tuple[Path, ...] = ()
@@ -238,25 +238,31 @@ class Traces:
 
 
 def said_in(record: Mapping[str, Any]) -> str:
-    """The texts of a record of JSON or of a row, as a search for its item looks for words in them: the text of a memory
-    names roles, so its messages are taken instead."""
+    """Return the texts of a record of JSON or of a row, as a search for its item looks for words in them. The text of a
+    memory names roles, so its messages are taken instead."""
     is_recall_line = "conversation" in record and ("said" in record or "came" in record)
     if is_recall_line:
         return "\n".join((*_strings_of(record, _TEXTS), *_named_by_recall(record)))
+
     if "trigger" in record:
         return "\n".join(_texts_of_trigger(record))
+
     messages = record.get("messages")
     keys = set(_TEXTS)
     if "body" in record:
         keys |= _TEXTS_OF_ENTRIES
     if "keywords" in record:
         keys |= record.keys() - _NAMES_OF_MEMORIES
+
+    # The text of a memory repeats its messages, with roles.
     if messages:
         keys.discard("text")
+
     texts: list[str] = []
     for key, value in record.items():
         if key in keys:
             texts += strings_in(value)
+
     if isinstance(messages, list):
         for message in messages:
             if isinstance(message, Mapping):
@@ -265,7 +271,7 @@ def said_in(record: Mapping[str, Any]) -> str:
 
 
 def _texts_of_trigger(record: Mapping[str, Any]) -> Iterator[str]:
-    """The texts of a record of a trigger. The id of its book is a name of ours."""
+    """Yield the texts of a record of a trigger, except the id of its book, which is a name of ours."""
     yield from _strings_beside(record, _NAMES_OF_TRIGGERS | {"book"})
     book = record.get("book")
     if isinstance(book, Mapping):
@@ -273,15 +279,15 @@ def _texts_of_trigger(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _strings_beside(record: Mapping[str, Any], names: frozenset[str]) -> Iterator[str]:
-    """The strings of all fields of a record but these."""
+    """Yield the strings of all fields of a record except these."""
     for key, value in record.items():
         if key not in names:
             yield from strings_in(value)
 
 
 def _named_by_recall(line: Mapping[str, Any]) -> Iterator[str]:
-    """The words of the memories that came or nearly came, and the names of triggers and notes, which have words of
-    people."""
+    """Yield the words of the memories that came or nearly came, and the names of triggers and notes, which have words
+    of people."""
     from memory_server.kernel.recorded_recall import recorded_recall
 
     recall = recorded_recall(line)
@@ -293,7 +299,7 @@ def _named_by_recall(line: Mapping[str, Any]) -> Iterator[str]:
 
 
 def strings_in(value: Any) -> Iterator[str]:
-    """All strings in a value of JSON, also in JSON that is kept as a string."""
+    """Yield all strings in a value of JSON, also in JSON that is kept as a string."""
     match value:
         case str():
             yield value
@@ -309,7 +315,7 @@ def strings_in(value: Any) -> Iterator[str]:
 
 
 def _strings_of(value: Any, keys: frozenset[str]) -> Iterator[str]:
-    """The strings at these keys, wherever they are in a value of JSON."""
+    """Yield the strings at these keys, wherever they are in a value of JSON."""
     match value:
         case Mapping():
             for key, field in value.items():
@@ -323,7 +329,7 @@ def _strings_of(value: Any, keys: frozenset[str]) -> Iterator[str]:
 
 
 def _names_in(value: Any) -> Iterator[str]:
-    """The strings in a value of JSON that are not texts, nor words of this program."""
+    """Yield the strings in a value of JSON that are neither texts nor words of this program."""
     match value:
         case str():
             yield value
@@ -337,8 +343,8 @@ def _names_in(value: Any) -> Iterator[str]:
 
 
 def _bare(text: str) -> str:
-    """A text as it is compared, without the characters that JSON escapes: backslashes and quotation marks. A text and a
-    string of JSON that holds it, at any depth, have the same bare form."""
+    """Return a text as it is compared, without the characters that JSON escapes: backslashes and quotation marks. A
+    text and a string of JSON that holds it, at any depth, have the same bare form."""
     from nlp.index_terms import seen_form
 
     if "\\u" in text:
@@ -348,12 +354,12 @@ def _bare(text: str) -> str:
 
 
 def left_out_text(count: int) -> str:
-    """The sentence of an import, a restore or a late hook about erased memories that it did not bring back."""
+    """Return the sentence of an import, a restore or a late hook about erased memories that it did not bring back."""
     return n_("{count} erased memory was left out", "{count} erased memories were left out", count)
 
 
 def spellings(text: str) -> set[str]:
-    """A text as it is, and as it stands in JSON, also in JSON inside of JSON."""
+    """Return a text as it is, and as it is written in JSON, also in JSON inside of JSON."""
     forms = {text}
     for _level in range(2):
         ascii_forms = {json.dumps(form)[1:-1] for form in forms}
@@ -363,7 +369,7 @@ def spellings(text: str) -> set[str]:
 
 
 def pieces_of(text: str) -> list[str]:
-    """The pieces by which a text is found in raw bytes."""
+    """Return the pieces by which a text is found in raw bytes."""
     if len(text) <= _PIECE_CHARS:
         return [text]
     last_start = len(text) - _PIECE_CHARS
@@ -379,14 +385,15 @@ class Tombstones(Protocol):
         """Keep the erasure until `end`, and its texts as tombstones for good."""
 
     def begun(self) -> Erasure | None:
-        """The erasure that was begun and did not end."""
+        """Return the erasure that was begun and did not end."""
 
     def end(self) -> None: ...
     def holds(self, texts: Iterable[str]) -> bool:
-        """Whether one of these texts was erased."""
+        """Return whether at least one of these texts was erased."""
 
     def known(self) -> tuple[bytes, frozenset[str]]:
-        """The key, and the hash of each text; an empty key: nothing was ever erased."""
+        """Return the key, and the hash of each text. The key is empty if nothing was ever erased."""
 
     def adopt(self, key: bytes, hashes: Iterable[str]) -> bool:
-        """Take the tombstones of another store, if this one has none; False: it has others, of another key."""
+        """Take the tombstones of another store, if this store has none. Return False if it has tombstones of another
+        key."""

@@ -54,7 +54,7 @@ class MemoryNotFound(MemoryServerError):
 
 
 class ResourceNotFound(MemoryServerError):
-    """There is no document at `uri`."""
+    """No document exists at `uri`."""
 
     def __init__(self, message: str, uri: str) -> None:
         super().__init__(message)
@@ -89,7 +89,7 @@ class TextRefused(ModelsFailed):
 
 
 class RemoteError(MemoryServerError):
-    """The linked server refused something; nothing was changed there. `status` is that of HTTP, `kind` the server's."""
+    """The linked server refused something; nothing was changed there. `status` is the HTTP status, `kind` the server's."""
 
     def __init__(self, message: str | Sentence, status: int = 0, kind: str = "") -> None:
         super().__init__(message)

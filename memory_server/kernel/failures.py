@@ -17,13 +17,13 @@ _MOST_CHARS = 300
 
 
 def request_id() -> str:
-    """An id for one failed request, short enough to be read out."""
+    """Return an id for one failed request, short enough to be read out."""
     return secrets.token_hex(4)
 
 
 def failure_sentence(error: BaseException, usual_sentence: Sentence) -> Sentence:
-    """What the caller reads of an error that nothing expected: the `usual_sentence`, or that an update replaced files
-    of the program while it ran, which the caller can mend."""
+    """Return what the caller reads of an unexpected error: the `usual_sentence`, or the sentence that an update
+    replaced files of the program while it ran, which the caller can mend."""
     package = ""
     if isinstance(error, ImportError) and error.name:
         package = error.name.partition(".")[0]
@@ -47,8 +47,8 @@ def failure_text(error: BaseException) -> str:
 
 
 def _source_line(error: BaseException) -> str:
-    """The last line of our code, or of a template, that the error passed through, as `file:line`; where it passed
-    through none, the line that raised it; empty if it was not raised yet."""
+    """Return the last line of our code, or of a template, that the error passed through, as `file:line`. If it passed
+    through no such line, return the line that raised it; empty if it was not raised yet."""
     traceback_lines = [
         (frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)
     ]

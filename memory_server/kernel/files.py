@@ -30,9 +30,10 @@ MAX_FILE_BYTES = 1024**3
 
 _NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
 NEXT = re.compile(r"\..*\.[0-9a-f]{16}\.next", re.DOTALL)
-"""The name of a file that is written to be renamed. Nobody can foresee its name, so nobody can put a link there."""
+"""The name of a file that is written to be renamed. Its name cannot be foreseen, so no other program can put a link
+there."""
 _STEM_CHARS = 50
-"""Characters of the name of a file in that of its neighbour: a name has 255 bytes at most."""
+"""Characters that a neighbour takes from the name of its file: a name has 255 bytes at most."""
 _LEFT_SECONDS = 60
 """The age from which such a file was left behind by a process that was killed."""
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
@@ -63,10 +64,11 @@ class FileRefused(OSError):
 
 
 def advice_on(error: OSError) -> str:
-    """The reason of an error and the advice what to do, without a full stop."""
+    """Return the reason of an error and the advice what to do, without a full stop."""
     if isinstance(error, FileRefused):
         return str(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        # Without locks, two processes would write at the same time and lose changes.
         return _("the disk is full; make room and try again")
     if error.errno == errno.ENOLCK:
         return _(
@@ -84,8 +86,8 @@ def advice_on(error: OSError) -> str:
 
 @contextlib.contextmanager
 def unwritable(path: Path) -> Iterator[None]:
-    """Every error of the system about a disk becomes a sentence for people, which names the file of the error, or
-    `path`. Raises StorageUnwritable."""
+    """Turn every error of the system about a disk into a sentence for people, which names the file of the error, or
+    `path`. Raise StorageUnwritable."""
     try:
         yield
     except OSError as error:
@@ -106,8 +108,9 @@ def make_folder(folder: Path) -> None:
 
 
 def write_aside(path: Path, data: bytes, mode: int | None = None) -> Path:
-    """Write `data` durably to a new neighbour of `path`, to be renamed over it later; the neighbour's path. Only its
-    owner may open it, unless `mode` gives other rights. Files that killed processes left in the folder are removed."""
+    """Write `data` durably to a new neighbour of `path`, to be renamed over it later. Return the neighbour's path. Only
+    its owner may open it, unless `mode` gives other rights. Files that killed processes left in the folder are removed.
+    """
     _remove_leftovers(path.parent)
     aside = path.with_name(f".{path.name[:_STEM_CHARS]}.{secrets.token_hex(8)}.next")
     try:
@@ -140,14 +143,14 @@ def _remove_if_left(path: Path) -> None:
 
 
 def replace_file(path: Path, data: bytes, mode: int | None = None) -> None:
-    """Replace what is at `path` by a file of `data`: after a crash the old one is there or the new one, whole. A link
-    is replaced and not followed. `mode` as in `write_aside`."""
+    """Replace what is at `path` by a file of `data`: after a crash there is the whole old file or the whole new file. A
+    link is replaced and not followed. `mode` as in `write_aside`."""
     take_name(write_aside(path, data, mode), path)
     sync_folder(path.parent)
 
 
 def open_file(path: Path, mode: str, buffering: int = -1) -> BinaryIO:
-    """`open_descriptor` for a binary `mode`."""
+    """Open a file as `open_descriptor` does, for a binary `mode`."""
     return cast(BinaryIO, open(path, mode, buffering, opener=open_descriptor))
 
 
@@ -157,26 +160,32 @@ def open_descriptor(path: Path | str, flags: int) -> int:
     if it is not a regular file: reading it might never end."""
     if flags & (os.O_WRONLY | os.O_RDWR):
         flags |= _NO_LINK
+
     try:
         descriptor = patiently(lambda: os.open(path, flags | _AT_ONCE, 0o600))
+    # Most files that are looked for do not exist.
+    except FileNotFoundError:
+        raise
     except OSError as error:
-        # A socket, or a pipe that nobody reads: the system's message does not always say so.
+        # For a socket, or a pipe without a reader, the system's message does not always say so.
         refusal = refusal_of(path)
         if refusal is not None:
             raise refusal from error
         if error.errno == errno.ELOOP:
             raise FileRefused(path, _("is a link and not a file")) from error
         raise
+
     kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
     if kind != stat.S_IFREG:
         os.close(descriptor)
         raise _refusal_of_kind(path, kind)
+    # Only now is it certain that a read of the file ends.
     return descriptor
 
 
 def read_file(path: Path, *, links: bool = True) -> bytes:
-    """All of a file; `links`: also of one that a link leads to. Raises FileNotFoundError; FileRefused: it is not a
-    regular file, or it is too large."""
+    """Read all of a file; with `links` also through a link. Raise FileNotFoundError, or FileRefused if it is not a
+    regular file or is too large."""
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0)
     if not links:
         flags |= _NO_LINK
@@ -187,7 +196,7 @@ def read_file(path: Path, *, links: bool = True) -> bytes:
 
 
 def read_if_there(path: Path) -> bytes | None:
-    """All of a file; None if there is no file. Raises FileRefused as `read_file` does."""
+    """Read all of a file; None if it does not exist. Raise FileRefused as `read_file` does."""
     try:
         return read_file(path)
     except FileNotFoundError:
@@ -206,7 +215,7 @@ def take_name(aside: Path, path: Path) -> None:
 
 
 def refusal_of(path: Path | str) -> FileRefused | None:
-    """The reason why `path` cannot be opened as a file; None where it is a regular file or does not exist."""
+    """Return why `path` cannot be opened as a file, or None if it is a regular file or does not exist."""
     try:
         kind = stat.S_IFMT(Path(path).stat().st_mode)
     except OSError:
@@ -226,7 +235,7 @@ def remove_file(path: Path) -> None:
 
 
 def patiently(call: Callable[[], T], sleep: Callable[[float], object] = time.sleep) -> T:
-    """`call()`, tried again while another program holds the file: after 20 ms, then twice as long each time up to
+    """Call `call`, and try again while another program holds the file: after 20 ms, then twice as long each time up to
     500 ms, for about 2.5 s in all. On Windows any program can hold a file, on Linux one with a lease, such as Samba.
     Source: the pauses that other programs use against virus scanners, indexers and OneDrive."""
     for pause in _PAUSES:
@@ -242,7 +251,7 @@ def patiently(call: Callable[[], T], sleep: Callable[[float], object] = time.sle
 
 
 def append_durably(path: Path, data: bytes) -> None:
-    """`append`, so that the lines survive a power loss."""
+    """Append as `append` does, so that the lines survive a power loss."""
     is_new = not path.exists()
     append(path, data, sync=True)
     if is_new:
@@ -296,8 +305,8 @@ def sync_folder(folder: Path) -> None:
 if sys.platform == "win32":
 
     def lock_file(descriptor: int) -> None:
-        """Lock an open file for this process, after all that have the lock. Closing the file gives it back. Raises
-        OSError: the disk does not support locks, or another process keeps the lock for 10 s."""
+        """Lock an open file for this process, after all that have the lock. Closing the file gives it back. Raise
+        OSError if the disk does not support locks, or another process keeps the lock for 10 s."""
         import portalocker  # here: its import takes as long as reading a conversation
 
         try:
@@ -306,8 +315,7 @@ if sys.platform == "win32":
             raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)) from error
 
     def try_lock_file(descriptor: int) -> bool:
-        """Lock an open file for this process if nobody has the lock. Raises OSError: the disk does not support
-        locks."""
+        """Lock an open file for this process if the lock is free. Raise OSError if the disk does not support locks."""
         import portalocker
 
         flags = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
@@ -329,13 +337,12 @@ else:
     import fcntl
 
     def lock_file(descriptor: int) -> None:
-        """Lock an open file for this process, after all that have the lock. Closing the file gives it back. Raises
-        OSError: the disk does not support locks."""
+        """Lock an open file for this process, after all that have the lock. Closing the file gives it back. Raise
+        OSError if the disk does not support locks."""
         fcntl.flock(descriptor, fcntl.LOCK_EX)
 
     def try_lock_file(descriptor: int) -> bool:
-        """Lock an open file for this process if nobody has the lock. Raises OSError: the disk does not support
-        locks."""
+        """Lock an open file for this process if the lock is free. Raise OSError if the disk does not support locks."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -368,9 +375,9 @@ class FileLock:
 
 
 def try_lock(path: Path) -> FileLock | None:
-    """The lock on `path` if it is free now, else None; also None if the file was removed meanwhile, as with its folder:
-    a lock on a removed file keeps nobody out. Raises OSError if the lock file cannot be opened for writing, or the disk
-    does not support locks."""
+    """Return the lock on `path` if it is free now. Return None if it is not, or if the file was removed meanwhile, for
+    example with its folder: a lock on a removed file keeps no other process out. Raise OSError if the lock file cannot
+    be opened for writing, or the disk does not support locks."""
     descriptor = open_descriptor(path, os.O_RDWR | os.O_CREAT)
     try:
         is_ours = try_lock_file(descriptor)
@@ -389,13 +396,13 @@ def try_lock(path: Path) -> FileLock | None:
 
 
 def locks_fail(path: Path) -> OSError:
-    """The error for a disk whose locks fail or keep nobody out."""
+    """Return the error for a disk whose locks fail or keep no other process out."""
     return OSError(errno.ENOLCK, os.strerror(errno.ENOLCK), str(path))
 
 
 @contextlib.contextmanager
 def reading(name: object) -> Iterator[None]:
-    """Makes an error of reading the file `name` a sentence: raises InvalidInput."""
+    """Turn an error of reading the file `name` into a sentence. Raise InvalidInput."""
     try:
         yield
     except OSError as error:

@@ -1,7 +1,7 @@
 """The name of a conversation's folder: ids in, names out.
 
-Two ids never have the same folder, on any file system: one that ignores case opens `Work` as `work`, and one that
-decomposes lists `é` as two characters. So names are compared as they are listed, not by opening them.
+Two ids never have the same folder, on any file system. Some file systems ignore case and open `Work` as `work`; others
+decompose and list `é` as two characters. So names are compared as they are listed, not by opening them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _RESERVED = frozenset(["con", "prn", "aux", "nul", *_SERIAL_PORTS, *_PRINTER_POR
 
 
 def folder_name(conversation_id: str) -> str:
-    """The name of a new conversation's folder: distinct for distinct ids, on case-insensitive and
-    normalising file systems too.
+    """Return the name of a new conversation's folder: distinct for distinct ids, on case-insensitive and normalising
+    file systems too.
 
-    Ids such as `work-2` stand for themselves. Any other gets a readable stem of at most 40 bytes, `~` and a
-    128-bit hash: `小明~6d0a…`.
+    An id such as `work-2` is its own name. Any other id gets a readable stem of at most 40 bytes, `~` and a 128-bit
+    hash: `小明~6d0a…`.
     """
     if _is_plain(conversation_id):
         return conversation_id
@@ -36,7 +36,7 @@ def folder_name(conversation_id: str) -> str:
 
 
 def hashed_name(conversation_id: str) -> str:
-    """The name with a hash: for an id that cannot be a name itself, or whose name another id has."""
+    """Return the name with a hash, for an id that cannot be a name itself or whose name another id has."""
     digest = hashlib.sha256(conversation_id.encode()).hexdigest()[:32]
     readable = "".join(map(_folder_character, unicodedata.normalize("NFC", conversation_id)))
     stem = readable.encode()[:_STEM_BYTES].decode(errors="ignore")
@@ -51,7 +51,7 @@ def _folder_character(character: str) -> str:
 
 
 def hash_in(name: str) -> str:
-    """The hash in a name that `hashed_name` made: the hash alone identifies the conversation."""
+    """Return the hash in a name that `hashed_name` made. The hash alone identifies the conversation."""
     return name.rpartition("~")[2]
 
 
@@ -62,9 +62,9 @@ class FolderNames:
         self._names = frozenset(names)
 
     def of(self, conversation_id: str) -> str:
-        """The name of the folder of `conversation_id`, which need not be there. A folder that the Node original made
-        for the id is its folder. A folder of ours stays the folder, even if the Node original makes another beside it
-        later. `work` gets a name with a hash where a `Work` is listed, which may open as `work` too."""
+        """Return the name of the folder of `conversation_id`, which need not be there. A folder that the Node original
+        made for the id is its folder. A folder of ours stays the folder, even if the Node original makes another beside
+        it later. `work` gets a name with a hash where a `Work` is listed, which may open as `work` too."""
         hashed = hashed_name(conversation_id)
         if hashed in self._names:
             return hashed
@@ -89,12 +89,12 @@ class FolderNames:
 
 
 def as_seen_carelessly(name: str) -> str:
-    """The name as a file system compares it that ignores case and normal form."""
+    """Return the name as it is compared by a file system that ignores case and normal form."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
 
 
 def is_reserved(name: str) -> bool:
-    """Whether Windows takes `name`, with any ending, for a device."""
+    """Return whether Windows takes `name`, with any ending, for a device."""
     return name.partition(".")[0].casefold() in _RESERVED
 
 
@@ -103,8 +103,8 @@ def _is_plain(conversation_id: str) -> bool:
 
 
 def find_folder(data_dir: Path, conversation_id: str) -> Path:
-    """The folder of a conversation, which need not exist: the Node original's where it made one. The data folder is
-    listed, 10 ms with 10,000 conversations, only where a name alone does not tell whose it is."""
+    """Return the folder of a conversation, which need not exist; the Node original's folder if it made one. The data
+    folder is listed, 10 ms with 10,000 conversations, only if a name alone does not tell whose it is."""
     hashed = data_dir / hashed_name(conversation_id)
     if hashed.is_dir():
         return hashed
@@ -116,8 +116,8 @@ def find_folder(data_dir: Path, conversation_id: str) -> Path:
 
 
 def subfolders(folder: Path) -> list[Path]:
-    """The folders in `folder`, sorted, with their names as the system lists them. Folders whose name begins with a dot
-    are ours or the system's, and are left out. Empty if there is no such folder. Raises PermissionError."""
+    """Return the folders in `folder`, sorted, with their names as the system lists them; empty if `folder` does not
+    exist. Folders whose name begins with a dot are ours or the system's, and are left out. Raise PermissionError."""
     try:
         with os.scandir(folder) as entries:
             names = [entry.name for entry in entries if entry.name[0] != "." and entry.is_dir()]

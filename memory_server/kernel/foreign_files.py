@@ -1,8 +1,8 @@
-"""Files and folders that others may have made: those of a project come with its repository, and those above a working
+"""Files and folders that others may have made: files of a project come with its repository, and folders above a working
 folder may belong to another user.
 
-A link in a repository leads where its author wants, so nothing is read or written through one. The owner of a
-folder writes what is in it, so only folders of this user and of root count, as with git (`safe.directory`).
+A link in a repository leads where its author wants, so nothing is read or written through one. The owner of a folder
+writes what is in it, so only folders of this user and of root count, as with git (`safe.directory`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LINKS = (
 
 
 def nearest(folder: Path | None, fits: Callable[[Path], bool]) -> Path | None:
-    """`folder` (by default the working directory), or the nearest folder above it, that fits."""
+    """Return `folder` (by default the working directory), or the nearest folder above it, that fits."""
     try:
         start = (folder or Path()).absolute()
         return next(filter(fits, (start, *start.parents)), None)
@@ -32,14 +32,15 @@ def nearest(folder: Path | None, fits: Callable[[Path], bool]) -> Path | None:
 
 
 def has_git(folder: Path) -> bool:
-    """Whether `folder` is the top of a repository of this user."""
+    """Return whether `folder` is the top of a repository of this user."""
     return is_ours(folder / ".git")
 
 
 def is_ours(path: Path) -> bool:
-    """Whether `path` is there and is this user's or root's, in such a folder. In a folder of root that everybody may
-    write, others can replace what is theirs only with the sticky bit, as in /tmp; in one of this user, such as on a
-    disk without rights, its owner tells whose a file is. Windows has no such owners: then whether it is there."""
+    """Return whether `path` exists and is this user's or root's, in such a folder. In a folder of root that every user
+    may write, others can replace only their own files if it has the sticky bit, as in /tmp. In a folder of this user,
+    such as on a disk without rights, its owner says whose a file is. Windows has no such owners: return whether it
+    exists."""
     try:
         facts = path.lstat()
         folder = path.parent.stat()
@@ -54,8 +55,8 @@ def is_ours(path: Path) -> bool:
 
 
 def owners_in(project: Path) -> Collection[int] | None:
-    """The users whose files count in `project`: this one, root, and its owner, because either it was found as this
-    user's, or this user named it. None: there are no owners here."""
+    """Return the users whose files count in `project`: this user, root, and its owner, because it either was found as
+    this user's or was named by this user. Return None on a system without owners."""
     if not hasattr(os, "geteuid"):
         return None
     try:
@@ -66,7 +67,7 @@ def owners_in(project: Path) -> Collection[int] | None:
 
 def refuse_foreign(project: Path, path: Path) -> None:
     """Refuse a path in `project`, which need not be there, if a part of it below the project is a link, or belongs to
-    another user. Raises FileRefused."""
+    another user. Raise FileRefused."""
     owners = owners_in(project)
     for part in reversed([path, *path.parents]):
         if project not in part.parents:
@@ -81,7 +82,7 @@ def refuse_foreign(project: Path, path: Path) -> None:
 
 
 def foreign(facts: os.stat_result, owners: Collection[int] | None) -> Sentence | None:
-    """The reason why what has these facts, as `lstat` gives them, is not used; it follows its name."""
+    """Return the reason why a file with these `lstat` facts is not used; it follows the file's name."""
     if is_link(facts):
         return Sentence("is a link, which may come from others and lead anywhere")
     if owners is not None and facts.st_uid not in owners:

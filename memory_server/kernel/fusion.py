@@ -36,8 +36,8 @@ class Nearness:
 def fused(
     worded: Sequence[K], near: Sequence[K], *, offset: int = 60, meaning: float = 1.0
 ) -> dict[K, float]:
-    """The scores by reciprocal rank fusion: the sum of 1 / (offset + rank) in both rankings, which are best first
-    (Cormack et al. 2009, where the offset is 60). `meaning`: the factor on what `near` adds."""
+    """Return the scores by reciprocal rank fusion: the sum of 1 / (offset + rank) in both rankings, which are best
+    first (Cormack et al. 2009, where the offset is 60). `meaning` is the factor on what `near` adds."""
     scores: dict[K, float] = {}
     for ranking, weight in ((worded, 1.0), (near, meaning)):
         for rank, item in enumerate(ranking, 1):
@@ -46,9 +46,9 @@ def fused(
 
 
 def needed_cosine(cosines: Collection[float], margin: float) -> float:
-    """The cosine from which a memory comes only by meaning. Models differ in what they call near, so it is relative:
-    √(2 ln n) + `margin` standard deviations above the mean of the n memories, where the first part is what the best of
-    n reaches by chance."""
+    """Return the cosine from which a memory comes only by meaning. Models differ in what they call near, so it is
+    relative: √(2 ln n) + `margin` standard deviations above the mean of the n memories, where the first part is what
+    the best of n reaches by chance."""
     if len(cosines) < 2:
         return inf
     mean = fsum(cosines) / len(cosines)

@@ -31,11 +31,11 @@ class Item:
 
     `place` is as in `PastChange`, for layers `layers/project`. A person names an item by its `id`: the id of a memory,
     note or ref, the name of a trigger, the number of a fact of a session, the key of an entry of a layer; `aliases` are
-    its further names. `at_ms`: when it was said or changed last, in milliseconds since 1970. `also`: texts of it that
-    are not shown, such as tags, and can be looked for too. `said`: the texts in which words are looked for in place of
-    its text, which names roles. `session`: in which it was said, if that is recorded; `turn`: what its client calls the
-    turn. `mark`: by which it is recognized if it comes again; "": by its text alone. `project`: the name of the project
-    that a note belongs to; "": it belongs to all.
+    its further names. `at_ms` is the time when it was said or changed last, in milliseconds since 1970. `also` has
+    texts of it that are not shown, such as tags, and can be looked for too. `said` has the texts in which words are
+    looked for in place of its text, which names roles. `session` is the session in which it was said, if that is
+    recorded; `turn` is its client's name for the turn. `mark` identifies it if it comes again; if it is empty, its text
+    alone does. `project` is the name of the project that a note belongs to; if it is empty, the note belongs to all.
     """
 
     family: Family
@@ -53,8 +53,8 @@ class Item:
     turn: str | None = None
     project: str = ""
     other_words: tuple[str, ...] = ()
-    """Words that are stored with the item so that searches find it by them. Nobody said them, so an item is never
-    forgotten or erased because of them."""
+    """Words that are stored with the item so that searches find it by them. The user did not say them, so an item is
+    never forgotten or erased because of them."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -64,10 +64,10 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """A filter of items: an item matches if it meets every condition. `words`: it has all of them, also as parts of
-    words, in any case, full-width or not, in Traditional or Simplified characters. `ids`: it has one of them, or its id
-    begins with one; with `whole_ids` only the whole id counts. `user`: it is a fact about this user; `session`: it was
-    said in it. `archived` None: live and archived items match."""
+    """A filter of items: an item matches if it meets every condition. `words`: the item has all of them, also as parts
+    of words, in any case, full-width or not, in Traditional or Simplified characters. `ids`: the item has an id among
+    them, or its id begins so; with `whole_ids` only the whole id counts. `user`: it is a fact about this user;
+    `session`: it was said in it. `archived` None: live and archived items match."""
 
     words: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
@@ -84,7 +84,7 @@ class Sought:
     these."""
 
     def looks_in(self, place: str, *families: Family) -> bool:
-        """Whether an item in this place, of one of these families, can match."""
+        """Return whether an item in this place, of any of these families, can match."""
         if self.place not in (None, place):
             return False
         if self.user is not None and place != f"sessions/{self.user}":
@@ -92,8 +92,8 @@ class Sought:
         return self.family is None or self.family in families
 
     def among(self, items: Iterable[Item]) -> list[Item]:
-        """The items that match, of places in which the filter looks (`looks_in`). None does if a word has no visible
-        character."""
+        """Return the items that match. They are from places in which the filter looks (`looks_in`). No item matches if
+        a word has no visible character."""
         from nlp.index_terms import seen_form  # imported late: hooks do not look for items
 
         word_forms = [seen_form(word) for word in self.words]
@@ -108,7 +108,7 @@ class Sought:
         return matches
 
     def _meets_conditions(self, item: Item) -> bool:
-        """Whether an item meets the conditions about its time, family, state and session."""
+        """Return whether an item meets the conditions about its time, family, state and session."""
         if self.since_ms is not None and item.at_ms < self.since_ms:
             return False
         if self.until_ms is not None and item.at_ms > self.until_ms:
@@ -120,13 +120,13 @@ class Sought:
         return self.session in (None, item.session)
 
     def _has_id(self, item: Item, ids: Sequence[str]) -> bool:
-        """`ids` are those of the filter without upper case."""
+        """Return whether an item has an id of the filter. `ids` are the filter's ids without upper case."""
         return any(_is_named(item, id_, whole=self.whole_ids) for id_ in ids)
 
     def _meets_words(
         self, item: Item, word_forms: Sequence[str], seen_form: Callable[[str], str]
     ) -> bool:
-        """Whether an item meets the condition about words, whose forms `seen_form` has made."""
+        """Return whether an item meets the condition about words, whose forms `seen_form` has made."""
         searched_texts = item.said or (item.text,)
         own_form = seen_form("\n".join((item.title, *searched_texts, *item.also)))
         has_all_words = all(word_form in own_form for word_form in word_forms)
@@ -140,7 +140,7 @@ class Sought:
 
 
 def _is_named(item: Item, id_: str, *, whole: bool) -> bool:
-    """Whether `id_`, which has no upper case, is the id or another name of the item, or the beginning of its id."""
+    """Return whether `id_`, which has no upper case, is the id or another name of the item, or the beginning of its id."""
     if not whole and len(id_) >= LEAST_ID_CHARS and item.id.casefold().startswith(id_):
         return True
     return id_ in (name.casefold() for name in (item.id, *item.aliases))

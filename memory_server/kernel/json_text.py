@@ -1,4 +1,4 @@
-"""JSON texts of files, ours and those of other programs, to values and back. Knows no memory and no file."""
+"""Convert JSON texts of files, ours and other programs', to values and back. Knows no memory and no file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NotARecord(MessageError, ValueError):
 
 
 def dumps(value: Any) -> bytes:
-    """`value` as compact UTF-8 JSON on one line."""
+    """Write `value` as compact UTF-8 JSON on one line."""
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
@@ -33,7 +33,7 @@ def dumps(value: Any) -> bytes:
 
 
 def loads(data: bytes) -> Any:
-    """The value of a JSON text, with or without a byte-order mark. Raises ValueError if it is not UTF-8 or JSON."""
+    """Return the value of a JSON text, with or without a byte-order mark. Raise ValueError if it is not UTF-8 or JSON."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     try:
         return strict_json.loads(data)
@@ -48,7 +48,7 @@ def loads(data: bytes) -> Any:
 
 
 def load_object(data: bytes) -> Json:
-    """The fields of a JSON object. Raises NotARecord if it is not one."""
+    """Return the fields of a JSON object. Raise NotARecord if it is not a JSON object."""
     try:
         fields = loads(data)
     except ValueError as error:
@@ -59,7 +59,7 @@ def load_object(data: bytes) -> Json:
 
 
 def dump_array(records: Iterable[Json]) -> bytes:
-    """A JSON array with one record a line: readable, and half the size of an indented one."""
+    """Write a JSON array with one record a line: readable, and half the size of an indented array."""
     body = b",\n".join(map(dumps, records))
     if not body:
         return b"[]\n"
@@ -67,7 +67,7 @@ def dump_array(records: Iterable[Json]) -> bytes:
 
 
 def load_array(data: bytes) -> list[Json]:
-    """The records of a JSON array file. Raises ValueError if it is not a JSON array of objects."""
+    """Return the records of a JSON array file. Raise ValueError if it is not a JSON array of objects."""
     if not data.strip():
         return []
     records = loads(data)
@@ -81,38 +81,44 @@ class OtherLayout(Exception):
 
 
 def lines_of_array(data: bytes) -> Iterator[Json]:
-    """The records of an array as `dump_array` wrote it, one after the other, which halves the time and the memory.
-    Raises OtherLayout if another program wrote it, or it is broken; `load_array` tells which."""
+    """Yield the records of an array that `dump_array` wrote, which halves the time and the memory. Raise OtherLayout if
+    another program wrote it or it is broken; `load_array` tells which."""
     if not (data.startswith(b"[\n") and data.endswith(b"\n]\n")):
         raise OtherLayout
+
     loads_line = strict_json.loads if strict_json.may_hold_long_integers(data) else orjson.loads
     line_start = 2
     array_end = len(data) - 2
+
     while line_start < array_end:
         line_end = data.index(b"\n", line_start)
         line = data[line_start:line_end]
+
+        # Only the last line of the array has no comma at its end.
         is_last_line = line_end + 1 >= array_end
         if line.endswith(b",") == is_last_line:
             raise OtherLayout
+
         try:
             record = loads_line(line.removesuffix(b","))
         except ValueError as error:
             raise OtherLayout from error
+
         if not isinstance(record, dict):
             raise OtherLayout
+
         yield record
         line_start = line_end + 1
 
 
 def milliseconds(value: Any) -> int:
-    """A time of a record: ISO 8601 text (UTC where no zone is given) or milliseconds since 1970. Raises NotARecord if
-    it is neither, or before the year 1 or after 9999."""
+    """Return a time of a record in milliseconds since 1970, from ISO 8601 text (UTC if no zone is given) or from
+    milliseconds. Raise NotARecord if it is neither, or before the year 1 or after 9999."""
     try:
         if isinstance(value, str):
             time_ms = times.milliseconds(datetime.fromisoformat(value))
-            times.moment_of(
-                time_ms
-            )  # in its own zone a time may lie within these years, in UTC outside
+            # A time may be within these years in its own zone, and outside of them in UTC.
+            times.moment_of(time_ms)
             return time_ms
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return times.milliseconds(times.EPOCH + timedelta(milliseconds=value))

@@ -28,12 +28,12 @@ Kept = Literal["conversations", "knowledge"]
 
 
 def forgetting_of(change: str) -> str:
-    """The author of a change by which a person forgets: `forget 3f2a81c0`."""
+    """Return the author of a change by which a person forgets: `forget 3f2a81c0`."""
     return f"{_FORGET} {change}"
 
 
 def asked_to_forget(author: str) -> bool:
-    """Whether a person asked for a change of this author, which removed items; the clean-up and tools are other
+    """Return whether a person asked for a change of this author, which removed items; the clean-up and tools are other
     authors."""
     return author.split(" ")[0] == _FORGET
 
@@ -51,8 +51,8 @@ class HistoryStep:
 @dataclass(frozen=True, slots=True)
 class PastChange:
     """A change in the history. `place`: a conversation, or a family with its owner, such as `refs/short-term`. `at_ms`:
-    milliseconds since 1970. `by`: its author: a tool, a command, or `hand`. `more_steps`: how many steps it has beside
-    those in `steps`."""
+    milliseconds since 1970. `by`: its author: a tool, a command, or `hand`. `more_steps`: how many further steps it
+    has."""
 
     id: str
     place: str
@@ -102,8 +102,8 @@ class Cleaned:
 
 @dataclass(frozen=True, slots=True)
 class RestoredPlace:
-    """The result of a restore in a place of an engine: what was changed, or would be. `left_out`: what is too large to
-    be stored, and why. `change_id` is None where nothing was changed, or several changes were made."""
+    """The result of a restore in a place of an engine: what was changed, or would be. `left_out` says what is too large
+    to be stored, and why. `change_id` is None where nothing was changed, or several changes were made."""
 
     keeps: Kept
     place: str
@@ -133,31 +133,32 @@ class Lifecycle(Protocol):
     def keeps(self) -> Kept: ...
 
     def made(self, change: str) -> bool:
-        """Whether a change id has this engine's form."""
+        """Return whether a change id has this engine's form."""
 
     async def places(self) -> list[str]:
-        """The places in which something is or was stored, sorted."""
+        """Return the places in which something is or was stored, sorted."""
 
     async def find(self, sought: Sought) -> list[Item]:
-        """The items that match the filter, newest first."""
+        """Return the items that match the filter, newest first."""
 
     async def forget(self, items: Collection[Item], *, by: str) -> int:
-        """Move those of `items` that are live in this engine into the archive, as one change for each place; the number
-        of moved items."""
+        """Move the live `items` of this engine into the archive, as one change for each place. Return the number of
+        moved items."""
 
     async def texts_of(self, items: Collection[Item]) -> set[str]:
-        """All texts of `items`, live or archived, that this engine has, also those that they had before an edit."""
+        """Return all texts of `items`, live or archived, that this engine has, including texts from before an edit."""
 
     async def past_texts(self, words: Sequence[str]) -> set[str]:
-        """All texts that memories or entries had when they held all these words, as far as the past is stored. Changes
-        nothing."""
+        """Return all texts that memories or entries had when they held all these words, as far as the past is stored.
+        Changes nothing."""
 
     async def erase(self, erasure: Erasure) -> None:
         """Remove the erased items and texts for good from all that this engine stores. Its live items were forgotten
         before. A crash leaves the old or the new state of each store; a second run finishes."""
 
     async def erase_in(self, backups: BackupStore, name: str, erasure: Erasure) -> None:
-        """Remove them from this engine's part of a backup, which is checked before: from all of it, or from nothing."""
+        """Remove the erased items and texts from this engine's part of a backup, which is checked before: from all of
+        it, or from nothing."""
 
     async def history(
         self,
@@ -167,26 +168,26 @@ class Lifecycle(Protocol):
         limit: int = HISTORY_PAGE,
         most_steps: int | None = None,
     ) -> list[PastChange]:
-        """At most `limit` changes of a place, or of all places, newest first, before the change `before`. `most_steps`:
-        how many steps of a change are read; an import has tens of thousands. Raises InvalidInput: `before` is not a
-        change of these places."""
+        """Return at most `limit` changes of a place, or of all places, newest first, before the change `before`.
+        `most_steps`: how many steps of a change are read; an import has tens of thousands. Raise InvalidInput if
+        `before` is not a change of these places."""
 
     async def undo(self, change: str, place: str | None = None, *, by: str = "api") -> Undone:
-        """Take back a change of a place, or of any place; later changes of other entries stay. Raises InvalidInput:
-        there is no such change, it is too old, or its items were changed since; then nothing is changed."""
+        """Take back a change of a place, or of any place; later changes of other entries stay. Raise InvalidInput if
+        the change does not exist, is too old, or its items were changed since; then nothing is changed."""
 
     def clean_up(
         self, place: str | None = None, *, dry_run: bool = False, by: str = "cleanup"
     ) -> AsyncIterator[Cleaned]:
-        """Move the due items into the archive, place by place, or with `dry_run` only name them. Raises InvalidInput:
-        there is no such place."""
+        """Move the due items into the archive, place by place, or with `dry_run` only name them. Raise InvalidInput if
+        the place does not exist."""
 
     async def keep_up(self, seen_from_ms: int) -> int:
-        """The daily upkeep: clean up, and delete for good whatever is to be stored no longer at `seen_from_ms`; the
-        number of items that were cleaned up. A failure is logged and passed over."""
+        """Do the daily upkeep: clean up, and delete for good whatever is no longer to be stored at `seen_from_ms`.
+        Return the number of items that were cleaned up. A failure is logged and passed over."""
 
     async def examinations(self) -> list[Examine]:
-        """Calls that each give the findings about a part of what is stored. They change nothing."""
+        """Return calls that each give the findings about a part of what is stored. They change nothing."""
 
     async def copy_to(
         self, backup: BackupWriter, only: str | None, advance: Callable[[], None]
@@ -195,7 +196,7 @@ class Lifecycle(Protocol):
         that is added."""
 
     async def check_backup(self, backups: BackupStore, name: str, only: str | None) -> None:
-        """Raises StorageError or BackupNotFound: this engine's part of a backup cannot be used."""
+        """Raise StorageError or BackupNotFound if this engine's part of a backup cannot be used."""
 
     def restore(
         self,
@@ -216,11 +217,11 @@ class Ledger(Protocol):
     calls."""
 
     def turn(self) -> AbstractAsyncContextManager[bool]:
-        """Whether this process may run upkeep; True for only one process at a time."""
+        """Return whether this process may run upkeep; True for only one process at a time."""
         ...
 
     def last_run_ms(self) -> int | None:
-        """When upkeep last ended, in milliseconds since 1970; None: never."""
+        """Return when upkeep last ended, in milliseconds since 1970, or None if it never did."""
 
     def note_run(self, at_ms: int) -> None: ...
 
@@ -229,7 +230,7 @@ E = TypeVar("E", bound=Lifecycle)
 
 
 def engine_of(engines: Sequence[E], change: str) -> E:
-    """The engine that made a change. Raises InvalidInput: no engine makes such ids."""
+    """Return the engine that made a change. Raise InvalidInput if no engine makes such ids."""
     for engine in engines:
         if engine.made(change):
             return engine

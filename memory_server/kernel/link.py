@@ -17,8 +17,8 @@ MOST_FOLDER_CHARS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The server whose memory this machine uses. `url`: its URL, without a slash at the end. `ca`: a file of further
-    certificate authorities; None: only the machine's own ones count."""
+    """The server whose memory this machine uses. `url` is its URL, without a slash at the end. `ca` is a file of
+    further certificate authorities; if it is None, only the machine's own authorities count."""
 
     url: str
     token_file: str
@@ -31,8 +31,8 @@ class Link:
 
 
 def url_of(typed: str) -> str:
-    """The URL of a server, as a link has it. Raises InvalidInput: `typed` is not such a URL, or others could read what
-    is sent."""
+    """Check the URL of a server, and return it as a link has it. Raise InvalidInput if `typed` is not such a URL, or
+    others could read what is sent."""
     parts = _server_url_parts(typed.strip())
     if "@" in typed or "?" in typed:
         # Without the URL: it may hold a password or token, and an error is shown and logged.
@@ -40,21 +40,24 @@ def url_of(typed: str) -> str:
             "The URL of a server has no user, password or query; write it as https://home.example, and put the token "
             "into a file for --token-file."
         )
+
     if parts is None or not parts.hostname:
         raise InvalidInput(
             "`{url}` is not the URL of a server; write one such as https://home.example.", typed
         )
+
     if parts.scheme == "http" and not _is_here(parts.hostname):
         raise InvalidInput(
             "{url} is not encrypted, so others could read your memories and your token; use https:// (plain http is "
             "only for a server on this machine).",
             typed,
         )
+
     return typed.strip().rstrip("/").removesuffix("/mcp")
 
 
 def _server_url_parts(url: str) -> SplitResult | None:
-    """The parts of a URL; None: it cannot be that of a server."""
+    """Split a URL. Return None if it cannot be the URL of a server."""
     try:
         parts = urlsplit(url)
         _port = parts.port  # raises ValueError where it is not the number of a port
@@ -68,7 +71,7 @@ def _server_url_parts(url: str) -> SplitResult | None:
 
 
 def shared_name(folder: str | None, home: str) -> str | None:
-    """A folder by the name that it has on all machines of a user: `~/shop` for what is in the `home` folder."""
+    """Return a folder by the name that it has on all machines of a user: `~/shop` for what is in the `home` folder."""
     if folder is None or home in ("", "/"):
         return folder
     home_path = home.rstrip("/")
@@ -78,8 +81,8 @@ def shared_name(folder: str | None, home: str) -> str | None:
 
 
 def machine_name() -> str:
-    """The name by which the folders of this machine are told from those of others. A name that many machines have
-    gets the number of a network card."""
+    """Return the name that tells the folders of this machine from those on other machines. A name that many machines
+    have gets the number of a network card."""
     name = platform.node().partition(".")[0]
     if name.lower() not in ("", "localhost"):
         return name

@@ -1,6 +1,6 @@
-"""Messages, which conversations and knowledge are given. Those from outside pass through `storable`, which makes them
-valid. A time is an `int` of milliseconds since 1970-01-01 UTC, the resolution of the Node original and of JavaScript's
-`Date`."""
+"""Messages, which conversations and knowledge are given. Messages from outside pass through `storable`, which makes
+them valid. A time is an `int` of milliseconds since 1970-01-01 UTC, the resolution of the Node original and of
+JavaScript's `Date`."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _ROLE_WORDS = N_("user"), N_("assistant"), N_("system")
 
 
 MAX_CONTENT_CHARS = 100_000
-"""Characters of one message: a short novel; its segmentation takes 15 ms."""
+"""Characters of a message: a short novel; its segmentation takes 15 ms."""
 _MARK_CHARS = 60
 """Characters for the mark between two ends of a long text."""
 
 
 MAX_MESSAGES = 500
-"""Messages of one memory and of one call. Triggers look at the last few; a context of 500 is copied for each."""
+"""Messages of a memory and of a call. Triggers look at the last few; a context of 500 is copied for each."""
 
 
 MAX_NAME_CHARS = 200
@@ -61,7 +61,7 @@ class Message:
 @dataclass(frozen=True, slots=True)
 class Session:
     """One context of a model, such as a window of Claude Code. Messages of the session from `context_since_ms` on
-    (milliseconds since 1970) are still in its context. None: unknown."""
+    (milliseconds since 1970) are still in its context; it is None if this is unknown."""
 
     id: str
     context_since_ms: int | None = None
@@ -72,8 +72,9 @@ GivenMessage: TypeAlias = Message | Mapping[str, Any]
 
 
 def messages_of(given: Iterable[GivenMessage]) -> tuple[Message, ...]:
-    """The messages; those of chat clients as sandbox/chats/message_forms.py reads them, without those in which nobody
-    said anything. Raises InvalidInput: a role or a text is missing, or a `timestamp` cannot be read."""
+    """Convert messages to ours. Messages of chat clients are read as sandbox/chats/message_forms.py does; messages
+    without a text of a person or model are left out. Raise InvalidInput if a role or a text is missing, or a
+    `timestamp` cannot be read."""
     messages: list[Message] = []
     for message in given:
         if isinstance(message, Message):
@@ -102,7 +103,7 @@ def _said_by_client(message: object) -> list[Message]:
 
 
 def both_ends(text: str, most: int = MAX_CONTENT_CHARS) -> str:
-    """`text`; a longer one is cut to its beginning and its end, of `most` characters together, with the number of
+    """Return `text`, or the beginning and end of a longer text, of `most` characters together, with the number of
     characters left out between them: people write a question before or after what they paste. Private parts must have
     been removed before."""
     if len(text) <= most:
@@ -113,7 +114,7 @@ def both_ends(text: str, most: int = MAX_CONTENT_CHARS) -> str:
 
 
 def context_text(messages: Iterable[Message]) -> str:
-    """The text of a memory: one `name-or-role: content` line per message."""
+    """Return the text of a memory: one `name-or-role: content` line per message."""
     return "\n".join(f"{message.name or message.role}: {message.content}" for message in messages)
 
 
@@ -121,7 +122,7 @@ _ROLE_LINE = re.compile(rf"({'|'.join(ROLES)}): ?(.*)", re.DOTALL)
 
 
 def said_in(text: str) -> tuple[Message, ...]:
-    """The messages of a text of `role: content` lines; any other text is a single message of the user."""
+    """Return the messages of a text of `role: content` lines; any other text is a single message of the user."""
     messages: list[Message] = []
     for line in both_ends(text).split("\n"):
         role_line = _ROLE_LINE.fullmatch(line)
@@ -137,20 +138,22 @@ def said_in(text: str) -> tuple[Message, ...]:
 
 
 def with_roles(text: str) -> str:
-    """A text of `role: content` lines with the roles in the language of this context. In English it is the text as it
-    is."""
+    """Return a text of `role: content` lines with the roles in the language of this context. In English the text is
+    unchanged."""
     return "\n".join(_role_line(line) for line in text.split("\n"))
 
 
 def said_beginning(text: str, most: int = BEGINNING_CHARS) -> str:
-    """The `beginning` of a text of `role: content` lines, with the roles in the language of this context."""
+    """Return the `beginning` of a text of `role: content` lines, with the roles in the language of this context."""
     plain = beginning(text, most)
     lines: list[str] = []
     remaining_chars = most
+
     for line in text.split("\n"):
         words = " ".join(line.split())
         if not words:
             continue
+
         if len(words) > remaining_chars:
             lines.append(words[:remaining_chars] + "…")
             break
@@ -158,7 +161,7 @@ def said_beginning(text: str, most: int = BEGINNING_CHARS) -> str:
         remaining_chars -= len(words) + 1
         if remaining_chars < 0:
             break
-    # Where it is cut between two lines, the mark of the cut has no line of its own.
+    # If it is cut between two lines, the mark of the cut has no line of its own.
     if " ".join(lines) != plain:
         return plain
     return " ".join(map(_role_line, lines))
@@ -172,36 +175,41 @@ def _role_line(line: str) -> str:
 
 
 def storable(message: Message) -> Message:
-    """`message` as it will be read back: without lone surrogates, with one of the three roles. Raises InvalidInput: its
-    role is not known, its content is not text or is too long, its time is not a whole number of milliseconds in the years 1
-    to 9999, which dates can show, or its other fields are too deep."""
+    """Return `message` as it will be read back: without lone surrogates, and with a known role. Raise InvalidInput if
+    its role is not known, its content is not text or is too long, its time is not a whole number of milliseconds in the
+    years 1 to 9999, which dates can show, or its other fields are too deep."""
     role = message.role
     if role not in ROLES:
         role = _known_role(role)
+
     if not isinstance(message.content, str) or len(message.content) > MAX_CONTENT_CHARS:
         raise InvalidInput(
             "The content of a message must be text of at most {content:,} characters; split it.",
             MAX_CONTENT_CHARS,
         )
+
     time_ms = message.time_ms
     if time_ms is not None and not (isinstance(time_ms, int) and FIRST_MS <= time_ms <= LAST_MS):
         raise InvalidInput(
             "The timestamp {time} is not a time; give milliseconds since 1970 or leave it out.",
             time_ms,
         )
+
     if message.extra and deeper(dict(message.extra)):
         raise InvalidInput(
             "The unknown fields of a message may be nested {deepest} levels deep; remove levels.",
             DEEPEST,
         )
+
     name = message.name
+    # A client may give a number as a name.
     if name is not None:
         name = without_surrogates(str(name))
     return replace(message, role=role, content=without_surrogates(message.content), name=name)
 
 
 def _known_role(word: str) -> Role:
-    """The role that a program means by this word. Raises InvalidInput: it is not known."""
+    """Return the role that a program means by this word. Raise InvalidInput if it is not known."""
     from sandbox import role_of  # most messages have a role of ours
 
     role = role_of(word)
@@ -211,7 +219,7 @@ def _known_role(word: str) -> Role:
 
 
 def without_surrogates(text: str) -> str:
-    """`text` with lone surrogates, which UTF-8 cannot carry, replaced by U+FFFD."""
+    """Return `text` with lone surrogates, which UTF-8 cannot carry, replaced by U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -21,7 +21,7 @@ BOUNDS_MS = (0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_00
 
 @dataclass(slots=True)
 class Calls:
-    """The calls of one tool, as a histogram of fixed buckets. `errors`: those that were refused or failed."""
+    """The calls of a tool, as a histogram of fixed buckets. `errors` counts the calls that were refused or failed."""
 
     errors: int = 0
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_MS) + 1))
@@ -38,7 +38,7 @@ class Calls:
         self.sum_ms += milliseconds
 
     def quantile(self, share: float) -> float:
-        """Milliseconds that this share took at most, as if each bucket were evenly filled. 0 if nothing was
+        """Return the milliseconds that this share took at most, as if each bucket were evenly filled. 0 if nothing was
         measured."""
         calls_within = share * self.count
         calls_below = 0
@@ -84,7 +84,7 @@ class Meter:
 
     @contextmanager
     def call(self, name: str) -> Iterator[None]:
-        """One call; an exception out of it is an error."""
+        """Measure a call; an exception out of it is an error."""
         began = self._now()
         failed = False
         try:
@@ -109,20 +109,21 @@ class Meter:
             self._total.count(family, name, number)
 
     def expect(self, family: str, *names: str) -> None:
-        """Show these counters from the start, as 0: who watches them must not take "never" for "not measured"."""
+        """Show these counters from the start, as 0: a person who watches them must not take "never" for "not measured"."""
         for name in names:
             self._counters[family][name] += 0
 
     def gauge(
         self, family: str, name: str, look: Callable[[], int], *, of_all: bool = False
     ) -> None:
-        """A number that `look` gives when the figures are read. `of_all`: the parts of a total share what it counts."""
+        """Show a number that `look` returns when the figures are read. `of_all` means that the parts of a total share
+        what it counts."""
         self._gauges[family][name] = look
         if of_all:
             self._of_all.add((family, name))
 
     def number(self, family: str, name: str) -> int:
-        """A counter or gauge, with the gauges of the parts; 0 if nothing was counted. Safe in any thread."""
+        """Return a counter or gauge, with the gauges of the parts; 0 if nothing was counted. Safe in any thread."""
         look = self._gauges[family].get(name)
         if look is None:
             return self._counters[family][name]
@@ -131,11 +132,11 @@ class Meter:
         return look() + sum(part.number(family, name) for part in tuple(self._parts))
 
     def family(self, family: str) -> Mapping[str, int]:
-        """The counters of a family as they are now. Safe in any thread."""
+        """Return the counters of a family as they are now. Safe in any thread."""
         return dict(self._counters[family])
 
     def figures(self) -> Mapping[str, Mapping[str, int]]:
-        """Every counter and gauge, by family and name, sorted."""
+        """Return every counter and gauge, by family and name, sorted."""
         families = sorted({*self._counters, *self._gauges})
         return {family: self._numbers(family) for family in families}
 

@@ -1,7 +1,7 @@
 """What the fields of an options class say beside their bounds, and how such a value gets what the program knows.
 
 The options that users may set are frozen dataclasses in the rooms that use them, with default, bounds and docstring;
-`config/settings.py` makes sections of them. The bounds are those of `annotated_types`, which pydantic understands.
+`config/settings.py` makes sections of them. The bounds are types of `annotated_types`, which pydantic understands.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Options = TypeVar("Options")
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A check in `Annotated`: `check` gives the value that counts for the one that was set; its InvalidInput or
-    ValueError says why that cannot be used. `first`: the check is made before the type is looked at."""
+    """A check in `Annotated`: `check` converts a set value to the value that counts; its InvalidInput or ValueError
+    says why the set value cannot be used. `first`: the check is made before the type is looked at."""
 
     check: Callable[[Any], Any]
     first: bool = False
@@ -40,7 +40,7 @@ class Checked:
 
 
 def extended(kind: type[Options], user_options: Any, **program_values: Any) -> Options:
-    """Options of the class `kind`, which extends that of `user_options`: with these values, and those that users cannot
-    set."""
+    """Make options of the class `kind`, which extends the class of `user_options`, from these values and from values
+    that users cannot set."""
     user_values = {field.name: getattr(user_options, field.name) for field in fields(user_options)}
     return kind(**user_values, **program_values)

@@ -27,28 +27,33 @@ class OtherWords:
 
 
 def other_words_of(texts: Sequence[str], messages: Sequence[Message]) -> OtherWords:
-    """The other words that count beside these messages. Raises InvalidInput: there are too many, or a text is too
-    long."""
+    """Return the other words that count beside these messages. Raise InvalidInput if there are too many, or a text is
+    too long."""
     private_count = sum(without_private(text) != text for text in texts)
     public_texts = [public_text(text) for text in texts]
     usable_texts = tuple(text for text in dict.fromkeys(public_texts) if seen_form(text))
+
     if len(usable_texts) > MOST_TEXTS or any(len(text) > MOST_TEXT_CHARS for text in usable_texts):
         raise InvalidInput(
             "Give at most {texts} other words, each of at most {chars} characters; leave out those that say little.",
             MOST_TEXTS,
             MOST_TEXT_CHARS,
         )
+
+    # Only words of a private part can be private, so most calls end here.
     public_messages = to_keep(messages)
     if not usable_texts or public_messages == tuple(messages):
         return OtherWords(usable_texts, private_count)
+
     private_words = _PrivateWords(messages, public_messages)
+
     texts_that_count = tuple(text for text in usable_texts if not private_words.are_in(text))
     left_out_count = len(usable_texts) - len(texts_that_count)
     return OtherWords(texts_that_count, private_count + left_out_count)
 
 
 def public_text(text: str) -> str:
-    """The text on one line, without its private parts and without characters that nobody sees."""
+    """Return the text on one line, without its private parts and without invisible characters."""
     text = without_private(without_surrogates(text))
     seen_characters = [
         char for char in text if char.isspace() or category(char) not in _UNSEEN_CATEGORIES
@@ -61,7 +66,7 @@ _UNSEEN_CATEGORIES = ("Cc", "Cf", "Cn", "Co")
 
 
 def private_words_note(count: int) -> str | None:
-    """The sentence of a tool about so many other words that were left out; None: there are none."""
+    """Return the sentence of a tool about so many other words that were left out, or None if none were."""
     if not count:
         return None
     return n_(
@@ -72,7 +77,7 @@ def private_words_note(count: int) -> str | None:
 
 
 def found_by_text(texts: Sequence[str]) -> str:
-    """The words that are stored with a memory, for people; empty if there are none."""
+    """Describe the words that are stored with a memory, for people; empty without words."""
     if not texts:
         return ""
     return _("Also found by: {words}.", ", ".join(texts))
@@ -93,7 +98,8 @@ class _PrivateWords:
         ]
 
     def are_in(self, text: str) -> bool:
-        """Whether a text has such a word, also within another one, or written in another way: 138-0000, dia betes."""
+        """Return whether a text has such a word, also within another word, or written in another way: 138-0000, dia
+        betes."""
         letters = _letters(text)
         if letters in self._spoken_letters and letters not in self._stored_letters:
             return True
@@ -103,12 +109,12 @@ class _PrivateWords:
 
 
 def _letters(text: str) -> str:
-    """The letters and digits of a text as they are seen."""
+    """Return the letters and digits of a text as they are seen."""
     return "".join(char for char in seen_form(text) if char.isalnum())
 
 
 def _least_chars(word: str) -> int:
-    """The number of characters from which on a word within another one says something: 糖尿病 in 糖尿病人."""
+    """Return the number of characters from which on a word within another word says something: 糖尿病 in 糖尿病人."""
     if word.isascii():
         return 3
     return 2

@@ -23,7 +23,7 @@ EMPTY_PART = "<private></private>"
 
 
 def without_private(text: str) -> str:
-    """`text` without its private parts; a text without such tags is returned unchanged. Linear in the length."""
+    """Return `text` without its private parts; a text without such tags is returned unchanged. Linear in the length."""
     public_parts = _public_parts(text)
     if len(public_parts) == 1:
         return text
@@ -31,21 +31,22 @@ def without_private(text: str) -> str:
 
 
 def without_private_tags(text: str) -> str:
-    """`text` with the words of its private parts, but without their tags."""
+    """Return `text` with the words of its private parts, but without their tags."""
     return _TAG.sub(" ", text)
 
 
 def emptied(text: str) -> str:
-    """`text` with empty tags for each private part, so that it can be split at lines or headings: no piece has anything
-    private, and a piece that had nothing else can still be seen to be wholly private."""
+    """Return `text` with empty tags for each private part, so that it can be split at lines or headings: no piece has
+    anything private, and a piece that had nothing else can still be seen to be wholly private."""
     return EMPTY_PART.join(_public_parts(text))
 
 
 def _public_parts(text: str) -> list[str]:
-    """The parts before, between and after the private ones; a text without such tags is the only part."""
+    """Return the parts before, between and after the private parts; a text without such tags is the only part."""
     public_parts: list[str] = []
     open_tags = 0
     public_start = 0
+
     for tag in _TAG.finditer(text):
         is_closing_tag = bool(tag[1])
         if not is_closing_tag:
@@ -53,12 +54,15 @@ def _public_parts(text: str) -> list[str]:
                 public_parts.append(text[public_start : tag.start()])
             open_tags += 1
             continue
+
         if open_tags > 0:
             open_tags -= 1
         else:
             # Without an opening tag, everything before is private.
             public_parts = [""]
         public_start = tag.end()
+
+    # A part that is not closed is private to the end.
     if open_tags > 0:
         public_parts.append("")
     else:
@@ -67,31 +71,33 @@ def _public_parts(text: str) -> list[str]:
 
 
 def to_keep(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """The messages as they may be stored: without private parts, without messages that were wholly private, and without
-    the answers to a user's message that was wholly private, because they speak of it."""
+    """Return the messages as they may be stored: without private parts, without wholly private messages, and without
+    the answers to a user's wholly private message, because they speak of it."""
     return PublicMessages().of(messages)
 
 
 @dataclass(slots=True)
 class PublicMessages:
-    """The messages that may be stored of a conversation that comes in several parts: the answer to a message that was
-    wholly private may stand in a later part. `answers_private`: the next answer speaks of such a message."""
+    """The messages that may be stored of a conversation that comes in several parts: the answer to a wholly private
+    message may be in a later part. `answers_private`: the next answer speaks of such a message."""
 
     answers_private: bool = False
     answered: bool = False
 
     def of(self, messages: Iterable[Message]) -> tuple[Message, ...]:
-        """The messages of the next part as they may be stored."""
+        """Return the messages of the next part as they may be stored."""
         public_messages = [self._public_message(message) for message in messages]
         return tuple(message for message in public_messages if message is not None)
 
     def _public_message(self, message: Message) -> Message | None:
-        """The next message of the conversation as it may be stored; None: it may not be stored."""
+        """Return the next message of the conversation as it may be stored, or None if it may not be stored."""
         content = message.content
         if isinstance(content, str):
             content = without_private(content)
+
         is_changed = content is not message.content
         is_wholly_private = is_changed and not content
+
         if message.role == "user":
             # An answer to two messages speaks of both.
             follows_private = self.answers_private and not self.answered
@@ -99,18 +105,20 @@ class PublicMessages:
             self.answered = False
         elif message.role == "assistant":
             self.answered = True
+
         if is_wholly_private:
             return None
         if message.role == "assistant" and self.answers_private:
             return None
+
         if is_changed:
             return replace(message, content=content)
         return message
 
 
 def shortened(message: Message) -> Message:
-    """`message`; one that is longer than may be stored is cut to the two ends of what is not private. A longer one that
-    is wholly private stays as it is, so that `to_keep` leaves it out."""
+    """Return `message`, cut to the two ends of its public text if it is longer than may be stored. A longer message
+    that is wholly private stays as it is, so that `to_keep` leaves it out."""
     if len(message.content) <= MAX_CONTENT_CHARS:
         return message
     content = without_private(message.content)
@@ -120,15 +128,15 @@ def shortened(message: Message) -> Message:
 
 
 def loses_its_middle(message: Message) -> bool:
-    """Whether `shortened` leaves out something of `message` that is not private."""
+    """Return whether `shortened` leaves out something of `message` that is not private."""
     if len(message.content) <= MAX_CONTENT_CHARS:
         return False
     return len(without_private(message.content)) > MAX_CONTENT_CHARS
 
 
 def calls_forget(message: Any) -> bool:
-    """Whether a message of a client calls a tool `forget`, which clients give a prefix; in the form of Anthropic, OpenAI
-    (chat completions and Responses), the AI SDK or Gemini. Nothing of such a turn is stored."""
+    """Return whether a message of a client calls a tool `forget`, which clients give a prefix; in the form of
+    Anthropic, OpenAI (chat completions and Responses), the AI SDK or Gemini. Nothing of such a turn is stored."""
     if not isinstance(message, Mapping):
         return False
     calls = [message.get("function_call")]  # OpenAI, before it had `tool_calls`
@@ -144,7 +152,7 @@ def calls_forget(message: Any) -> bool:
 
 
 def _names_in(call: Mapping[str, Any]) -> list[Any]:
-    """What may be the name of the tool in a call, or in a part that has one."""
+    """Return what may be the name of the tool in a call, or in a part that has a call."""
     names = [call.get("name"), call.get("toolName")]
     for inner in ("function", "functionCall", "toolInvocation"):
         if isinstance(call.get(inner), Mapping):
@@ -156,7 +164,7 @@ def _names_in(call: Mapping[str, Any]) -> list[Any]:
 
 
 def _is_forget(tool_name: Any) -> bool:
-    """Whether this is `forget`, alone or after a prefix such as `mcp__memory__`."""
+    """Return whether this is `forget`, alone or after a prefix such as `mcp__memory__`."""
     if not isinstance(tool_name, str) or not tool_name.endswith("forget"):
         return False
     prefix = tool_name.removesuffix("forget")
@@ -166,12 +174,12 @@ def _is_forget(tool_name: Any) -> bool:
 @dataclass(frozen=True, slots=True)
 class Pause:
     """A pause: while it lasts, nothing is stored and hooks do not recall. It ends at `until_ms` (milliseconds since
-    1970); None: it lasts until somebody ends it."""
+    1970); if that is None, it lasts until a person ends it."""
 
     until_ms: int | None = None
 
     def text(self, zone: tzinfo | None) -> str:
-        """How long it lasts and what ends it, as text for people in `zone` (None: the system's)."""
+        """Describe how long it lasts and what ends it, as text for people in `zone` (the system's zone by default)."""
         if self.until_ms is None:
             return _("paused until `memory-server resume`")
         return _(
@@ -184,10 +192,10 @@ class Pauses(Protocol):
     """The store of a pause. Every method may raise StorageError; `write` and `remove` then changed nothing."""
 
     def read(self, now_ms: int) -> Pause | None:
-        """The pause at `now_ms`; None without a pause, or after its end."""
+        """Return the pause at `now_ms`, or None without a pause or after its end."""
 
     def write(self, pause: Pause) -> None:
-        """Begin a pause, or replace one."""
+        """Begin a pause, or replace the present pause."""
 
     def remove(self) -> None:
         """End the pause, if there is one."""

@@ -1,6 +1,6 @@
 """Figures of this process and of the files that it keeps, for the meter: memory, processor time, threads, bytes.
 
-Each is looked at when somebody asks, so it costs nothing otherwise.
+Each is measured only when it is asked for.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def gauge_files(
 ) -> None:
     """Let the meter show the number and the bytes of files, as `look` counts them now and then."""
     sizes = _Sizes(look, now)
-    # The folder of the owner has those of the tenants in it.
+    # The folder of the owner includes the folders of the tenants.
     meter.gauge("files", "count", lambda: sizes.current().files, of_all=True)
     meter.gauge("files", "bytes", lambda: sizes.current().size_bytes, of_all=True)
 

@@ -40,12 +40,12 @@ OTHER_WORDS_ASKED: Mapping[Language, str] = {
         "在 otherWords 里写别的说法：事物、人、地方、场合、心情。"
     ),
 }
-"""The request to the model of a new session, in the language of its memories. It stands after the block, because it is
-no data."""
+"""The request to the model of a new session, in the language of its memories. It follows the block, because it is not
+data."""
 
 
 def _note_pattern(note: str) -> str:
-    """A pattern for a note as it is, and with the escapes of JSON for characters that are not ASCII."""
+    """Return a pattern for a note as it is, and with the escapes of JSON for characters that are not ASCII."""
     return "".join(map(_character_pattern, note))
 
 
@@ -59,7 +59,7 @@ _NOTE = "(?:" + "|".join(map(_note_pattern, _NOTES.values())) + ")"
 
 
 def _escaped_pattern(char: str, entity: str) -> str:
-    """A pattern for a character as it is, in HTML, and in JSON, also in JSON inside of JSON."""
+    """Return a pattern for a character as it is, in HTML, and in JSON, also in JSON inside of JSON."""
     code = ord(char)
     return rf"(?:{char}|&{entity};|&#(?:{code}|x{code:x});|\\{{1,8}}u00{code:x})"
 
@@ -74,15 +74,16 @@ _MARK = re.compile(
     rf"|{_QUOTED}(?P<end>{_LT}\\{{0,8}}{_SLASH}{TAG}\s{{0,20}}{_GT}(?:\\{{1,8}}[rn]){{0,4}})",
     re.IGNORECASE | re.MULTILINE,
 )
-"""The beginning of a block with its note, or its end. Without the note, somebody speaks of the tag."""
+"""The beginning of a block with its note, or its end. Without the note, a person speaks of the tag."""
 
 UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
     "\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""Control characters, and those that Unicode calls Default_Ignorable_Code_Point (DerivedCoreProperties.txt): people do
-not see them, models read them. Not those that scripts and emoji need: joiners, and the two selectors of emoji."""
+"""Control characters, and the characters that Unicode calls Default_Ignorable_Code_Point (DerivedCoreProperties.txt):
+people do not see them, models read them. Characters that scripts and emoji need are excluded: joiners, and the two
+selectors of emoji."""
 _JOINERS = re.compile(
     '(?<![^\x00-"$-)+-/:-\x7f＜﹤])[\u200c\u200d\ufe0e\ufe0f]++'
     "|([\ufe0e\ufe0f]?+[\u200c\u200d]?+)[\u200c\u200d\ufe0e\ufe0f]++"
@@ -152,19 +153,19 @@ _EMPTY = re.compile(
 
 
 def harmless(text: str) -> str:
-    """`text` without characters that nobody sees, and without tags: neither ours nor those of a client."""
+    """Return `text` without invisible characters, and without tags: neither ours nor a client's."""
     seen_text = UNSEEN.sub("", text)
     joined_text = _JOINERS.sub(r"\1", seen_text)
     return _TAG_LIKE.sub("‹", joined_text)
 
 
 def marked(lines: str, language: Language = "en") -> str:
-    """`lines` between the tags, with a note in their language. No memory can end the block it stands in."""
+    """Put `lines` between the tags, with a note in their language. No memory can end the block around it."""
     return f"{HEADS[language]}{harmless(lines)}{FOOT}"
 
 
 def language_of_block(text: str) -> Language | None:
-    """The language of the note of a marked block; None: the text is not one."""
+    """Return the language of the note of a marked block, or None if the text is not a block."""
     for language, head in HEADS.items():
         if text.startswith(head):
             return language
@@ -172,8 +173,8 @@ def language_of_block(text: str) -> Language | None:
 
 
 def without_recalled(text: str) -> str:
-    """`text` without recalled memories: results of searches, blocks, pieces of blocks, also quoted or escaped. A text
-    without them is given back as it is. Linear in the length."""
+    """Return `text` without recalled memories: results of searches, blocks, pieces of blocks, also quoted or escaped. A
+    text without them is returned as it is. Linear in the length."""
     parts = [text]
     # Most texts have none of these, and these tests take a thirtieth of the time.
     if _is_of_a_search(text):
@@ -187,21 +188,25 @@ def without_recalled(text: str) -> str:
             parts = _split_all(parts, methodcaller("split", request))
     if "): " in text or "）：" in text:
         parts = _without_single_lines(parts)
+
     if _MAY_BE_A_NOTE.search(text) is not None:
         parts = _without_day_notes(parts)
+
     if parts == [text]:
         return text
-    # Where a block was, its line is gone too, and so are the marks of a quotation around it.
+
+    # The line of a block is removed with it, and so are the marks of a quotation around it.
     remaining_parts = [part.strip() for part in parts]
     remaining_text = "\n".join(part for part in remaining_parts if part)
     unquoted_text = _EMPTY.sub("", remaining_text).strip()
+
     if not _says_something(unquoted_text):
         return ""
     return unquoted_text
 
 
 def _split_all(parts: Sequence[str], split: Callable[[str], list[str]]) -> list[str]:
-    """The parts into which `split` divides each of the parts."""
+    """Return the parts into which `split` divides each of the parts."""
     smaller_parts: list[str] = []
     for part in parts:
         smaller_parts += split(part)
@@ -209,8 +214,8 @@ def _split_all(parts: Sequence[str], split: Callable[[str], list[str]]) -> list[
 
 
 def _without_single_lines(parts: list[str]) -> list[str]:
-    """The parts without lines of a block that stand alone. A single such line may be somebody's own, where nothing else
-    is said."""
+    """Remove single lines of a block from the parts. If nothing else is said, a single such line stays, because it may
+    be the user's own."""
     parts_between = _split_all(parts, _LINE.split)
     removed_lines = len(parts_between) - len(parts)
     if removed_lines > 1 or any(map(_says_something, parts_between)):
@@ -219,7 +224,7 @@ def _without_single_lines(parts: list[str]) -> list[str]:
 
 
 def _without_day_notes(parts: Sequence[str]) -> list[str]:
-    """The parts without the notes on days that stand in our lines: somebody may quote a line without its head."""
+    """Remove from the parts the notes on days in our lines: a person may quote a line without its head."""
     from nlp.day_notes import without_notes  # imported late: most turns have none
 
     return [without_notes(part) for part in parts]
@@ -230,7 +235,7 @@ def _says_something(text: str) -> bool:
 
 
 def _around_blocks(text: str) -> list[str]:
-    """The parts of a text before, between and after blocks."""
+    """Return the parts of a text before, between and after blocks."""
     parts: list[str] = []
     part_start = 0
     block_start: int | None = None
@@ -249,8 +254,8 @@ def _around_blocks(text: str) -> list[str]:
 
 
 def _start_of_last_rows(text: str, part_start: int, end_mark: int) -> int:
-    """Where the rows of a block begin that stand right before the mark of its end; the mark itself, if there are none.
-    The block is without its beginning."""
+    """Return where the rows of a block right before the mark of its end begin; the mark itself without such rows. The
+    block is without its beginning."""
     rows_start = end_mark
     while rows_start > part_start and text[rows_start - 1] == "\n":
         row_start = max(part_start, text.rfind("\n", part_start, rows_start - 1) + 1)
@@ -261,33 +266,39 @@ def _start_of_last_rows(text: str, part_start: int, end_mark: int) -> int:
 
 
 def _around_results(text: str) -> list[str]:
-    """The parts of a text before, between and after the results of searches."""
+    """Return the parts of a text before, between and after the results of searches."""
     parts: list[str] = []
     part_start = 0
     search_from = 0
     broken_objects = 0
+
     while broken_objects < _MOST_BROKEN:
         match = _OBJECT.search(text, search_from)
         if match is None:
             break
+
         object_start = match.start(1)
         search_from = match.end()
         try:
             _value, object_end = _JSON.raw_decode(text, object_start)
             search_from = object_end
+        # A broken object costs as much as the whole text, so only a few of them are tried.
         except (ValueError, RecursionError):
             broken_objects += 1
             object_end = _end_of_broken_object(text, match)
+
         if _is_of_a_search(text[object_start:object_end]):
             parts.append(text[part_start : match.start()])
             part_start = object_end
             search_from = object_end
+
     parts.append(text[part_start:])
     return parts
 
 
 def _end_of_broken_object(text: str, match: re.Match[str]) -> int:
-    """Where an object ends that was cut, quoted or escaped: after the lines of JSON, if it begins as our results do."""
+    """Return where an object ends that was cut, quoted or escaped: after the lines of JSON, if it begins as our results
+    do."""
     if match["ours"]:
         json_lines = _LINES_OF_JSON.match(text, match.start(1))
         if json_lines is not None:
@@ -296,19 +307,19 @@ def _end_of_broken_object(text: str, match: re.Match[str]) -> int:
 
 
 def _is_of_a_search(text: str) -> bool:
-    """Whether a text has at least two of the names in results of searches."""
+    """Return whether a text has at least two of the names in results of searches."""
     return len(set(_NAME.findall(text))) > 1
 
 
 def as_said(messages: Iterable[GivenMessage]) -> tuple[Message, ...]:
-    """The messages as they were said: without recalled memories, and without messages that have nothing else. A message
-    whose content is not text, or has no recalled memories, stays as it is. Raises InvalidInput: one is not a message."""
+    """Return the messages as they were said: without recalled memories, and without messages that have nothing else. A
+    message whose content is not text, or has no recalled memories, stays as it is. Raise InvalidInput if an element is
+    not a message."""
     spoken_messages: list[Message] = []
     for message in messages_of(messages):
         spoken_text = message.content
-        if isinstance(
-            spoken_text, str
-        ):  # callers without types may give something else, which is checked later
+        # Callers without types may give something else, which is checked later.
+        if isinstance(spoken_text, str):
             spoken_text = without_recalled(spoken_text)
         if spoken_text is message.content:  # it has no recalled memories
             spoken_messages.append(message)
@@ -321,8 +332,8 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 def one_line(text: str) -> str:
-    """The text without control characters, with each stretch of white space as a single blank. A message that is such a
-    line stays a message."""
+    """Return the text without control characters, with each stretch of white space as a single blank. A message that is
+    such a line stays a message."""
     harmless_text = harmless(_CONTROL.sub(" ", text))
     line = " ".join(harmless_text.split())
     if line == text:

@@ -1,5 +1,5 @@
 """A line of the record of recalls as a value: every field has its type and a default, because a line leaves out what is
-empty (docs/reference/data-folder.md), and a version before this one, or an editor, may have written another one."""
+empty (docs/reference/data-folder.md), and an older version, or an editor, may have written something else."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from memory_server.kernel.values import dataclass
 _MOST_NUMBER = 1e15
 """A number of a line that is as large was not written by this program."""
 _NAMED = ("trigger", "note")
-"""Tiers of what is no memory: the id of such an item is a name."""
-_BEGINNING = ("pinned", "last")
+"""Tiers of items that are not memories: the id of such an item is a name."""
+_BEGINNING = ("plan", "pinned", "last")
 """Tiers of what a session gets as it begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedItem:
-    """What came, or nearly came. `words`, `given` and `kept`: the points of the words that the messages and its text
-    have, of those that the caller gave, and of those that are kept with it. `relevance`, `counted` and `points` are
-    None where the line has none: `points` is what it lacked. `conversation`: the one that keeps it. `overview`: the
-    messages asked for an overview, and it is part of that."""
+    """What came, or nearly came. `words`, `given` and `kept` have the points of words: words that the messages and its
+    text have, words that the caller gave, and words that are kept with it. `relevance`, `counted` and `points` are None
+    if the line has none: `points` is what it lacked. `conversation` is the conversation that keeps it. `overview`: the
+    messages asked for an overview, and it is part of that. `instead_of`: the id of the memory that it corrects, and in
+    whose place it came."""
 
     id: str
     conversation: str
@@ -38,6 +39,7 @@ class RecordedItem:
     lacked: str
     points: float | None
     order: float | None = None
+    instead_of: str = ""
     chars: int = 0
     is_cut: bool = False
 
@@ -48,8 +50,8 @@ class RecordedItem:
 
 @dataclass(frozen=True, slots=True)
 class RecordedLeftOut:
-    """A memory whose trigger fired and which is not in the text that was given: its name, its characters (0: nobody
-    counted them) and the reason."""
+    """A memory whose trigger fired and which is not in the text that was given: its name, its characters (0 if they
+    were not counted) and the reason."""
 
     id: str
     chars: int
@@ -58,8 +60,8 @@ class RecordedLeftOut:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRecall:
-    """One recall. `line`: as it is stored, for what prints it. `used`: the ids that the answer used; None: that is not
-    known."""
+    """A recall. `line` is the line as it is stored, to be printed. `used` has the ids that the answer used; it is None
+    if they are not known."""
 
     line: Mapping[str, Any]
     id: str
@@ -109,9 +111,11 @@ class RecordedRecall:
 
 
 def recorded_recall(line: Mapping[str, Any]) -> RecordedRecall:
-    """A line as a value. A field of another type counts as one that is not there."""
+    """Read a line as a value. A field of another type counts as missing."""
     conversation = _text(line, "conversation")
     used = line.get("used")
+
+    # A line of another version may lack any field or have another type in it.
     return RecordedRecall(
         line=line,
         id=_text(line, "id"),
@@ -141,6 +145,7 @@ def _items(field_value: object, conversation: str) -> Iterator[RecordedItem]:
     for item in field_value if isinstance(field_value, list) else ():
         if not isinstance(item, dict) or not isinstance(item.get("id"), str):
             continue
+
         yield RecordedItem(
             id=item["id"],
             conversation=_text(item, "kept_in") or conversation,
@@ -155,6 +160,7 @@ def _items(field_value: object, conversation: str) -> Iterator[RecordedItem]:
             lacked=_text(item, "lacked"),
             points=_number(item, "points"),
             order=_number(item, "order"),
+            instead_of=_text(item, "insteadOf"),
             chars=int(_number(item, "chars") or 0),
             is_cut=item.get("cut") is True,
         )

@@ -20,10 +20,11 @@ class BodyRefused(Exception):
 
 
 async def whole_body(receive: Receive, length: str, most_bytes: int, seconds: float) -> bytes:
-    """All of the body; `length`: the header Content-Length, empty if there is none. Raises BodyRefused as soon as there
-    are too many bytes, so no more than `most_bytes` and one message are in memory."""
+    """Receive all of the body. `length` is the header Content-Length, empty if it is missing. Raise BodyRefused as soon
+    as there are too many bytes, so no more than `most_bytes` and one message are in memory."""
     if length.isascii() and length.isdecimal() and int(length) > most_bytes:
         raise BodyRefused("size")
+
     body = bytearray()
     try:
         async with asyncio.timeout(seconds):
@@ -31,9 +32,12 @@ async def whole_body(receive: Receive, length: str, most_bytes: int, seconds: fl
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise BodyRefused("gone")
+
                 body += message.get("body", b"")
                 if len(body) > most_bytes:
                     raise BodyRefused("size")
+
+                # A sender may declare fewer bytes than it sends, so the body itself is counted too.
                 if not message.get("more_body", False):
                     return bytes(body)
     except TimeoutError:
@@ -41,7 +45,7 @@ async def whole_body(receive: Receive, length: str, most_bytes: int, seconds: fl
 
 
 def replaying(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that first gives a body which was received already."""
+    """Return a `receive` that first gives a body which was already received."""
     is_replayed = False
 
     async def replay() -> Message:

@@ -24,9 +24,9 @@ of their own; the length tells them apart."""
 
 
 def vector_key(model: str, scope: Scope | None = None, text: str = "") -> bytes:
-    """The name of the vector that a model gives a text of a user: 4 bytes for the model, and 12 for user and text, so
-    that nobody learns from a vector of theirs what somebody else has said. The name for a text of a conversation is
-    longer. Without a scope: the bytes of the model."""
+    """Return the name of the vector that a model gives a text of a user: 4 bytes for the model, and 12 for user and
+    text, so that a user cannot learn from a vector what another user has said. The name for a text of a conversation is
+    longer. Without a scope, return the bytes of the model."""
     model_bytes = sha256(model.encode()).digest()[:4]
     if scope is None:
         return model_bytes

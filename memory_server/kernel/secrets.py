@@ -1,8 +1,8 @@
-"""Credentials in texts: how they are recognized, and the mark that takes their place. Pure.
+"""Credentials in texts: how they are recognized, and the mark that replaces them. Pure.
 
 A kind is recognized by its documented shape, which `source` names. A word that merely looks random is not a secret: it
-may be a hash, an id or a picture. Pairs of a name and a value (`DB_PASSWORD=…`, `密码：…`) count only where code is
-spoken about, because a companion is told a password so that it is remembered.
+may be a hash, an id or a picture. Pairs of a name and a value (`DB_PASSWORD=…`, `密码：…`) count only where code is spoken
+about, because a companion is told a password so that it is remembered.
 
 Each text is cleaned as it comes in, so time matters: a pattern is compiled and tried only where one of its literal
 `signs` is in the text. A pattern begins at a sign or at a boundary of words, and takes what it has passed, so that the
@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import Any, TypeVar
 
 from languages import n_
@@ -31,7 +32,7 @@ LEAST_CHARS = 8
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """A text without its secrets, and the kinds of those that were removed."""
+    """A text without its secrets, and the kinds of the removed secrets."""
 
     text: str
     found: tuple[str, ...] = ()
@@ -74,25 +75,37 @@ def _value_without(value: Any, with_pairs: bool, kinds: list[str]) -> Any:
         cleaned = without_secrets(value, with_pairs=with_pairs)
         kinds += cleaned.found
         return cleaned.text
+
     if isinstance(value, list | tuple | set | frozenset):
         return type(value)([_value_without(item, with_pairs, kinds) for item in value])
     if isinstance(value, dict):
         return {name: _value_without(item, with_pairs, kinds) for name, item in value.items()}
-    if not is_dataclass(value) or isinstance(value, type):
-        return value
+
     changed: dict[str, Any] = {}
-    for field in fields(value):
-        former = getattr(value, field.name)
-        cleaned_field = _value_without(former, with_pairs, kinds)
-        if cleaned_field != former:
-            changed[field.name] = cleaned_field
+    value_class: type = type(value)
+    for name in _field_names(value_class):
+        former = getattr(value, name)
+        if former:
+            cleaned_field = _value_without(former, with_pairs, kinds)
+            if cleaned_field is not former and cleaned_field != former:
+                changed[name] = cleaned_field
+
+    # Most values have no secret, and stay the same object.
     if not changed:
         return value
     return replace(value, **changed)
 
 
+@cache
+def _field_names(value_class: type) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass; another class has none."""
+    if not is_dataclass(value_class):
+        return ()
+    return tuple([field.name for field in fields(value_class)])
+
+
 def removed_text(count: int) -> str:
-    """Return the sentence about so many removed secrets; it is empty if there are none."""
+    """Return the sentence about so many removed secrets; it is empty without any."""
     if not count:
         return ""
     return n_(
@@ -121,7 +134,7 @@ def without_secrets(text: str, *, with_pairs: bool = False) -> Cleaned:
 
 
 def _without_kind(kind: _Kind, text: str, found: list[str]) -> str:
-    """Return the text with marks in the place of secrets of one kind, and add its name to `found` for each."""
+    """Return the text with marks in the place of secrets of a kind, and add its name to `found` for each."""
     pieces: list[str] = []
     end = 0
     for match in re.compile(kind.pattern, re.ASCII).finditer(text):
@@ -163,7 +176,7 @@ _LONG_CHARS = 200
 
 
 def _is_placeholder(secret: str) -> bool:
-    """Return whether a text stands for a secret, such as `sk-xxxx` or `<YOUR_TOKEN>`."""
+    """Return whether a text is a placeholder for a secret, such as `sk-xxxx` or `<YOUR_TOKEN>`."""
     lower_secret = secret.lower()
     return any(part in lower_secret for part in _PLACEHOLDERS)
 

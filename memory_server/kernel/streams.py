@@ -1,4 +1,4 @@
-"""The standard streams of a command: those of this process, or those that its host captures (captured_io.py).
+"""The standard streams of a command: the streams of this process, or streams that its host captures (captured_io.py).
 
 Complaints go to standard error as one sentence a line; what a program reads goes to standard output in UTF-8.
 """
@@ -17,12 +17,12 @@ from memory_server.kernel.errors import InvalidInput
 OBEYED = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "\ufffd")
 """Characters that a terminal obeys, besides tab and the end of a line: one may write to the clipboard."""
 _ESCAPED = {code: f"\\u{code:04x}" for code in range(127, 160)}
-"""The same in JSON, where only these stand as they are."""
+"""The same in JSON, which escapes all other control characters by itself."""
 _COLOUR_OR_OBEYED = re.compile("(\x1b\\[[0-9;]{0,40}m)|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def from_afar(text: str) -> str:
-    """What a server has printed: it may have colours, and nothing else that a terminal obeys."""
+    """Return what a server has printed: it may have colours, and nothing else that a terminal obeys."""
     return _COLOUR_OR_OBEYED.sub(lambda match: match[1] or "\ufffd", text)
 
 

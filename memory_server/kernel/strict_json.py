@@ -22,8 +22,8 @@ sought in a copy with every digit 0: 10 ms for 15 MB; a regular expression takes
 
 
 def loads(data: bytes) -> Any:
-    """The value of a JSON text in UTF-8, with integers of any size as they are. Raises ValueError if it is not JSON or
-    not UTF-8, or holds NaN, lone surrogates or a number out of range."""
+    """Return the value of a JSON text in UTF-8, with integers of any size as they are. Raise ValueError if it is not
+    JSON or not UTF-8, or holds NaN, lone surrogates or a number out of range."""
     value = orjson.loads(data)
     if may_hold_long_integers(data):
         return lenient(data)
@@ -31,8 +31,8 @@ def loads(data: bytes) -> Any:
 
 
 def loads_of_long_object(data: bytes) -> Any:
-    """The value of `loads` for a long object that orjson wrote. Each item of its lists is read by a call of its own,
-    because no other thread runs within one: 16 MB at once take 0.3 s. Raises ValueError as `loads`."""
+    """Return the value of `loads` for a long object that orjson wrote. Each item of its lists is read by a call of its
+    own, because no other thread runs within a call: 16 MB at once take 0.3 s. Raise ValueError as `loads`."""
     try:
         return _read_object(data.decode("utf-8"))
     except (ValueError, IndexError, RecursionError):
@@ -40,7 +40,7 @@ def loads_of_long_object(data: bytes) -> Any:
 
 
 def _read_object(text: str) -> dict[str, Any]:
-    """Raises ValueError or IndexError: it is not an object as orjson writes it."""
+    """Read an object. Raise ValueError or IndexError if it is not an object as orjson writes it."""
     decoder = json.JSONDecoder()
     fields: dict[str, Any] = {}
     position = _after(text, 0, "{")
@@ -59,7 +59,7 @@ def _read_object(text: str) -> dict[str, Any]:
 
 
 def _read_list(decoder: json.JSONDecoder, text: str, position: int) -> tuple[list[Any], int]:
-    """A list that begins at `position`, and the position after its end."""
+    """Read the list that begins at `position`. Return it with the position after its end."""
     items: list[Any] = []
     position = _after(text, position, "[")
     while text[position] != "]":
@@ -71,15 +71,15 @@ def _read_list(decoder: json.JSONDecoder, text: str, position: int) -> tuple[lis
 
 
 def _after(text: str, position: int, mark: str) -> int:
-    """The position after `mark`. Raises ValueError: another character stands at `position`."""
+    """Return the position after `mark`. Raise ValueError if another character is at `position`."""
     if text[position] != mark:
         raise ValueError(text[position : position + 1])
     return position + 1
 
 
 def repeated_name(data: bytes) -> str | None:
-    """A name that an object in a JSON text has twice, of which `loads` would take the last value; None: there is no
-    such name. Raises ValueError as `lenient`."""
+    """Return a name that an object in a JSON text has twice, of which `loads` would take the last value, or None. Raise
+    ValueError as `lenient`."""
     repeated_names: list[str] = []
 
     def collect(pairs: list[tuple[str, Any]]) -> None:
@@ -93,15 +93,15 @@ def repeated_name(data: bytes) -> str | None:
 
 
 def may_hold_long_integers(data: bytes) -> bool:
-    """Whether orjson might change an integer in `data`. It reads all of `data`: call it once for a text of many
+    """Return whether orjson might change an integer in `data`. It reads all of `data`: call it once for a text of many
     values."""
     return _LONG_NUMBER in data.translate(_ZEROS)
 
 
 def lenient(data: bytes, object_of: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """The value of a JSON text by the standard library, which is slower, but accepts the NaN and lone surrogates that
-    others write. Raises ValueError if it is not JSON, not UTF-8, or nested too deeply. `object_of` makes an object of
-    its pairs."""
+    """Return the value of a JSON text by the standard library, which is slower, but accepts the NaN and lone surrogates
+    that others write. Raise ValueError if it is not JSON, not UTF-8, or nested too deeply. `object_of` makes an object
+    of its pairs."""
     try:
         return json.loads(data.decode("utf-8"), object_pairs_hook=object_of)
     except RecursionError as error:
@@ -114,11 +114,11 @@ DEEPEST = 200
 """The deepest nesting of lists and objects that is accepted, from clients and from files. orjson writes 254 levels, so
 an accepted value can also be written, with the levels around it."""
 MOST_VALUES = 10_000
-"""Values of one request, names included: twice those of 500 messages with every field."""
+"""Values of a request, names included: twice as many as 500 messages with every field have."""
 
 
 def deeper(value: Any, levels: int = DEEPEST) -> bool:
-    """Whether lists and objects stand within each other more than `levels` times."""
+    """Return whether lists and objects are nested more than `levels` times."""
     containers: list[Any] = []
     if isinstance(value, dict | list):
         containers.append(value)
@@ -130,7 +130,7 @@ def deeper(value: Any, levels: int = DEEPEST) -> bool:
 
 
 def _inner_containers(containers: Iterable[Any]) -> Iterator[Any]:
-    """The lists and objects that stand directly in these ones."""
+    """Yield the lists and objects that are directly in these containers."""
     for container in containers:
         values = container.values() if type(container) is dict else container
         for value in values:
@@ -139,8 +139,8 @@ def _inner_containers(containers: Iterable[Any]) -> Iterator[Any]:
 
 
 def crowded(json: bytes) -> bool:
-    """Whether JSON has more than `MOST_VALUES` values, names included. It is not read for that: making the values is
-    what takes long, 0.8 s for 4 MB of empty lists."""
+    """Return whether JSON has more than `MOST_VALUES` values, names included. The JSON is not parsed for that: making
+    the values is what takes long, 0.8 s for 4 MB of empty lists."""
     if len(json) <= MOST_VALUES or _count_separators(json) <= MOST_VALUES:
         return False
     plain = json.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -151,12 +151,12 @@ def crowded(json: bytes) -> bool:
 
 
 def _count_separators(json: bytes) -> int:
-    """How often a character stands in JSON that a value can follow."""
+    """Count the characters in JSON that a value can follow."""
     return sum(map(json.count, (b",", b":", b"[", b"{")))
 
 
 def size(value: Any) -> int:
-    """Characters of all texts in a value, keys included; every other value counts as one."""
+    """Count the characters of all texts in a value, keys included; every other value counts as one."""
     total = 0
     for part in _values(value):
         if isinstance(part, str):
@@ -167,7 +167,7 @@ def size(value: Any) -> int:
 
 
 def _values(value: Any) -> Iterator[Any]:
-    """The value itself, and all values and keys in it."""
+    """Yield the value itself, and all values and keys in it."""
     waiting = [value]
     while waiting:
         part = waiting.pop()

@@ -30,7 +30,7 @@ def has_ideograph(text: str) -> bool:
 
 
 def language_of(texts: Iterable[str]) -> Language:
-    """Chinese where any of the texts holds an ideograph, else English."""
+    """Return Chinese if any of the texts holds an ideograph, else English."""
     return "zh" if any(map(has_ideograph, texts)) else "en"
 
 
@@ -41,8 +41,8 @@ def ideograph_count(text: str) -> int:
 
 
 def shown(text: str, most: int = MOST_NAME_CHARS) -> str:
-    """A text from outside, or a sentence that quotes one, as UTF-8 can write it (the path of a file may hold other
-    bytes). If it is longer than `most`, its middle is left out."""
+    """Return a text from outside, or a sentence that quotes one, as UTF-8 can write it (the path of a file may hold
+    other bytes). If it is longer than `most`, its middle is left out."""
     text = text.encode(errors="backslashreplace").decode()
     if len(text) <= most:
         return text
@@ -52,7 +52,7 @@ def shown(text: str, most: int = MOST_NAME_CHARS) -> str:
 
 
 def visible(text: str) -> str:
-    """A text with escapes for control characters, which a terminal would obey, and for bytes that are not UTF-8."""
+    """Return a text with escapes for control characters, which a terminal would obey, and for bytes that are not UTF-8."""
     return "".join(map(_escaped_character, text))
 
 
@@ -63,7 +63,7 @@ def _escaped_character(char: str) -> str:
 
 
 def beginning(text: str, most: int = BEGINNING_CHARS) -> str:
-    """The first words of a text, on one line."""
+    """Return the first words of a text, on one line."""
     line = " ".join(text.split())
     if len(line) <= most:
         return line
@@ -71,14 +71,14 @@ def beginning(text: str, most: int = BEGINNING_CHARS) -> str:
 
 
 def estimated_tokens(text: str) -> int:
-    """About how many tokens a text takes: four characters of ASCII are one, and so is each other character."""
+    """Estimate the tokens of a text: four characters of ASCII are one token, and so is each other character."""
     ascii_count = sum(map(str.isascii, text))
     other_count = len(text) - ascii_count
     return ceil(ascii_count / 4) + other_count
 
 
 def unreadable(conversations: Mapping[str, object]) -> str:
-    """The sentence about conversations that could not be read while others were, each with its broken file."""
+    """Return the sentence about conversations that could not be read while others were, each with its broken file."""
     names: list[str] = []
     for name, file in conversations.items():
         if file:
@@ -109,6 +109,6 @@ _COMMAS = str.maketrans(dict.fromkeys("，、;；\n", ","))
 
 
 def words_between_commas(typed: str) -> list[str]:
-    """Words or short texts, as people and some models write them: `pills, 安眠药`."""
+    """Split words or short texts, as people and some models write them: `pills, 安眠药`."""
     texts = (part.strip() for part in typed.translate(_COMMAS).split(","))
     return [text for text in texts if text]

@@ -15,29 +15,29 @@ from memory_server.kernel.text import shown
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _COPIES_OF_ZONES = ("posix", "right/")
-"""How the names of zones begin that the folder of the system has in a second form."""
+"""Beginnings of the names of zones that the system's folder has in a second form."""
 
 
 def iso(time_ms: int) -> str:
-    """Milliseconds since 1970 as JavaScript's `toISOString` writes them: `2026-06-20T04:00:00.000Z`."""
+    """Write milliseconds since 1970 as JavaScript's `toISOString` writes them: `2026-06-20T04:00:00.000Z`."""
     return moment_of(time_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def iso_or_none(time_ms: int | None) -> str | None:
-    """A time as `iso` writes it; None for an unknown time."""
+    """Write a time as `iso` does; None for an unknown time."""
     if time_ms is None:
         return None
     return iso(time_ms)
 
 
 def moment_of(time_ms: int) -> datetime:
-    """The instant as an aware datetime in UTC."""
+    """Return the instant as an aware datetime in UTC."""
     return EPOCH + time_ms * _MILLISECOND
 
 
 def local(time_ms: int, zone: tzinfo | None) -> datetime:
-    """The instant on a clock in `zone` (None: the system's); in UTC at the ends of the calendar, where other zones have
-    no date."""
+    """Return the instant on a clock in `zone` (the system's by default); in UTC at the ends of the calendar, where
+    other zones have no date."""
     moment = moment_of(time_ms)
     try:
         return moment.astimezone(zone)
@@ -46,7 +46,7 @@ def local(time_ms: int, zone: tzinfo | None) -> datetime:
 
 
 def milliseconds(moment: datetime) -> int:
-    """Milliseconds since 1970 of a datetime; without a zone it is taken for UTC."""
+    """Return the milliseconds since 1970 of a datetime; without a zone it is taken for UTC."""
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - EPOCH) // _MILLISECOND
@@ -58,12 +58,12 @@ LAST_MS = milliseconds(datetime.max.replace(tzinfo=UTC))
 
 
 def within_calendar(time_ms: int) -> int:
-    """The time, or the end of the calendar beyond which it is."""
+    """Return the time, or the end of the calendar beyond which it is."""
     return min(max(time_ms, FIRST_MS), LAST_MS)
 
 
 _CLOCKS_DIFFER_MS = 5 * 60_000
-"""So far the clocks of two nodes may be apart that are both right: the bound of Kerberos (RFC 4120, section 3.2.3)."""
+"""The difference up to which two clocks both count as right: the bound of Kerberos (RFC 4120, section 3.2.3)."""
 
 
 class Dated(Protocol):
@@ -75,17 +75,18 @@ D = TypeVar("D", bound=Dated)
 
 
 class _Placed(NamedTuple, Generic[D]):
-    """`at_ms`: the time of `value`, or that of the one before it in its sequence, where its own cannot be right."""
+    """`at_ms` is the time of `value`, or the time of the value before it in its sequence if its own time cannot be
+    right."""
 
     at_ms: int
     value: D
 
 
 def merged(sequences: Iterable[Sequence[D]], now_ms: int) -> list[D]:
-    """Merge sequences, oldest first, into one. Each keeps its order, because its numbers are right where a clock was
-    wrong. Across sequences the times decide. A time well after `now_ms`, or before an earlier one of its sequence, says
-    nothing: its value comes right after the one before it, and at the beginning of a sequence right before the first
-    one whose time says something."""
+    """Merge sequences, oldest first, into one. Each keeps its order, because its numbers are right even if a clock was
+    wrong. Across sequences the times decide. A time well after `now_ms`, or before an earlier time of its sequence, is
+    ignored: its value comes right after the value before it, and at the beginning of a sequence right before the first
+    value whose time counts."""
     placed = [_placed(sequence, now_ms + _CLOCKS_DIFFER_MS) for sequence in sequences]
     in_order = merge(*placed, key=lambda place: (place.at_ms, place.value.at_ms))
     return [place.value for place in in_order]
@@ -109,7 +110,7 @@ DAY_MS = 86_400_000
 
 
 def zone_named(name: str) -> ZoneInfo:
-    """The IANA time zone of this name. Raises InvalidInput: there is none."""
+    """Return the IANA time zone of this name. Raise InvalidInput if it does not exist."""
     if not is_zone(name):
         raise InvalidInput(
             "`{value}` is not an IANA time zone; write for example `Asia/Shanghai`.", shown(name)
@@ -118,23 +119,24 @@ def zone_named(name: str) -> ZoneInfo:
 
 
 def is_zone(name: str) -> bool:
-    """Whether this is an IANA time zone. It is looked up by its name: a list of all zones reads 600 files, which would
-    take a hook longer than its search."""
+    """Return whether this is an IANA time zone. It is looked up by its name: a list of all zones reads 600 files, which
+    would take a hook longer than its search."""
     if name.startswith(_COPIES_OF_ZONES):
         return False
     try:
         ZoneInfo(name)
+    # KeyError: the zone does not exist; OSError: it is a folder of zones.
     except (
         KeyError,
         ValueError,
         OSError,
-    ):  # KeyError: there is none; OSError: it is a folder of zones
+    ):
         return False
     return True
 
 
 def clock_from(start_ms: int | None) -> Callable[[], int]:
-    """A clock in milliseconds since 1970: the real one, or one that starts at `start_ms` and runs on."""
+    """Return a clock in milliseconds since 1970: the real clock, or a clock that starts at `start_ms` and runs on."""
     if start_ms is None:
         return lambda: time.time_ns() // 1_000_000
     started = time.monotonic_ns()

@@ -13,14 +13,14 @@ of deflate is 1,030."""
 _LEAST_MEMORY = 290 * 1024 * 1024
 """The bytes of memory that the values of any file may take by this estimate: 60,000 short memories have 268 MB."""
 _MEMORY_RATIO = 4
-"""The most of them for one byte to which a larger file may unpack. Memories of one template take up to 6."""
+"""The most bytes of memory per unpacked byte of a larger file. Memories of one template take up to 6."""
 _VALUE_BYTES = 100
 _OBJECT_BYTES = 190
 """Bytes of memory of a value of JSON and of an object, beside their texts."""
 
 
 class UnpackingRoom:
-    """The room of what is unpacked from so many bytes. `free_bytes`: what may still be unpacked."""
+    """The room for what is unpacked from so many bytes. `free_bytes` may still be unpacked."""
 
     def __init__(
         self, packed_bytes: int, *, least_bytes: int = LEAST_BYTES, most_ratio: int = MOST_RATIO
@@ -34,7 +34,7 @@ class UnpackingRoom:
         self._free_memory = self._memory
 
     def fits(self, data: bytes) -> bool:
-        """Whether these unpacked bytes, and the values that JSON in them becomes, still have room; they take it."""
+        """Return whether these unpacked bytes, and the values that JSON in them becomes, still have room; they take it."""
         values = data.count(b",") + data.count(b"[")
         self.free_bytes -= len(data)
         self._free_memory -= len(data) + values * _VALUE_BYTES + data.count(b"{") * _OBJECT_BYTES
@@ -42,8 +42,8 @@ class UnpackingRoom:
 
 
 def unpacked(data: bytes, *, wbits: int, most_bytes: int) -> bytes:
-    """The bytes that `zlib` packed, of several members one after the other. Raises zlib.error: they are damaged, cut
-    off, or more than `most_bytes`."""
+    """Return the bytes that `zlib` packed, of several members one after the other. Raise zlib.error if they are
+    damaged, cut off, or more than `most_bytes`."""
     parts: list[bytes] = []
     while data:
         unpacking = zlib.decompressobj(wbits)

@@ -20,24 +20,28 @@ else:
     def dataclass(
         *, frozen: bool = False, slots: bool = False, eq: bool = True, kw_only: bool = False
     ) -> Callable:
-        """A decorator that makes a dataclass. What the class defines itself stays. Fields are compared as tuples, as
-        Python 3.12 does; of the options of a field, `hash` is not read. `__dataclass_params__` says nothing of
-        `frozen`, and a class of the standard library cannot inherit from a frozen one of these."""
+        """Return a decorator that makes a dataclass. What the class defines itself stays. Fields are compared as
+        tuples, as Python 3.12 does; of the options of a field, `hash` is not read. `__dataclass_params__` says nothing
+        of `frozen`, and a class of the standard library cannot inherit from a frozen class made here."""
 
         def make(cls: type) -> type:
             value_class = standard_dataclass(
                 slots=slots, kw_only=kw_only, init=False, eq=False, repr=False
             )(cls)
+
             own_fields = fields(value_class)
             if "__init__" not in cls.__dict__:
                 value_class.__init__ = _init_of(value_class, own_fields, frozen=frozen)
             if "__repr__" not in cls.__dict__:
                 value_class.__repr__ = _shown
+
             if frozen:
                 _freeze(value_class, frozenset([field.name for field in own_fields]))
+                # A frozen value with slots cannot be pickled by its attributes, because setting them is refused.
                 if slots and "__setstate__" not in cls.__dict__:
                     value_class.__getstate__ = _state_of
                     value_class.__setstate__ = _take_state
+
             if eq:
                 _compare_by_fields(value_class, hashable=frozen)
             return value_class
@@ -45,7 +49,7 @@ else:
         return make
 
     class _Factory:
-        """Stands in a signature for a value that each instance gets a new one of."""
+        """Represents in a signature a value that each instance gets anew."""
 
         def __repr__(self) -> str:
             return "<factory>"
@@ -57,10 +61,12 @@ else:
         Python puts the name of the class before it."""
         names: dict[str, Any] = {"__factory": _FACTORY, "__set": object.__setattr__}
         positional, by_name, lines = [], [], []
+
         for field in own_fields:
             name = field.name
             value = name
             parameter = name
+            # The default value is made for each instance, so the signature has only a mark for it.
             if field.default_factory is not MISSING:
                 names[f"__make_{name}"] = field.default_factory
                 parameter = f"{name}=__factory"
@@ -74,14 +80,19 @@ else:
                     value = f"__default_{name}"
             elif not field.init:
                 continue
+
             if field.init:
                 (by_name if field.kw_only else positional).append(parameter)
             lines.append(f"__set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+
         if hasattr(value_class, "__post_init__"):
             lines.append("self.__post_init__()")
+
+        # Fields by name only come after the mark `*` in the signature.
         parameters = ["self", *positional, *(["*", *by_name] if by_name else [])]
         exec(f"def __init__({', '.join(parameters)}):\n  " + "\n  ".join(lines or ["pass"]), names)
         init = names["__init__"]
+
         init.__qualname__ = f"{value_class.__qualname__}.__init__"
         init.__module__ = value_class.__module__
         init.__annotations__ = {field.name: field.type for field in own_fields if field.init}
@@ -118,7 +129,7 @@ else:
         return f"{type(self).__qualname__}({', '.join(shown_fields)})"
 
     def _compare_by_fields(value_class: type, *, hashable: bool) -> None:
-        """Values are equal when they are of the same class and their fields are equal."""
+        """Compare values: they are equal when they are of the same class and their fields are equal."""
         compared = _getter([field.name for field in fields(value_class) if field.compare])
 
         def is_equal(self: Any, other: Any) -> bool:
@@ -137,7 +148,7 @@ else:
             value_class.__hash__ = hash_of if hashable else None
 
     def _getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
-        """A function that reads these fields of a value."""
+        """Return a function that reads these fields of a value."""
         if len(names) > 1:
             return attrgetter(*names)  # in C
         return lambda self: tuple([getattr(self, name) for name in names])

@@ -1,6 +1,6 @@
 """Notes that come to a conversation without a request: few, and only where they are certainly meant. Pure.
 
-Models seldom look their notes up by themselves. But what nobody asked for must not fill the context: so a note comes
+Models seldom look their notes up by themselves. But a note without a request must not fill the context: so it comes
 only if it has several words of the question that say something, or one in its topic or tags.
 """
 
@@ -35,7 +35,7 @@ class AutoRecalled:
 
 
 def question_of(text: str) -> str:
-    """The words of `text` that say something; empty: there are none."""
+    """Return the words of `text` that carry meaning, joined by spaces; empty if no word does."""
     words = [term.word for term in sought_in(text)]
     return " ".join(word for word in words if _says_something(word))
 
@@ -45,7 +45,7 @@ def _says_something(word: str) -> bool:
 
 
 def meant(candidates: Sequence[AutoRecalled]) -> list[AutoRecalled]:
-    """The candidates that may come unasked, best first."""
+    """Return the candidates that may come unasked, best first."""
     meant_ones = [candidate for candidate in candidates if _is_meant(candidate.hit)]
     meant_ones.sort(key=lambda candidate: -candidate.hit.score)
     return meant_ones[:MOST]
@@ -61,9 +61,9 @@ def _is_meant(hit: Hit) -> bool:
 
 
 def lines_of(recalled: Sequence[AutoRecalled], max_chars: int) -> str:
-    """A line for each entry with the reason why it came, at most `max_chars` characters together: the last ones are
-    left off where a share of the room would say nothing. What others may have written comes last, under a line that
-    says so."""
+    """Return a line for each entry with the reason why it came, at most `max_chars` characters together. The last
+    entries are left off where each would get fewer than `_LEAST_CHARS` characters. Entries that others may have written
+    come last, under a line that says so."""
     if any(entry.of_others for entry in recalled):
         max_chars -= len(OTHERS) + 1
     if max_chars < _LEAST_CHARS:

@@ -1,8 +1,9 @@
-"""Whether two texts say the same: only words and signs without a meaning of their own may differ.
+"""Whether two texts say the same: texts that say the same differ only in words and signs without a meaning of their
+own.
 
 An article or a copula in running text says nothing. A letter that is a name (plan A), a word in another case (IT, it),
-a sign, a number, a negation and another order of the words are differences. A whole sentence that only one of the texts
-has is a fact more, and no contradiction. Pure; knows no notes.
+a sign, a number, a negation and another order of the words are differences. A whole sentence in only one text adds a
+fact and is not a contradiction. Pure; knows no notes.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ _MARKS: Final = (
     r"|(?<=\S)[.,;:!](?=[\u3041-\u9fff])"
     r"|(?<=\w),(?=\w)"
 )
-"""Signs that end a sentence or a part of it. Not those that a word begins with, as in `.env` or `../a`, and not those
-within a word or before `=`. At most 64 at once: without a bound, each place in a long row of dots before a word is
-tried to the end of the row."""
+"""Signs that end a sentence or a part of it. Signs at the beginning of a word, as in `.env` or `../a`, within a word,
+or before `=` are excluded. At most 64 at once: without a bound, each place in a long row of dots before a word is tried
+to the end of the row."""
 _PIECES: Final = re.compile(
     rf"(?P<quote>[`'\"\u2018-\u201f\u300c-\u300f\ufe0e\ufe0f])"
     rf"|(?P<mark>[\u2014\u3001\u3002]|(?<=[^\s.,;:!])(?:{_MARKS}))"
@@ -150,7 +151,7 @@ _MOST_COMPARED: Final = 4_000_000
 
 
 class _Bound(IntEnum):
-    """What stands between two words."""
+    """The boundary between two words."""
 
     NOTHING = 0
     CLAUSE = 1
@@ -162,13 +163,14 @@ class _Bound(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The words and signs of a text that mean something. `bounds[n]` stands before word n, the last one at the end."""
+    """The meaningful words and signs of a text. `bounds[n]` is the boundary before word n; the last bound ends the
+    text."""
 
     words: tuple[str, ...]
     bounds: tuple[_Bound, ...]
 
     def sentence_end(self, start: int) -> int:
-        """The place after the last word of the sentence or line with word `start`."""
+        """Return the index after the last word of the sentence or line that contains word `start`."""
         end = start + 1
         while end < len(self.words) and self.bounds[end] < _Bound.LINE:
             end += 1
@@ -179,7 +181,8 @@ class _Words:
 
 
 def difference(left_text: str, right_text: str) -> str:
-    """The fact in which two texts differ, as people read it; empty: in none, though one may say something more."""
+    """Describe the first fact in which two texts differ, for people. Return an empty text if they do not contradict
+    each other; one text may still say more."""
     first = _words_of(left_text)
     second = _words_of(right_text)
     if first.words == second.words:
@@ -194,19 +197,19 @@ def difference(left_text: str, right_text: str) -> str:
 
 
 def meaningful_words(text: str) -> tuple[str, ...]:
-    """The words and signs of a text by which it is compared: texts say the same only if one has all of the other."""
+    """Return the words and signs by which a text is compared: texts agree only if one text has all words of the other."""
     return _words_of(text).words
 
 
 def same_words(left_text: str, right_text: str) -> bool:
-    """Whether two texts say the same and none says more."""
+    """Return whether two texts say the same and neither says more."""
     return _words_of(left_text).words == _words_of(right_text).words and not _other_numbers(
         left_text, right_text
     )
 
 
 def _other_numbers(left_text: str, right_text: str) -> str:
-    """Numbers of each text that the other lacks; empty where only one of them has more."""
+    """Describe the numbers that each text has and the other lacks; empty if only one text has more numbers."""
     left_numbers = Counter(_NUMBERS.findall(_normal(left_text)))
     right_numbers = Counter(_NUMBERS.findall(_normal(right_text)))
     only_left = left_numbers - right_numbers
@@ -225,14 +228,15 @@ def _other_negations(left_text: str, right_text: str) -> str:
 
 
 def _only_adds(shorter: _Words, longer: _Words) -> bool:
-    """Whether the longer text has all words of the shorter one in their order, and beside them only whole sentences and
-    lines, or a part at the end of a sentence that does not limit it."""
+    """Return whether the longer text has all words of the shorter text in order, and otherwise only whole sentences and
+    lines, or a part at the end of a sentence that does not limit the sentence."""
     short_index = 0
     long_index = 0
     sentence_start: int | None = None
     while long_index < len(longer.words):
         if longer.begins_sentence(long_index):
             sentence_start = short_index if shorter.begins_sentence(short_index) else None
+        # The next words agree: go on in both texts.
         if (
             short_index < len(shorter.words)
             and shorter.words[short_index] == longer.words[long_index]
@@ -240,10 +244,13 @@ def _only_adds(shorter: _Words, longer: _Words) -> bool:
             short_index += 1
             long_index += 1
             continue
+
+        # The longer text goes on differently: what follows must be a part or a sentence more.
         end = longer.sentence_end(long_index)
         if _is_part_more(shorter, short_index, longer=longer, start=long_index, end=end):
             long_index = end
         elif sentence_start is not None:
+            # The whole sentence is more: compare the shorter text again from the point where this sentence began.
             short_index = sentence_start
             long_index = end
         else:
@@ -252,8 +259,8 @@ def _only_adds(shorter: _Words, longer: _Words) -> bool:
 
 
 def _is_part_more(shorter: _Words, short_end: int, longer: _Words, start: int, end: int) -> bool:
-    """Whether the words from `start` to `end` add a part to a sentence that ends in the shorter text at `short_end`:
-    "in Redis", and "in Redis, by key"."""
+    """Return whether the words from `start` to `end` add a part to a sentence that ends in the shorter text at
+    `short_end`: "in Redis", and "in Redis, by key"."""
     part = longer.words[start:end]
     begins = longer.bounds[start] == _Bound.CLAUSE or part[0] in _PREPOSITIONS
     ends = longer.bounds[end] == _Bound.SENTENCE and shorter.bounds[short_end] == _Bound.SENTENCE
@@ -261,7 +268,7 @@ def _is_part_more(shorter: _Words, short_end: int, longer: _Words, start: int, e
 
 
 def _pictured(first: Sequence[str], second: Sequence[str]) -> str:
-    """The first difference of two lists of words that are not equal."""
+    """Return the first difference of two lists of words that are not equal."""
     if sorted(first) == sorted(second):
         return _("another order of the words")
     start = _common_length(first, second)
@@ -280,7 +287,7 @@ def _pictured(first: Sequence[str], second: Sequence[str]) -> str:
 
 
 def _common_length(first: Sequence[str], second: Sequence[str]) -> int:
-    """How many words two lists have in common at their beginning."""
+    """Count the words that two lists have in common at their beginning."""
     length = 0
     for first_word, second_word in zip(first, second, strict=False):
         if first_word != second_word:
@@ -329,7 +336,7 @@ def _words_of(text: str) -> _Words:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A word as it is compared, and what stands before it; a word that is empty says nothing."""
+    """A word in its compared form, and the boundary before it; an empty word says nothing."""
 
     word: str
     bound: _Bound
@@ -339,6 +346,7 @@ def _pieces(text: str) -> Iterator[_Piece]:
     bound = _Bound.SENTENCE
     end = 0
     for match in _PIECES.finditer(text):
+        # A line break in the gap ends a line, whatever sign comes next.
         if "\n" in text[end : match.start()]:
             bound = max(bound, _Bound.LINE)
         end = match.end()
@@ -351,6 +359,8 @@ def _pieces(text: str) -> Iterator[_Piece]:
         bound = _Bound.SENTENCE if match[0] == "?" else _Bound.NOTHING
     if "\n" in text[end:]:
         bound = max(bound, _Bound.LINE)
+
+    # The last piece has no word: it carries the bound at the end of the text.
     yield _Piece("", bound)
 
 
@@ -361,20 +371,24 @@ def _bound_of_mark(mark: str) -> _Bound:
 
 
 def _compared(text: str, match: re.Match[str], *, begins: bool) -> str:
-    """The word or sign of a match as it is compared; empty where it says nothing. `begins`: it begins a sentence, where
-    a capital letter says nothing."""
+    """Return the word or sign of a match in its compared form; empty if it says nothing. `begins` is True at the
+    beginning of a sentence, where a capital letter says nothing."""
     word = match[0]
     if len(word) > 1:
         word = word.replace("-", "")
+
     if word in _EMPTY_CHINESE:
         return ""
     before = text[match.start() - 1 : match.start()]
     if not word.isalpha() or (before and not _RUNNING_BEFORE.fullmatch(before)):
         return word
+
+    # A capital is ignored only at the beginning of a sentence, because elsewhere it may mark a name.
     is_capitalized = word[0].isupper() and (word[1:].islower() or word == "A")
     lowered = word
     if begins and is_capitalized:
         lowered = word.lower()
+
     if _is_empty(lowered, text, match.end()):
         return ""
     if word == "A" or not _RUNNING_AFTER.match(text, match.end()):
@@ -383,7 +397,7 @@ def _compared(text: str, match: re.Match[str], *, begins: bool) -> str:
 
 
 def _is_empty(word: str, text: str, end: int) -> bool:
-    """Whether a word in running text is an article or a copula: a word must follow it, and a noun an article."""
+    """Return whether a word in running text is an article or a copula. A copula must precede a word, an article a noun."""
     if word not in _ARTICLES and word not in _COPULAS:
         return False
     following = _WORD_FOLLOWS.match(text, end)
@@ -393,8 +407,8 @@ def _is_empty(word: str, text: str, end: int) -> bool:
 
 
 def _singular(word: str) -> str:
-    """A word without the ending by which an English noun or verb agrees in number: `worker`, `retry`, `match` for
-    workers, retries, matches. Words of at most three letters, names in capitals and words that have no vowel before
+    """Return a word without the ending by which an English noun or verb agrees in number: `worker`, `retry`, `match`
+    for workers, retries, matches. Words of at most three letters, names in capitals and words that have no vowel before
     their `s`, such as `https`, stay as they are."""
     if len(word) < 4 or not word.isascii() or not word.islower():
         return word

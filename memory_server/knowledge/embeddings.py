@@ -1,5 +1,5 @@
-"""Vectors of texts, by which memories are found by meaning: kept where they are known, made by a model where they are
-not. Nothing waits for them longer than it says."""
+"""Vectors of texts, by which memories are found by meaning: read from the store, or made by a model. Every caller sets
+how long it waits."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ BYTES_AT_ONCE = 32_000
 CALL_SECONDS = 30.0
 """The timeout of a request: a small model on a processor can do as many texts in this time."""
 MISSING_AT_ONCE = 10_000
-"""The most vectors that one run of the clean-up makes."""
+"""The most vectors that a run of the clean-up makes."""
 MISSING_SECONDS = 600.0
-"""The longest time that one run of the clean-up takes for vectors."""
+"""The longest time that a run of the clean-up takes for vectors."""
 LATER_AT_ONCE = 8
 """The texts in a request for vectors that are made when there is time: few, so that a query does not wait long behind
 it."""
 MOST_WAITING = 1_000
-"""The most texts whose vectors are made when there is time. The clean-up makes those of more."""
+"""The most texts whose vectors are made when there is time. The clean-up makes the vectors of further texts."""
 MODEL_SHARE = 0.8
 """The share of the time of a search for its vectors that the model has."""
 MOST_CACHED_BYTES = 128 * 1024 * 1024
@@ -75,10 +75,10 @@ class TextVectors:
     async def vectors(
         self, scope: Scope, texts: Sequence[str], seconds: float, spent: Spent
     ) -> dict[str, bytes]:
-        """The vectors of texts, without those that the model does not take; `spent` hears of each call.
+        """Return the vectors of texts. Texts that the model does not take are left out. `spent` receives each call.
 
         Raises:
-            ModelsFailed: there is no model, or it did not answer in time; what came before is kept.
+            ModelsFailed: no model is configured, or it did not answer in time. Vectors that came before are kept.
         """
         if self.embeddings is None:
             raise ModelsFailed(NO_EMBEDDINGS)
@@ -99,15 +99,19 @@ class TextVectors:
         if self.embeddings is None:
             return MadeVectors(0, 0, "")
         texts = (await lacking())[:MISSING_AT_ONCE]
+
         if not texts:
             return MadeVectors(0, 0, "")
         reason = ""
+
         try:
             vectors, refused = await self._make(texts, MISSING_SECONDS, lambda _: None)
-            if vectors:  # else the fault may be in the request, and not in these texts
+            # Without any vector, the fault may be in the request and not in these texts.
+            if vectors:
                 await self.store.keep_vectors(dict.fromkeys(refused, b""))
         except ModelsFailed as failure:
             reason = str(failure)
+
         remaining = len((await lacking())[:MISSING_AT_ONCE])
         if remaining and not reason:
             reason = _("the model does not take these texts")
@@ -116,11 +120,11 @@ class TextVectors:
     async def cosines(
         self, scope: Scope, text: str, among: Mapping[Scope, Collection[str]], seconds: float
     ) -> dict[Scope, dict[str, float]]:
-        """How near texts of other scopes, or of this one, are to `text` of `scope`: the cosines of those that have a
-        vector. The others get theirs later. Nothing is sent if none has one.
+        """Return the cosines of texts of other scopes, or of this scope, to `text` of `scope`. Texts without a vector
+        get one later. If no text has a vector, nothing is sent to the model.
 
         Raises:
-            ModelsFailed: it could not be had within `seconds`.
+            ModelsFailed: the vectors did not come within `seconds`, or no text has a vector.
         """
         deadline = time.monotonic() + seconds * MODEL_SHARE
         try:
@@ -128,6 +132,7 @@ class TextVectors:
                 vectors = {}
                 for other_scope, texts in among.items():
                     vectors[other_scope] = await self._cached(other_scope, texts)
+
                 cosines: dict[Scope, dict[str, float]] = {}
                 if any(_size(vectors_of_scope) for vectors_of_scope in vectors.values()):
                     # The model has less time than the whole: so its failures are counted, and it is left alone.
@@ -143,18 +148,22 @@ class TextVectors:
             raise ModelsFailed(
                 "the vectors did not come within {seconds:g} seconds", seconds
             ) from None
+
+        # These texts can be found by meaning only after their vectors were made.
         for other_scope, texts in among.items():
             lacking = [
                 lacking_text for lacking_text in texts if lacking_text not in vectors[other_scope]
             ]
             self.later(other_scope, lacking[-AT_ONCE:])
+
         if not any(cosines.values()):
-            self._cache.clear()  # another process may have made them again
+            # Another process may have made the vectors again.
+            self._cache.clear()
             raise ModelsFailed(NO_VECTORS)
         return cosines
 
     async def _cached(self, scope: Scope, texts: Collection[str]) -> dict[str, bytes]:
-        """The vectors that are stored of these texts; an empty one: the model does not take the text."""
+        """Return the stored vectors of these texts. An empty vector means that the model does not take the text."""
         cached = self._cache.pop(scope, {})
         stored = await self.store.vectors(scope, [text for text in texts if text not in cached])
         vectors: dict[str, bytes] = {}
@@ -163,14 +172,15 @@ class TextVectors:
             if vector is not None:
                 vectors[text] = vector
         self._cache[scope] = vectors
+
         while len(self._cache) > 1 and sum(map(_size, self._cache.values())) > MOST_CACHED_BYTES:
             oldest_scope = next(iter(self._cache))
             del self._cache[oldest_scope]
         return vectors
 
     def later(self, scope: Scope, texts: Iterable[str]) -> None:
-        """Make the vectors of these texts when there is time. Nobody waits for them, and where no model gives them, the
-        clean-up makes them."""
+        """Make the vectors of these texts when there is time. No call waits for them; if no model makes them, the
+        clean-up does."""
         if self.embeddings is None:
             return
         lacking = [(scope, text) for text in texts if (scope, text) not in self._refused]
@@ -190,8 +200,8 @@ class TextVectors:
         self._waiting.clear()
 
     async def tidy(self, live: Sequence[ScopedText], now_ms: int) -> MadeVectors:
-        """Forget the vectors of memories of conversations that are not `live` any more, and make those that live ones
-        lack."""
+        """Forget the vectors of memories of conversations that are no longer `live`, and make the vectors that live
+        memories lack."""
         await self.store.forget_vectors(live, now_ms - SPARED_MS)
 
         async def lacking() -> list[ScopedText]:
@@ -215,38 +225,44 @@ class TextVectors:
     async def _make(
         self, texts: Sequence[ScopedText], seconds: float, spent: Spent
     ) -> tuple[dict[ScopedText, bytes], list[ScopedText]]:
-        """The vectors of texts, which are kept, and the texts that the model does not take. Raises as `vectors`."""
+        """Make and store the vectors of texts. Return them with the texts that the model does not take. Raise as
+        `vectors`."""
         assert self.embeddings is not None
         vectors: dict[ScopedText, bytes] = {}
         refused: list[ScopedText] = []
         parts = list(_parts(texts))
         deadline = time.monotonic() + seconds
+
         while parts:
             part = parts.pop(0)
             seconds_left = deadline - time.monotonic()
             if seconds_left <= 0:
                 raise ModelsFailed("the vectors did not come within {seconds:g} seconds", seconds)
+
             try:
                 response = await self.embeddings.vectors(
                     [text for _, text in part], min(seconds_left, CALL_SECONDS)
                 )
             except TextRefused:
                 half = len(part) // 2
+                # The model refuses a whole request for one text: halves tell which text it is.
                 if half:
                     parts[:0] = [part[:half], part[half:]]
                 else:
                     refused += part
                 continue
+
             spent(response)
             new_vectors = dict(zip(part, response.value, strict=True))
             vectors |= new_vectors
-            with suppress(StorageError):  # they can be made again, so nobody waits for a writer
+            # The clean-up can make these vectors again, so no call waits for another writer.
+            with suppress(StorageError):
                 await self.store.keep_vectors(new_vectors)
         return vectors, refused
 
 
 def _parts(texts: Sequence[ScopedText]) -> Iterator[list[ScopedText]]:
-    """The texts in parts that are small enough for a request."""
+    """Yield the texts in parts that are small enough for a request."""
     part: list[ScopedText] = []
     size = 0
     for scoped_text in texts:
@@ -269,7 +285,7 @@ def _size(vectors: Mapping[str, bytes]) -> int:
 def _cosines(
     vector: bytes, vectors: Mapping[Scope, Mapping[str, bytes]]
 ) -> dict[Scope, dict[str, float]]:
-    """The cosines of the vectors that are as long as `vector`."""
+    """Return the cosines of the vectors that are as long as `vector`."""
     comparable = {
         scope: _of_length(len(vector), vectors_of_scope)
         for scope, vectors_of_scope in vectors.items()

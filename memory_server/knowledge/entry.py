@@ -25,8 +25,8 @@ from memory_server.kernel.values import dataclass
 
 Reason = Literal["deleted", "expired", "over_limit", "merged", "undone"]
 Order = Literal["newest", "made", "oldest", "best", "title", "removed"]
-"""`newest`: changed last comes first; `made`: stored last; `best`: by confidence, then uses, then time; `removed`:
-archived last."""
+"""`newest` is last changed first; `made` is last stored first; `best` is by confidence, then uses, then time; `removed`
+is last archived first."""
 MAX_KEY_CHARS = MAX_NAME_CHARS
 """Characters of a topic or key: it is a title."""
 MAX_SUMMARY_CHARS = 20_000
@@ -90,7 +90,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def json_of(entry: Entry, names: Collection[str] = FIELDS) -> dict[str, Any]:
-    """The fields of an entry as JSON values; `changed_by_json` is the inverse."""
+    """Return the fields of an entry as JSON values; `changed_by_json` is the inverse."""
     values = {name: getattr(entry, name) for name in names}
     for name in LISTS:
         if name in values:
@@ -101,12 +101,12 @@ def json_of(entry: Entry, names: Collection[str] = FIELDS) -> dict[str, Any]:
 
 
 def wrong_field(values: Mapping[str, Any]) -> str | None:
-    """The first field whose value, as JSON has it, is of a type that it cannot have; None: there is none."""
+    """Return the first field whose JSON value has a wrong type, or None if all types are right."""
     return next((name for name in values if not _has_type_of(name, values[name])), None)
 
 
 def usable_fields(values: Any) -> dict[str, Any]:
-    """The fields of an entry among the values of an object of JSON, without those of a wrong type."""
+    """Return the fields of an entry that a JSON object has with values of the right types."""
     if not isinstance(values, dict):
         return {}
     return {
@@ -121,8 +121,8 @@ def changed_by_json(entry: Entry, values: Mapping[str, Any]) -> Entry:
 
 
 def entry_of(values: Mapping[str, Any]) -> Entry:
-    """The entry of `difference` to an empty one, read back; of ids and the archive it has none. Raises InvalidInput: a
-    value has the wrong type."""
+    """Read an entry back from its `difference` to an empty entry; it has no id and is not archived. Raise InvalidInput
+    if a value has the wrong type."""
     portable = {name: values[name] for name in _PORTABLE if name in values}
     for name, value in portable.items():
         if not _has_type_of(name, value):
@@ -134,7 +134,7 @@ _EMPTY = Entry("")
 
 
 def _has_type_of(name: str, value: Any) -> bool:
-    """Whether a value of JSON can be the field of this name."""
+    """Return whether a value of JSON can be the field of this name."""
     if value is None:
         return getattr(_EMPTY, name) is None
     if name in LISTS:
@@ -143,7 +143,7 @@ def _has_type_of(name: str, value: Any) -> bool:
 
 
 def difference(before: Entry, after: Entry) -> dict[str, Any]:
-    """The fields of `before`, as JSON, that `after` has otherwise; without id and version."""
+    """Return the fields of `before`, as JSON, whose values differ in `after`; without id and version."""
     changed = [name for name in FIELDS if getattr(before, name) != getattr(after, name)]
     return json_of(before, [name for name in changed if name not in ("id", "version")])
 
@@ -173,13 +173,13 @@ class Purge(NamedTuple):
 
 
 Change = Entry | Archive | Purge
-"""An entry is stored: as a new one if its id is 0, else over the one of that id."""
+"""A change. An entry with id 0 is stored as a new entry, any other over the entry with its id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """The conditions for entries: those meet it that meet every condition given. `tags`: any of them, in any case;
-    `text`: held as it is written, in any case of ASCII letters."""
+    """The conditions for entries; an entry must meet all of them. `tags`: the entry has at least one of them, in any
+    case. `text`: the entry holds it literally, in any case of ASCII letters."""
 
     kinds: tuple[str, ...] = ()
     projects: tuple[str, ...] | None = None
@@ -288,7 +288,8 @@ class Operation:
 
 
 class Former(NamedTuple):
-    """What one operation did to one entry. `before`: the fields as they were; None: it was new, {}: no longer known."""
+    """What one operation did to one entry. `before`: the fields as they were; It is None for a new entry, and {} if the
+    former fields are no longer known."""
 
     entry_id: int
     before: Mapping[str, Any] | None
@@ -308,21 +309,21 @@ class Figures:
 
 
 def change_id(seq: int) -> str:
-    """The name of an operation for people and tools: `k42`."""
+    """Return the name of an operation for people and tools, such as `k42`."""
     return f"k{seq}"
 
 
 def is_change_id(text: str) -> bool:
-    """Whether it has the form of a change of knowledge."""
+    """Return whether a text has the form of a change id of knowledge."""
     digits = text[1:]
     return text[:1] == "k" and digits.isascii() and digits.isdecimal() and len(digits) <= 15
 
 
 def seq_of(text: str) -> int:
-    """The number in a change id.
+    """Return the number in a change id.
 
     Raises:
-        InvalidInput: it is not one.
+        InvalidInput: the text is not a change id.
     """
     if not is_change_id(text):
         raise InvalidInput(
@@ -333,14 +334,14 @@ def seq_of(text: str) -> int:
 
 
 def most_title_chars(place: str) -> int:
-    """Characters that the title of an entry in this place may have: that of a ref is its summary."""
+    """Return the limit of characters for the title of an entry in this place. The title of a ref is its summary."""
     if place.partition("/")[0] == "refs":
         return MAX_SUMMARY_CHARS
     return MAX_KEY_CHARS
 
 
 def usable(entry: Entry, place: str = "", *, most_chars: int = MAX_BODY_CHARS) -> Entry:
-    """`entry` as it will be read back in this place: without lone surrogates and blank tags.
+    """Return `entry` as it will be read back from this place: without lone surrogates and blank tags.
 
     Raises:
         InvalidInput: a text is empty where one is needed, or something is too long.
@@ -356,6 +357,7 @@ def usable(entry: Entry, place: str = "", *, most_chars: int = MAX_BODY_CHARS) -
         ),
         source=None if entry.source is None else without_surrogates(entry.source),
     )
+
     for length in _lengths(entry, place, most_chars):
         if length.number > length.most:
             raise InvalidInput(
@@ -365,6 +367,7 @@ def usable(entry: Entry, place: str = "", *, most_chars: int = MAX_BODY_CHARS) -
                 length.most,
                 length.unit,
             )
+
     _check_metadata(dict(entry.metadata))
     if not entry.body.strip():
         raise InvalidInput("The content is empty; write what should be kept.")
@@ -395,7 +398,7 @@ def _lengths(entry: Entry, place: str, most_chars: int) -> list[_Length]:
 
 
 def _check_metadata(metadata: dict[str, Any]) -> None:
-    """Raises InvalidInput: the metadata are nested too deep, or cannot be stored."""
+    """Raise InvalidInput if the metadata is nested too deep or cannot be stored as JSON."""
     if deeper(metadata):
         raise InvalidInput(
             "The metadata may be nested {deepest} levels deep; remove levels.", DEEPEST

@@ -1,4 +1,4 @@
-"""Texts of entries, also those that they had before a change, and their erasing for good."""
+"""Texts of entries, present and former, and their erasing for good."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def texts_of(families: Families, items: Collection[Item]) -> set[str]:
 
 
 def _texts_of_items(scope: Scope, names: Collection[str], view: ScopeView) -> list[str]:
-    """The texts of the entries of a scope whose items have these names, also the former ones."""
+    """Return the present and former texts of the entries of a scope whose items have these names."""
     texts: list[str] = []
     entries = [entry for entry in view.entries(EVERYTHING) if item_of(scope, entry).id in names]
     if scope.space != "layers":  # files have no history
@@ -51,18 +51,18 @@ async def past_texts(families: Families, words: Sequence[str]) -> set[str]:
 
 
 def _texts_in(scope: Scope, entry: Entry) -> tuple[str, ...]:
-    """The texts of one version of an entry."""
+    """Return the texts of an entry in this version."""
     item = item_of(scope, entry)
     return (entry.body, entry.title, *item.also)
 
 
 def erased_among(entries: Iterable[Entry], erased: Callable[[Iterable[str]], bool]) -> list[Entry]:
-    """Those of `entries` that were erased for good."""
+    """Return the entries that were erased for good."""
     return [entry for entry in entries if erased(marks_of(entry))]
 
 
 async def holds_erased(entries: EntryStore, erased: Callable[[Iterable[str]], bool]) -> bool:
-    """Whether something that was erased for good is in a store: in an entry, as it is or as it was before a change."""
+    """Return whether a store still holds something that was erased for good, in a present or former entry."""
     marks: set[str] = set()
     for scope in await entries.scopes():
         for entry in await entries.read(scope, _present_and_former):
@@ -71,12 +71,12 @@ async def holds_erased(entries: EntryStore, erased: Callable[[Iterable[str]], bo
 
 
 def _present_and_former(view: ScopeView) -> list[Entry]:
-    """The entries of a scope as they are, and as they were before each change."""
+    """Return the entries of a scope as they are, and as they were before each change."""
     return [*view.entries(EVERYTHING), *view.former_entries()]
 
 
 def marks_of(entry: Entry) -> tuple[str, ...]:
-    """The marks by which an entry that was erased for good is recognized if it comes again."""
+    """Return the marks by which an erased entry is recognized if it comes again."""
     return entry.body, mark_of(entry)
 
 
@@ -94,7 +94,7 @@ async def erase(families: Families, erasure: Erasure) -> None:
 
 
 def _purging(names: Collection[str], view: ScopeView) -> tuple[Sequence[Change], None]:
-    """The decision to remove the entries of a layer that have these names."""
+    """Decide to remove the entries of a layer that have these names."""
     changes = [
         Purge(entry.id) for entry in view.entries(EVERYTHING) if (entry.key or entry.ref) in names
     ]

@@ -73,7 +73,7 @@ class Families:
         )
 
     async def places(self, space: Space | None = None) -> list[tuple[Scope, Entries]]:
-        """Where entries are: each scope of the store, and each layer as `layers/project` or `layers/global`."""
+        """Return each scope of the store, and each layer as `layers/project` or `layers/global`, with its store."""
         layers = self.layers.known if space in (None, "layers") else []
         stores = [self.store]
         if self.ref_options.store is not None:
@@ -86,7 +86,7 @@ class Families:
         return places
 
     async def overview(self, *, layers: bool = False) -> dict[str, Figures]:
-        """Counts by scope, such as `notes` or `refs/short-term`, without empty ones."""
+        """Return counts by scope, such as `notes` or `refs/short-term`, without empty scopes."""
         figures_by_name: dict[str, Figures] = {}
         for scope, entries in await self.places():
             if layers or entries is self.store:

@@ -37,7 +37,7 @@ class Unreadable(MessageError, ValueError):
 
 
 class NotFields(Unreadable):
-    """What stands between the marks is not front matter, so that somebody who only reads may take it for text."""
+    """The text between the marks is not front matter, so a reader may take it for plain text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,30 +50,34 @@ class Page:
 
 
 def read(data: bytes) -> Page | None:
-    """The page of a file; None: it has no front matter, so it is not an entry. Raises Unreadable: it has marks of
-    conflicts, or is not UTF-8; and NotFields: the front matter is not closed, too long, or not YAML."""
+    """Read a file as a page. Return None if it has no front matter, so it is not an entry. Raise Unreadable if it has
+    marks of conflicts or is not UTF-8, and NotFields if the front matter is not closed, too long, or not YAML."""
     text = _decoded(data)
     if text is None:
         return None
+
     lines = text.split("\n")
     first_line = lines[0].rstrip()
     if first_line != MARK:
         if _CONFLICT.fullmatch(first_line) and MARK in map(str.rstrip, lines[1:_CONFLICT_LINES]):
             raise _conflict()
         return None
+
     end = _end_of_front_matter(lines)
+    # A conflict within the front matter would be read as wrong fields.
     front_lines = lines[1:end]
     if any(_CONFLICT.fullmatch(line.rstrip()) for line in front_lines):
         raise _conflict()
     front = "\n".join(front_lines) + "\n"
     _refuse_large(front)
+
     fields, raw = _fields(front)
     body = "\n".join(lines[end + 1 :]).strip("\n")
     return Page(body, fields, raw)
 
 
 def _end_of_front_matter(lines: Sequence[str]) -> int:
-    """The number of the line that ends front matter. Raises NotFields: there is none."""
+    """Return the index of the line that ends front matter. Raise NotFields if no line does."""
     for number, line in enumerate(lines[1:], 1):
         if line.rstrip() == MARK:
             return number
@@ -81,8 +85,8 @@ def _end_of_front_matter(lines: Sequence[str]) -> int:
 
 
 def _decoded(data: bytes) -> str | None:
-    """The text of a file; None: it is not UTF-8 and has no front matter. Raises Unreadable: it has some, and is not
-    UTF-8."""
+    """Decode a file. Return None if it is not UTF-8 and has no front matter. Raise Unreadable if it has front matter
+    and is not UTF-8."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -97,8 +101,8 @@ def _conflict() -> Unreadable:
 
 
 def write(body: str, fields: Mapping[str, Any], former: Page | None = None) -> bytes:
-    """The file of `body` and `fields`; a field None is left out. What `former` has more is kept, in its order. Raises
-    Unreadable: nobody could read that file again, because its front matter is too long or has too many brackets."""
+    """Write the file of `body` and `fields`; a field of None is left out. Further fields of `former` are kept in their
+    order. Raise Unreadable if the front matter would be too long or have too many brackets to be read again."""
     before = former or Page("")
     lines = []
     for name in dict.fromkeys((*before.raw, *fields)):
@@ -114,7 +118,7 @@ def write(body: str, fields: Mapping[str, Any], former: Page | None = None) -> b
 
 
 def _refuse_large(front: str) -> None:
-    """Front matter that YAML would be slow with is refused before YAML reads it. Brackets in texts count too. Raises
+    """Refuse front matter that YAML would parse slowly, before YAML parses it. Brackets in texts count too. Raise
     NotFields."""
     if len(front.encode()) > MAX_BYTES:
         raise NotFields("its front matter has more than {bytes:,} bytes", MAX_BYTES)
@@ -136,15 +140,20 @@ def _fields(front: str) -> tuple[dict[str, Any], dict[str, str]]:
         mark = getattr(error, "problem_mark", None)
         line = "" if mark is None else _(" in line {line}", mark.line + 2)
         raise NotFields("its front matter is not YAML{line}", line) from error
+
     if node is None:
         return {}, {}
     if not isinstance(node, yaml.MappingNode) or not all(isinstance(name, str) for name in values):
         raise NotFields("its front matter has no `name: value` lines")
+
+    # Only fields at the beginning of a line can keep their lines as they are written.
     starts = [name.start_mark for name, _ in node.value]
     if node.flow_style or any(mark.column for mark in starts):
         return values, {name: _written(name, value) for name, value in values.items()}
+
     ends = [*(mark.index for mark in starts[1:]), len(front)]
     raw: dict[str, str] = {}
+    # Comments before the first field stay, under an empty name.
     if starts and starts[0].index:
         raw[""] = front[: starts[0].index]
     for (name, _value), mark, end in zip(node.value, starts, ends, strict=True):
@@ -153,7 +162,7 @@ def _fields(front: str) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _refuse_aliases_and_depth(front: str) -> None:
-    """Raises NotFields: front matter has aliases, or too many levels."""
+    """Raise NotFields if front matter has aliases or too many levels."""
     level = 0
     for event in yaml.parse(front, _Loader):
         if isinstance(event, yaml.AliasEvent):
@@ -191,8 +200,8 @@ def _scalar(text: str) -> str:
 
 
 def moment_ms(text: Any, zone: tzinfo | None) -> int | None:
-    """Milliseconds since 1970 of a date and time in ISO 8601, in `zone` (None: the system's) where it names none; None
-    if it is none."""
+    """Return the milliseconds since 1970 of a date and time in ISO 8601, or None if it is not one. Without a zone of
+    its own it is in `zone`; None means the system's zone."""
     try:
         moment = datetime.fromisoformat(text)
         in_zone = moment.replace(tzinfo=zone) if zone else moment.astimezone()
@@ -204,8 +213,8 @@ def moment_ms(text: Any, zone: tzinfo | None) -> int | None:
 
 
 def moment(time_ms: int | None, zone: tzinfo | None) -> str | None:
-    """The date and time of milliseconds, which `moment_ms` reads back: to the second, or to the millisecond where it
-    has some."""
+    """Write milliseconds as a date and time that `moment_ms` reads back: to the second, or to the millisecond if there
+    is a fraction."""
     if time_ms is None:
         return None
     local_time = local(time_ms, zone).replace(tzinfo=None)

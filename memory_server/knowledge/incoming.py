@@ -28,7 +28,7 @@ KEEPS: Final = "knowledge"
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What happened to entries that came. `change`: the id of the change; None: nothing was changed."""
+    """What happened to entries that came. `change`: the id of the change; It is None if nothing was changed."""
 
     counts: MergeCounts
     change: str | None = None
@@ -44,16 +44,16 @@ class _Addressed:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class IncomingEntries:
-    """What brings entries into `families`. What was erased here for good does not come again."""
+    """Brings entries into `families`. What was erased here for good does not come again."""
 
     families: Families
 
     async def bring(
         self, copy: Path, mode: Mode = "merge", *, dry_run: bool = False, by: str = "restore"
     ) -> AsyncIterator[RestoredPlace]:
-        """Bring back the entries of a copy of the store: by ref, the newer one wins, as one change for each scope;
-        `overwrite` makes the store equal to the copy, as one change. Raises StorageError: the copy cannot be used;
-        nothing was changed."""
+        """Bring back the entries of a copy of the store: the newer entry of a ref wins, as one change for each scope.
+        `overwrite` makes the store equal to the copy, as one change. Raise StorageError if the copy cannot be used;
+        then nothing was changed."""
         copied_store = self.families.store.copy_at(copy)
         erased_entries: list[Entry] = []
         erased_former_entries: list[Entry] = []
@@ -67,6 +67,7 @@ class IncomingEntries:
                     erased_former_entries += await copied_store.read(
                         scope, self._erased_among_former
                     )
+
                     figures = await copied_store.read(scope, lambda view: view.figures())
                     count = figures.count - len(erased_here)
                     change = None
@@ -74,6 +75,7 @@ class IncomingEntries:
                     taken = await self._merge(copied_store, scope, dry_run=dry_run, by=by)
                     count = taken.counts.added + taken.counts.replaced
                     change = taken.change
+
                 left_out = (left_out_text(len(erased_here)),) if erased_here else ()
                 yield RestoredPlace(
                     KEEPS,
@@ -84,11 +86,15 @@ class IncomingEntries:
                 )
         finally:
             await copied_store.aclose()
+
+        # The copy replaces the store only after all its places were counted.
         if mode == "overwrite" and not dry_run:
             await self._replace_store(copy, by, purges=bool(erased_entries))
             erased_bodies = tuple(entry.body for entry in (*erased_entries, *erased_former_entries))
-            if erased_bodies:  # also from the past and the free pages
+            # The copy also has them in its past and its free pages.
+            if erased_bodies:
                 await self.families.store.erase(Erasure((), erased_bodies))
+
         self.families.notes.changed()
 
     async def _replace_store(self, copy: Path, by: str, *, purges: bool) -> None:
@@ -103,11 +109,11 @@ class IncomingEntries:
         )
 
     def _erased_among_present(self, view: ScopeView) -> list[Entry]:
-        """The entries that were erased here for good."""
+        """Return the entries that were erased here for good."""
         return erasing.erased_among(view.entries(EVERYTHING), self.families.store.erased)
 
     def _erased_among_former(self, view: ScopeView) -> list[Entry]:
-        """The entries as they were before changes, where that was erased here for good."""
+        """Return the former versions of entries that were erased here for good."""
         return erasing.erased_among(view.former_entries(), self.families.store.erased)
 
     async def _merge(
@@ -154,8 +160,10 @@ class IncomingEntries:
         if scope.space == "layers":
             layers = {layer.name: layer.folder for layer in self.families.layers.known}
         addressed = _addressed(scope, entries, layers)
+
         taken = Taken(MergeCounts())
         if addressed.entries:
+            # Layers are folders of files, all other places are in the store.
             if owner in layers:
                 taken = await self._store(
                     layers[owner], LAYER, addressed.entries, dry_run=dry_run, by=by
@@ -171,7 +179,7 @@ class IncomingEntries:
 
 
 def _addressed(scope: Scope, entries: Sequence[Entry], layers: dict[str, Entries]) -> _Addressed:
-    """The entries that a scope can hold; of those with the same ref or key, the last one."""
+    """Select the entries that a scope can hold; of several entries with the same ref or key, the last."""
     left_out: list[str] = []
     unique: dict[tuple[str, str, str], Entry] = {}
     for number, incoming in enumerate(entries):

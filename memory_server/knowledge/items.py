@@ -31,17 +31,20 @@ SPACES: dict[str, Space] = {
 
 
 def place_of(scope: Scope) -> str:
-    """A scope for people: `notes`, `refs/short-term`."""
+    """Return the name of a scope for people, such as `notes` or `refs/short-term`."""
     return "/".join(filter(None, (scope.space, scope.owner)))
 
 
 def item_of(scope: Scope, entry: Entry, projects: Mapping[str, str] = NOTHING) -> Item:
-    """An entry as an item; `projects`: what each project is called, by its key."""
+    """Convert an entry to an item. `projects` has the shown name of each project, by its key."""
     aliases: tuple[str, ...] = (entry.ref, str(entry.id))
+    # The ref of an entry in a layer is its file, which is not a name that people use.
     if scope.space == "layers":
         aliases = ()
+
     metadata_values = map(str, entry.metadata.values())
     further_texts = (entry.key, *entry.tags, *entry.examples, entry.source, *metadata_values)
+
     return Item(
         FAMILY_OF_SPACE[scope.space],
         place_of(scope),
@@ -66,12 +69,12 @@ def _item_id(scope: Scope, entry: Entry) -> str:
 
 
 def mark_of(entry: Entry) -> str:
-    """The mark by which an entry is recognized if it comes again; empty: its text alone tells."""
+    """Return the mark by which an entry is recognized if it comes again; empty if only its text identifies it."""
     return f"entry {entry.ref}" if entry.ref else ""
 
 
 def admitted(scope: Scope, entry: Entry, layers: Container[str]) -> Entry:
-    """The entry of another program's file as it may be stored. Raises InvalidInput: it cannot be of this scope."""
+    """Return an entry of another program's file as it may be stored. Raise InvalidInput if this scope cannot hold it."""
     if scope.space == "layers" and scope.owner in layers:
         key = usable_key(entry.key or "")
         return replace(entry, ref="", key=key, title=key)
@@ -83,7 +86,8 @@ def admitted(scope: Scope, entry: Entry, layers: Container[str]) -> Entry:
 
 
 def _holds_such(scope: Scope, entry: Entry) -> bool:
-    """Whether a scope can hold an entry like this one. Raises InvalidInput: the scope's user cannot be one."""
+    """Return whether a scope can hold an entry like this. Raise InvalidInput if the user of the scope has an invalid
+    id."""
     if scope.space == "notes":
         return not scope.owner and entry.kind in KINDS
     if scope.space == "refs":
@@ -96,7 +100,8 @@ def _holds_such(scope: Scope, entry: Entry) -> bool:
 def past_of(
     scope: Scope, operation: Operation, texts: Mapping[object, str], most_steps: int | None
 ) -> PastChange:
-    """An operation as a change of the history, with at most so many of its steps. `texts`: how entries begin, by id."""
+    """Return an operation as a change of the history, with at most `most_steps` of its steps. `texts` has the
+    beginnings of entries, by id."""
     entry_ids = operation.entries or operation.detail.get("keys") or (None,)
     shown_ids = entry_ids[:most_steps]
     return PastChange(

@@ -42,7 +42,8 @@ log = logging.getLogger(__name__)
 LayerName = Literal["project", "global"]
 LAYER = Scope("layers")
 _MOST_UNASKED = 50
-"""The number of entries that are looked at: what nobody used must not crowd out the others."""
+"""The number of entries that are looked at. Entries that were never used on this machine must not crowd out the others.
+"""
 _TOOLS = {
     "save": "save_to_{}memory",
     "retrieve": "retrieve_from_{}memory",
@@ -58,7 +59,7 @@ _TOOLS = {
 
 
 def tool_name(action: str, layer: LayerName) -> str:
-    """The name of a tool, as in the seed."""
+    """Return the name of a tool, as in the seed."""
     prefix = "global_" if layer == "global" else ""
     return _TOOLS[action].format(prefix)
 
@@ -75,7 +76,7 @@ class LayerOptions(LayerSettings):
 
 @dataclass(eq=False)
 class Layer:
-    """The entries of one folder.
+    """The entries of a folder.
 
     `uses` notes when an entry was used, because a look must not change its file. `refuse` raises where nothing may be
     stored now.
@@ -97,15 +98,18 @@ class Layer:
         self, key: str, content: str, tags: Sequence[str] | None = None, *, by: str = "api"
     ) -> Committed[bool]:
         """Store an entry, or replace the content of this key, and its tags if `tags` is given; the result is whether it
-        is new. Others may go into the archive to make room. Raises InvalidInput: the key or the content is empty or too
-        long, or a file that cannot be read has its name. MemoryPaused: the memory is paused. NothingToKeep: all of it
-        is private or recalled."""
+        is new. Others may go into the archive to make room. Raise InvalidInput if the key or the content is empty or
+        too long, or if a file that cannot be read has its name; MemoryPaused if the memory is paused; NothingToKeep if
+        all of it is private or recalled."""
         self.refuse()
         key = usable_key(key)
+
         new_tags = None if tags is None else tuple(" ".join(tag.split()) for tag in tags)
         body = to_keep(without_surrogates(content)).replace("\r\n", "\n").strip("\n")
         new = usable(self.secrets.of(Entry(body, key=key, title=key, tags=new_tags or ())))
         now_ms = self._now_ms()
+
+        # Which entries go to make room depends on uses, which are not in the files.
         last_used = await self._last_used()
 
         def decide(view: ScopeView) -> tuple[Sequence[Change], bool]:
@@ -135,27 +139,30 @@ class Layer:
         archive: bool = False,
         reinforce: bool = True,
     ) -> Hits:
-        """The entries that hold words of the query, best first, then those that hold it as a part of a word, and how
-        many there are. They count as used now, unless `reinforce` is False. Raises InvalidInput: the query is empty."""
+        """Return the entries that hold words of the query, best first, then the entries that hold it as a part of a
+        word, and how many match. Returned entries count as used now, unless `reinforce` is False. Raise InvalidInput if
+        the query is empty."""
         query = without_surrogates(query).strip()
         if not query:
             raise InvalidInput(
                 "The query is empty; give words, or list all entries with {tool}.",
                 self._tool("list"),
             )
+
         where = Filter(tags=tuple(map(without_surrogates, tags)), archived=archive)
         words = Query(query, where, limit=limit, least_share=self.options.least_share)
         matches = await self.folder.read(
             LAYER, lambda view: _with_parts(view.search(words), view, words)
         )
+
         if reinforce and not archive:
             await self._note_use([hit.entry.key or "" for hit in matches.hits])
         return replace(matches, hits=tuple(by_relevance(matches.hits)))
 
     async def unasked(self, question: str) -> list[Hit]:
-        """The entries that may come to a conversation without a request, best first. Entries of a project come with its
-        repository: so only those of them come that this user saved, found or read once on this machine. Counts
-        nothing."""
+        """Return the entries that may come to a conversation without a request, best first. Entries of a project come
+        with its repository, so only those come which this user saved, found or read on this machine before. No use is
+        counted."""
         matches = await self.retrieve(question, limit=_MOST_UNASKED, reinforce=False)
         if self.folder.project is None:
             return list(matches.hits)
@@ -163,7 +170,7 @@ class Layer:
         return [hit for hit in matches.hits if hit.entry.key in uses]
 
     def file_of(self, entry: Entry) -> str:
-        """The file of an entry with its layer, such as `project file .multi-agent-mcp/memory/pool.md`."""
+        """Return the file of an entry with its layer, such as `project file .multi-agent-mcp/memory/pool.md`."""
         folder = self.folder.place
         if self.folder.project is None:
             shown_folder = Path(*folder.parts[-2:])
@@ -172,8 +179,8 @@ class Layer:
         return f"{self.name} file {(shown_folder / entry.ref).as_posix()}"
 
     async def get(self, key: str) -> Entry:
-        """The entry of this key; it counts as used now. Raises MemoryNotFound: no such key; the message names close
-        keys, and the archive where it lies there."""
+        """Return the entry of this key, which counts as used now. Raise MemoryNotFound if the layer has no such key;
+        the message names close keys, or the archive if it has the entry."""
         key = usable_key(key)
         entry = await self.folder.read(LAYER, lambda view: self._keyed(view, key))
         await self._note_use([key])
@@ -182,7 +189,7 @@ class Layer:
     async def page(
         self, *, tags: Sequence[str] = (), limit: int | None = None, archive: bool = False
     ) -> tuple[list[Entry], int]:
-        """The entries, changed last first, or those of the archive, archived last first; and how many there are."""
+        """Return the entries, last changed first, or the entries of the archive, last archived first; and their number."""
         where = Filter(tags=tuple(map(without_surrogates, tags)), archived=archive)
         order: Literal["removed", "newest"] = "removed" if archive else "newest"
 
@@ -192,8 +199,8 @@ class Layer:
         return await self.folder.read(LAYER, read)
 
     async def delete(self, key: str, *, caller: str | None = None, by: str = "api") -> Entry:
-        """Remove the file of an entry, without the archive. Raises InvalidInput: the caller is a worker.
-        MemoryNotFound: as in `get`."""
+        """Remove the file of an entry, without the archive. Raise InvalidInput if the caller is a worker, and
+        MemoryNotFound as `get` does."""
         refuse_worker(
             caller, self.options.role, patterns=self.options.roles, action=_("deletes entries")
         )
@@ -207,13 +214,16 @@ class Layer:
         return committed.result
 
     async def restore(self, key: str, *, caller: str | None = None, by: str = "api") -> Entry:
-        """Bring back the entry of this key that was archived last; it counts as used now. Raises InvalidInput: the
-        caller is a worker, or an entry of this key is live. MemoryNotFound: the archive does not have it."""
+        """Bring back the entry of this key that was archived last; it counts as used now. Raise InvalidInput if the
+        caller is a worker or an entry of this key is live, and MemoryNotFound if the archive does not have the key."""
         refuse_worker(
             caller, self.options.role, patterns=self.options.roles, action=_("restores entries")
         )
+
         key = usable_key(key)
         now_ms = self._now_ms()
+
+        # To make room, the entry with the oldest use goes.
         last_used = await self._last_used()
 
         def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
@@ -238,20 +248,23 @@ class Layer:
         return committed.entry
 
     async def summary(self, *, archive: bool = False) -> dict[str, Any]:
-        """Figures of all entries of the layer or of its archive; times in ISO form."""
+        """Return figures of all entries of the layer or of its archive; times in ISO form."""
         entries, total = await self.page(archive=archive)
         tags: set[str] = set()
         for entry in entries:
             tags.update(entry.tags)
+
         if archive:
             folder_name = "archive_dir"
             folder = self.folder.archive
         else:
             folder_name = "storage_dir"
             folder = self.folder.place
+
         oldest_ms = min((entry.created_ms for entry in entries), default=None)
         newest_ms = max((entry.updated_ms for entry in entries), default=None)
         unreadable = await self.folder.unreadable(archive=archive)
+
         return {
             "total_entries": total,
             "unique_tags": sorted(tags),
@@ -273,10 +286,13 @@ class Layer:
         uses = await self.uses.uses(self._place)
         last_used = await self._last_used()
         now_ms = self.clock()
+
+        # A file that was not seen before, such as one from git, counts as used today.
         new_keys = [entry.key or "" for entry in entries if entry.key not in last_used]
         if not dry_run:
             await self.uses.mark_used(self._seen, new_keys, now_ms)
         last_used |= dict.fromkeys(new_keys, now_ms)
+
         # After a leave, the time goes on from the last day on which something was used.
         past_uses_ms = [at_ms for at_ms, _count in uses.values() if at_ms <= now_ms]
         newest_ms = max(past_uses_ms, default=now_ms)
@@ -299,7 +315,7 @@ class Layer:
         return self.clock() // 1000 * 1000  # files have seconds
 
     async def _last_used(self) -> dict[str, int]:
-        """When each key was used or seen here last."""
+        """Return the time at which each key was last used or first seen here, in milliseconds since 1970."""
         seen = await self.uses.uses(self._seen)
         used = await self.uses.uses(self._place)
         last_used: dict[str, int] = {}
@@ -315,7 +331,7 @@ class Layer:
             log.warning("the use of entries was not noted: %s", error)
 
     def _keyed(self, view: ScopeView, key: str) -> Entry:
-        """The live entry of a key. Raises MemoryNotFound: there is none."""
+        """Return the live entry of a key. Raise MemoryNotFound if no live entry has it."""
         entry = view.keyed("", "", key)
         if entry is not None:
             return entry
@@ -335,7 +351,7 @@ class Layer:
 class Layers:
     """The layers, by name.
 
-    The fields mean what those of a `Layer` mean.
+    The fields have the same meaning as in `Layer`.
     """
 
     uses: EntryStore
@@ -346,14 +362,16 @@ class Layers:
     _made: dict[LayerName, Layer] = field(default_factory=dict, init=False)
 
     def __getitem__(self, name: LayerName) -> Layer:
-        """A layer, opened at first use. Raises InvalidInput: no project, or no home folder, is known."""
+        """Return a layer, opened at first use. Raise InvalidInput if no project, or no home folder, is known."""
         folders = self.options.folders
         if name not in folders and name == "project":
             raise InvalidInput(
                 "No project is known here; start the server in one or set layers.project_dir."
             )
+
         if name not in folders:
             raise InvalidInput("No home folder is known here; set HOME for the server.")
+
         if name not in self._made:
             self._made[name] = Layer(
                 name,
@@ -372,13 +390,14 @@ class Layers:
         return [self[name] for name in self.options.folders]
 
     async def promote(self, key: str, *, by: str = "api") -> Entry:
-        """Move an entry of the project to the global layer, with its times and tags. Raises InvalidInput: no project is
-        known, or a global entry has the key. MemoryNotFound: there is no such entry."""
+        """Move an entry of the project to the global layer, with its times and tags. Raise InvalidInput if no project
+        is known or a global entry has the key, and MemoryNotFound if the project has no such entry."""
         project = self["project"]
         everywhere = self["global"]
         refuse_worker(
             None, project.options.role, patterns=project.options.roles, action=_("moves entries")
         )
+
         entry = await project.get(key)
 
         def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
@@ -390,6 +409,7 @@ class Layers:
             return [replace(entry, id=0, ref="", version=0)], None
 
         committed = await everywhere.folder.commit(LAYER, decide, Operation("promote", by))
+        # The entry was stored in the other layer first, so that it is never lost.
         await project.delete(key, by=by)
         return committed.entry
 
@@ -400,7 +420,7 @@ class Layers:
 
 
 def _with_parts(matches: Hits, view: ScopeView, query: Query) -> Hits:
-    """The matches by words, and where there is room, the entries that hold the query as it is."""
+    """Return the matches by words, and if there is room, also the entries that hold the query literally."""
     if not matches.hits or len(matches.hits) >= query.limit:
         return matches
     matched_ids = {hit.entry.id for hit in matches.hits}
@@ -417,7 +437,7 @@ def _with_parts(matches: Hits, view: ScopeView, query: Query) -> Hits:
 
 
 def usable_key(key: str) -> str:
-    """The key in normal form. Raises InvalidInput: it is empty, too long, or has a line break."""
+    """Return the key in normal form. Raise InvalidInput if it is empty, too long, or has a line break."""
     key = unicodedata.normalize("NFC", without_surrogates(key)).strip()
     if not key:
         raise InvalidInput("The key is empty; give a name such as `api-auth-decision`.")
@@ -441,7 +461,7 @@ def _last_use_of(entry: Entry, last_used: Mapping[str, int]) -> int:
 def _least_used(
     view: ScopeView, most: int, last_used: Mapping[str, int]
 ) -> list[tuple[Entry, Reason]]:
-    """The live entries above `most`, used longest ago first."""
+    """Return the live entries above `most`, with the oldest use first."""
     above = view.count(Filter()) - most
     if above <= 0:
         return []
@@ -451,7 +471,7 @@ def _least_used(
 
 
 def _close(key: str, entries: Sequence[Entry]) -> str:
-    """A question about keys that are nearly `key`; empty: there are none."""
+    """Ask about keys that are nearly `key`; empty if no key is near."""
     keys = [entry.key or "" for entry in entries]
     close_keys = difflib.get_close_matches(key, keys, n=3)
     if not close_keys:

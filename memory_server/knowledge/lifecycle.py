@@ -61,7 +61,7 @@ from memory_server.knowledge.projects import public_key
 
 log = logging.getLogger(__name__)
 _MOST_BEGINNINGS = 50
-"""The number of entries whose beginnings a history has: those of its newest changes."""
+"""The number of entries whose beginnings a history has. They belong to its newest changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class KnowledgeLifecycle:
         return [row.item for row in await self.found_entries(sought)]
 
     async def found_entries(self, sought: Sought) -> list[FoundEntry]:
-        """The items of `find` with their entries, newest first."""
+        """Return the items of `find` with their entries, newest first."""
         found: list[FoundEntry] = []
         where = Filter(archived=sought.archived)
         projects: Mapping[str, str] = NOTHING
@@ -130,7 +130,7 @@ class KnowledgeLifecycle:
     async def _forget_in(
         self, scope: Scope, store: Entries, names: Collection[str], *, now_ms: int, by: str
     ) -> list[Entry]:
-        """Archive the live entries of a scope whose items have these names; these entries."""
+        """Archive the live entries of a scope whose items have these names. Return these entries."""
 
         def decide(view: ScopeView) -> tuple[Sequence[Change], list[Entry]]:
             entries = [
@@ -147,7 +147,7 @@ class KnowledgeLifecycle:
         return self._families.layers["project"]
 
     async def _bring_back(self, scope: Scope, operation: Operation, by: str) -> Undone:
-        """Take back that entries of a layer were forgotten, whose files were moved into its archive."""
+        """Undo the forgetting of entries of a layer, whose files were moved into its archive."""
         change = change_id(operation.seq)
         layer = self._layer(scope)
         if operation.op != "forget":
@@ -155,13 +155,17 @@ class KnowledgeLifecycle:
                 "{change} brought back files of a layer; run `memory-server forget` to forget them again.",
                 change,
             )
+
+        # The folder of another project may have entries with the same keys.
         if operation.detail.get("folder") != str(layer.folder.place):
             raise InvalidInput(
                 "{change} was made in another folder; run undo in that project.", change
             )
+
         keys = operation.detail["keys"]
         restored = [await layer.restore(key, by=by) for key in keys]
         undo = Operation("undo", by, detail={"change": change, "keys": keys})
+        # Files have no history of their own, so a note of the operation is the change.
         seq = await self._store.log_operation(scope, undo)
         steps = [HistoryStep(N_("knowledge"), entry.key) for entry in restored]
         return Undone(change_id(seq), tuple(steps))
@@ -189,12 +193,15 @@ class KnowledgeLifecycle:
     ) -> list[PastChange]:
         changes: list[PastChange] = []
         seq = None if before is None else await self._seq_of(before)
+
+        # The store pages over all places, so a page may have few changes of this place.
         while len(changes) < limit:
             page = await self._store.operations(before=seq, limit=limit)
             meant = [
                 (scope, operation) for scope, operation in page if place in (None, place_of(scope))
             ]
             texts: Mapping[object, str] = {}
+            # Only the newest page has beginnings: each of them costs a read.
             if not changes:
                 texts = await self._beginnings(meant)
             changes += [
@@ -203,12 +210,13 @@ class KnowledgeLifecycle:
             ]
             if place is None or len(page) < limit:
                 break
+
             _scope, last_operation = page[-1]
             seq = last_operation.seq
         return changes[:limit]
 
     async def _beginnings(self, operations: Sequence[tuple[Scope, Operation]]) -> dict[object, str]:
-        """How the newest `_MOST_BEGINNINGS` entries of these operations begin, by id; of those that are still there."""
+        """Return the beginnings of the newest `_MOST_BEGINNINGS` entries of these operations that still exist, by id."""
         named: list[tuple[Scope, int]] = []
         for scope, operation in operations:
             named += [(scope, entry_id) for entry_id in operation.entries]
@@ -234,8 +242,11 @@ class KnowledgeLifecycle:
                 place_of_change,
                 place,
             )
+
+        # Files and whole stores cannot be taken back entry by entry.
         if scope.space == "layers":
             return await self._bring_back(scope, operation, by)
+
         undo = Operation("undo", by, detail={"change": change})
         if REPLACED in operation.detail:
             former_copy = Path(operation.detail[REPLACED])
@@ -246,6 +257,7 @@ class KnowledgeLifecycle:
 
         committed = await self._store.commit(scope, decide, undo)
         self._families.notes.changed()
+
         steps = [
             HistoryStep(N_("knowledge"), entry.ref, beginning(entry.title or entry.body))
             for entry in committed.entries
@@ -274,7 +286,7 @@ class KnowledgeLifecycle:
         return Undone(change_id(undo_seq), ())
 
     async def _seq_of(self, change: str) -> int:
-        """The number of a change. Raises InvalidInput: there is no such change."""
+        """Return the number of a change. Raise InvalidInput if the change does not exist."""
         seq = seq_of(change)
         newest = await self._store.operations(before=seq + 1, limit=1)
         seqs = [operation.seq for _scope, operation in newest]
@@ -292,39 +304,46 @@ class KnowledgeLifecycle:
         by: str = "cleanup",
         seen_from_ms: int | None = None,
     ) -> AsyncIterator[Cleaned]:
-        """As `Lifecycle.clean_up`, and delete for good what is kept no longer, as seen from `seen_from_ms`. The present
-        is at most a day after the last operation, also for `seen_from_ms` None: so a clock that is years ahead, or a
-        long leave, archives nothing before the next write."""
+        """Clean up as `Lifecycle.clean_up` says, and delete for good what is no longer kept, as seen from
+        `seen_from_ms`. The present is at most a day after the last operation, also if `seen_from_ms` is None. So a
+        clock that is years ahead, or a long leave, archives nothing before the next write."""
         layer_places = [f"layers/{layer.name}" for layer in self._families.layers.known]
         if place not in (None, *await self.places(), *layer_places):
             raise InvalidInput(
                 "There is no place {place}; `memory-server where` shows what holds entries.", place
             )
+
         now_ms = await self._present_ms()
         if seen_from_ms is None:
             seen_from_ms = now_ms
         kept_from_ms = seen_from_ms - self._options.keep_ms
+
         for scope in await self._store.scopes():
             if place in (None, place_of(scope)):
                 due = await self._clean_up(
                     scope, now_ms, kept_from_ms=kept_from_ms, by=by, dry_run=dry_run
                 )
                 yield _cleaned(place_of(scope), due)
+
+        # Without the toolset, the files may be another program's, so only a person's clean-up moves them.
         if self._families.layer_options.tidy or by == "cleanup":
             for layer in self._families.layers.known:
                 layer_place = f"layers/{layer.name}"
                 if place in (None, layer_place):
                     yield _cleaned(layer_place, await layer.clean_up(dry_run=dry_run, by=by))
+
         if dry_run:
             return
         if place is None:
+            # Only a clean-up of all places tidies, because texts of all places are in the same tables.
             audit_ms = round(self._options.audit_days * DAY_MS)
             await self._store.tidy(
                 texts_before_ms=kept_from_ms, operations_before_ms=seen_from_ms - audit_ms
             )
 
     async def _present_ms(self) -> int:
-        """The present, but at most a day after the last operation that was no clean-up."""
+        """Return the present, but at most a day after the last operation that was not a clean-up, in milliseconds since
+        1970."""
         operations = [operation for _scope, operation in await self._store.operations()]
         if not operations:
             return self._clock()
@@ -361,7 +380,7 @@ class KnowledgeLifecycle:
         return count
 
     async def examinations(self) -> list[Examine]:
-        """The examinations of the store, and of the files of each layer."""
+        """Return the examinations of the store, and of the files of each layer."""
         return [
             self._store.examine,
             self._examine_projects,
@@ -369,7 +388,7 @@ class KnowledgeLifecycle:
         ]
 
     async def _examine_projects(self) -> list[Finding]:
-        """A warning where the key of a project holds a password or token. Its notes are counted and not named."""
+        """Warn if the key of a project holds a password or token. Its notes are counted and not named."""
         try:
             counts = await self._families.notes.project_counts()
         except StorageError:
@@ -412,6 +431,7 @@ class KnowledgeLifecycle:
             findings = await copied_store.examine()
         finally:
             await copied_store.aclose()
+
         errors = [finding.what for finding in findings if finding.grade == "error"]
         if errors:
             raise StorageError(
@@ -453,7 +473,7 @@ class KnowledgeLifecycle:
     async def live(
         self, family: Family | None = None, where: Filter = LIVE
     ) -> list[tuple[str, Entry]]:
-        """The live entries that meet `where`, each with its place, those made first coming first."""
+        """Return the live entries that meet `where`, each with its place, first made first."""
         placed: list[tuple[str, Entry]] = []
         for scope, store in await self._families.places():
             if family in (None, FAMILY_OF_SPACE[scope.space]):
@@ -468,7 +488,7 @@ def _by_place_and_age(placed: tuple[str, Entry]) -> tuple[str, int, str, str]:
 
 
 def _present(entry_ids: Sequence[int], view: ScopeView) -> list[Entry]:
-    """The entries of these ids that are still there."""
+    """Return the entries of these ids that still exist."""
     entries = [view.get(id=entry_id) for entry_id in entry_ids]
     return [entry for entry in entries if entry is not None]
 

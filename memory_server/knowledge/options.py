@@ -22,7 +22,7 @@ from memory_server.knowledge.sessions.ids import Identity, checked_id
 
 Role = Literal["owner", "admin", "worker"]
 ROLES: tuple[Role, ...] = get_args(Role)
-"""The roles, from the one that may most."""
+"""The roles, from most to fewest rights."""
 PATTERNS: dict[str, Role] = {"owner*": "owner", "admin*": "admin", "worker*": "worker"}
 """The role of a caller by the beginning of its name, as in the seed."""
 Namespace = Literal["short-term", "long-term"]
@@ -71,7 +71,7 @@ def _session_folder(text: str) -> str:
 
 
 def _from_json(setting: Any) -> Any:
-    """The value of a setting that is a mapping; in the environment it is JSON."""
+    """Parse a setting that is a mapping; in the environment it is JSON."""
     if isinstance(setting, str) and setting.strip()[:1] == "{":
         return json.loads(setting)
     return setting
@@ -141,7 +141,7 @@ class RefSettings:
     """Characters of a preview."""
 
     def bounds(self, namespace: Namespace) -> Bounds:
-        """The bounds of a namespace."""
+        """Return the bounds of a namespace."""
         if namespace == "short-term":
             return Bounds(
                 self.short_term_days, self.short_term_entries, self.short_term_content_chars

@@ -32,22 +32,23 @@ from memory_server.knowledge.ports import ScopeView
 from memory_server.knowledge.projects import Project
 
 MOST_AT_ONCE = 500
-"""Entries that one run of the clean-up moves at most, as with memories: a mistake then costs a part."""
+"""Entries that a run of the clean-up moves at most, as with memories: a mistake then costs a part."""
 _CONTENT_FIELDS = ("title", "body", "tags", "examples", "metadata")
-"""The fields in which an entry that is brought in may say something else than the one that is here."""
+"""The fields that are compared when an entry is brought in: a difference means that both entries do not say the same.
+"""
 
 
 async def no_other_folder(_name: str, _project: Project) -> bool:
-    """The answer where nothing is known of other folders: none has the name."""
+    """Return False: no other folder is known to have the name."""
     return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(KnowledgeSettings):
-    """`keep_ms`: how long archived entries and former texts are kept. `publish` as in `Notes`, `refuse` raises where
-    nothing may be stored now. `here`: the project that is worked in, if that is known;
-    `needs_project`: what belongs to a project is refused where none is known; `is_elsewhere` as in
-    `Settling`."""
+    """`keep_ms`: how long archived entries and former texts are kept. `publish` has the meaning that it has in `Notes`;
+    `refuse` raises where nothing may be stored now. `here`: the project that is worked in, if that is known;
+    `needs_project`: what belongs to a project is refused where none is known; `is_elsewhere` has the meaning that it
+    has in `Settling`."""
 
     keep_ms: int = 90 * DAY_MS
     here: Project | None = None
@@ -59,8 +60,8 @@ class Options(KnowledgeSettings):
 
 
 def to_keep(content: str) -> str:
-    """`content` without private parts and recalled memories, as with messages. Raises NothingToKeep: nothing else is in
-    it."""
+    """`content` without private parts and recalled memories, as with messages. Raise NothingToKeep if nothing else is
+    in it."""
     public = without_recalled(without_private(content))
     if content.strip() and not public.strip():
         raise NothingToKeep("All of the content is private or recalled, so nothing was stored.")
@@ -68,8 +69,9 @@ def to_keep(content: str) -> str:
 
 
 def role_of(caller: str | None, server: Role, patterns: Mapping[str, Role] = PATTERNS) -> Role:
-    """The lower one of the server's role and that of `caller`, by the first pattern that fits, in upper or lower case;
-    unknown names have the server's. No authentication: a name that a caller gives can only take away."""
+    """Return the lower of two roles: the server's, and the role of `caller` by the first pattern that fits, in upper or
+    lower case. Unknown names have the server's role. This is not an authentication: a name that a caller gives can only
+    take rights away."""
     name = (caller or "").strip().casefold()
     for pattern, role in patterns.items():
         if fnmatchcase(name, pattern.casefold()):
@@ -80,7 +82,7 @@ def role_of(caller: str | None, server: Role, patterns: Mapping[str, Role] = PAT
 def refuse_worker(
     caller: str | None, server: Role, patterns: Mapping[str, Role], action: str
 ) -> None:
-    """Refuse an action, such as `deletes entries`, to a worker. Raises InvalidInput: the caller or the server is a
+    """Refuse an action, such as `deletes entries`, to a worker. Raise InvalidInput if the caller or the server is a
     worker."""
     if role_of(caller, server, patterns) != "worker":
         return
@@ -91,7 +93,7 @@ def refuse_worker(
 
 
 def expired(view: ScopeView, now_ms: int) -> list[tuple[Entry, Reason]]:
-    """Live entries whose time is over, oldest first. Searches hide them already."""
+    """Return the live entries whose time is over, oldest first. Searches hide them already."""
     expired_entries = view.entries(Filter(expired_by_ms=now_ms), order="oldest", limit=MOST_AT_ONCE)
     return [(entry, "expired") for entry in expired_entries]
 
@@ -99,7 +101,7 @@ def expired(view: ScopeView, now_ms: int) -> list[tuple[Entry, Reason]]:
 def over_limit(
     view: ScopeView, most: int, coming: int = 0, now_ms: int | None = None
 ) -> list[tuple[Entry, Reason]]:
-    """The oldest live entries above `most`, when `coming` more are stored. `now_ms`: those that are over do not
+    """Return the oldest live entries above `most`, if `coming` more are stored. Entries that expired by `now_ms` do not
     count."""
     where = Filter(unexpired_at_ms=now_ms)
     above = view.count(where) + coming - most
@@ -110,31 +112,32 @@ def over_limit(
 
 
 def to_archive(due: list[tuple[Entry, Reason]], now_ms: int) -> tuple[Entry, ...]:
-    """The changes that archive what is due."""
+    """Return the changes that archive what is due."""
     return tuple(archived(entry, reason, now_ms) for entry, reason in due)
 
 
 def to_purge(view: ScopeView, archived_by_ms: int) -> tuple[Purge, ...]:
-    """The changes that remove for good what was archived until `archived_by_ms`."""
+    """Return the changes that remove for good what was archived until `archived_by_ms`."""
     archived_ids = view.ids(Filter(archived=True, archived_by_ms=archived_by_ms))
     return tuple(map(Purge, archived_ids[:MOST_AT_ONCE]))
 
 
 def as_later(present: ScopeView, earlier: ScopeView, *, since: int, now_ms: int) -> list[Entry]:
-    """The changes that bring what operations after `since` changed over to an earlier state, which `earlier` has: the
-    entries as they are at present, by ref or key, and into the archive those that were removed for good. The order of
-    operations counts, and no time: an undo gives an entry its former time, and a clock may be set back."""
+    """Return the changes that re-apply, on top of a restored state (`earlier`), what was done after `since`: the
+    present entries, by ref or key, and archived versions of entries that were removed for good. Only the order of
+    operations counts: an undo gives an entry its former time, and a clock may be set back."""
     changed, removed_refs = present.changed_since(since)
     changed_refs = {*removed_refs, *(entry.ref for entry in changed)}
+
     removals = []
     for ref in removed_refs:
         ours = earlier.get(ref=ref)
         if ours is not None and ours.archived_ms is None:
             removals.append(archived(ours, "deleted", now_ms))
+
+    # Archived entries come first, because they make their keys free.
     stored = []
-    for theirs in sorted(
-        changed, key=lambda entry: entry.archived_ms is None
-    ):  # first what makes its key free
+    for theirs in sorted(changed, key=lambda entry: entry.archived_ms is None):
         ours = _counterpart(earlier, theirs, changed_refs)
         if ours is None:
             stored.append(replace(theirs, id=0))
@@ -144,8 +147,8 @@ def as_later(present: ScopeView, earlier: ScopeView, *, since: int, now_ms: int)
 
 
 def _counterpart(earlier: ScopeView, theirs: Entry, changed_refs: Collection[str]) -> Entry | None:
-    """The entry of the earlier state in whose place a later one comes: that of its key, unless this one was changed
-    itself, else that of its ref."""
+    """Return the entry of the earlier state that a later entry replaces. This is the entry with the same key, unless it
+    was changed itself; otherwise the entry with the same ref."""
     if theirs.key is not None and theirs.archived_ms is None:
         keyed = earlier.keyed(theirs.kind, theirs.project, theirs.key)
         if keyed is not None and keyed.ref not in changed_refs:
@@ -154,7 +157,7 @@ def _counterpart(earlier: ScopeView, theirs: Entry, changed_refs: Collection[str
 
 
 def taking_back(view: ScopeView, seq: int, now_ms: int) -> tuple[Entry, ...]:
-    """The changes that take the operation `seq` back. What is already gone, or already back, stays as it is.
+    """Return the changes that undo the operation `seq`. What is already gone, or already back, stays as it is.
 
     Raises:
         InvalidInput: an entry was changed since, it or its former text is no longer kept, or nothing is left to take
@@ -163,11 +166,13 @@ def taking_back(view: ScopeView, seq: int, now_ms: int) -> tuple[Entry, ...]:
     changes: list[Entry] = []
     removed: list[int] = []
     for former in reversed(view.former(seq)):
+        # What a person removed for good cannot come back; a new entry that is gone is already undone.
         entry = view.get(id=former.entry_id)
         if entry is None:
             if former.before is not None and former.after_version:
                 removed.append(former.entry_id)
             continue
+
         if former.before is None and entry.archived_ms is not None:
             continue
         _refuse_changed_since(view, entry, former=former, seq=seq)
@@ -176,16 +181,20 @@ def taking_back(view: ScopeView, seq: int, now_ms: int) -> tuple[Entry, ...]:
                 "{change} is too long ago: what was there before it is not kept any more.",
                 change_id(seq),
             )
+
         if former.before is None:
             changes.append(archived(entry, "undone", now_ms))
         else:
             changes.append(changed_by_json(entry, former.before))
+
     if not changes:
         raise InvalidInput(
             "Nothing of {change_id} is left to undo: what it changed was removed for good, or is as it was before it. "
             "`memory-server knowledge history` lists more.",
             change_id(seq),
         )
+
+    # A part of a change is never undone.
     if removed:
         raise InvalidInput(
             "{change_id} cannot be undone: of what it changed, {entries} left the archive for good after "
@@ -197,7 +206,7 @@ def taking_back(view: ScopeView, seq: int, now_ms: int) -> tuple[Entry, ...]:
 
 
 def _refuse_changed_since(view: ScopeView, entry: Entry, former: Former, seq: int) -> None:
-    """Raises InvalidInput: another operation changed the entry after `seq`."""
+    """Raise InvalidInput if another operation changed the entry after `seq`."""
     if entry.version == former.after_version:
         return
     later = view.changed_after(entry.id, seq)
@@ -211,8 +220,8 @@ def _refuse_changed_since(view: ScopeView, entry: Entry, former: Former, seq: in
 
 
 def arriving(view: ScopeView, theirs: Entry) -> Entry | Literal["unchanged", "newer"]:
-    """Their entry as it would be stored here; or that ours says the same, or is newer. One that was deleted here comes
-    back, unless another has its key now."""
+    """Return their entry as it would be stored here, `unchanged` if ours says the same, or `newer` if ours is newer. An
+    entry that was deleted here comes back, unless another entry has its key now."""
     ours = view.get(ref=theirs.ref)
     if theirs.key is not None and theirs.archived_ms is None:
         ours = view.keyed(theirs.kind, theirs.project, theirs.key) or ours

@@ -37,11 +37,11 @@ class ScopeView(Protocol):
     """The entries of a scope, at one moment: what a decision and a reader may look at. Valid during the call only."""
 
     def get(self, *, id: int | None = None, ref: str | None = None) -> Entry | None:
-        """The entry of this id or ref, live or archived."""
+        """Return the entry of this id or ref, live or archived."""
         ...
 
     def keyed(self, kind: str, project: str, key: str) -> Entry | None:
-        """The live entry of this key."""
+        """Return the live entry of this key."""
         ...
 
     def entries(
@@ -53,7 +53,7 @@ class ScopeView(Protocol):
     def counted(
         self, by: Literal["agent_id", "run_id", "project"], where: Filter
     ) -> dict[str, int]:
-        """How many entries each agent, run or project has; without those that have none."""
+        """Count the entries of each agent, run or project. Entries without one are not counted."""
         ...
 
     def stored_bytes(self, where: Filter) -> int:
@@ -61,53 +61,54 @@ class ScopeView(Protocol):
         ...
 
     def former_texts(self, ids: Sequence[int]) -> list[str]:
-        """The texts that these entries had before they were changed, as far as they are kept."""
+        """Return the texts that these entries had before they were changed, as far as they are kept."""
         ...
 
     def former_entries(self) -> list[Entry]:
-        """Each entry as it was before a change, as far as that is kept; also those that were removed for good."""
+        """Return each entry as it was before a change, as far as that is kept; also entries that were removed for good."""
         ...
 
     def search(self, query: Query) -> Hits:
-        """The entries that hold terms of the query, best first. If none does, those that hold its text as it is,
-        newest first. Then those that only its other words find (word_ranking.py)."""
+        """Return the entries that hold terms of the query, best first. If no entry does, return the entries that hold
+        its text literally, newest first. Then come the entries that only its other words find (word_ranking.py)."""
         ...
 
     def shares(self, query: Query) -> list[Share]:
-        """The entries that hold terms of the query or of its other words, or longer terms that begin so (with 3
-        characters or more), all of them, in no order: which of these terms each field holds. Reads no texts."""
+        """Return which terms of the query or of its other words each field of an entry holds, or longer terms that
+        begin so (with 3 characters or more). All such entries come, in no order. No texts are read."""
         ...
 
     def nearest(self, vector: bytes, where: Filter) -> tuple[list[tuple[int, float]], int]:
-        """The ids of the entries that have a vector of this length, with the cosine to it, best first; and how many
-        still need one."""
+        """Return the ids of the entries that have a vector of this length, with their cosine to it, best first; and the
+        number of entries that still need a vector."""
         ...
 
     def vectors(self, where: Filter) -> int:
-        """How many entries have a vector."""
+        """Count the entries that have a vector."""
         ...
 
     def alike(self, text: str, where: Filter, limit: int) -> list[Entry]:
-        """Entries that may say nearly the same as a text: those that hold most of its groups of neighbouring terms."""
+        """Return entries that may say nearly the same as a text, because they hold most of its groups of neighbouring
+        terms."""
         ...
 
     def changed_after(self, entry_id: int, seq: int) -> int | None:
-        """The newest operation after `seq` that changed an entry and was not taken back; None if there is none."""
+        """Return the newest operation after `seq` that changed an entry and was not undone, or None."""
         ...
 
     def changed_since(self, seq: int) -> tuple[list[Entry], list[str]]:
-        """The entries that operations after `seq` changed, as they are now, and the refs of those that were changed and
-        then removed for good."""
+        """Return the entries that operations after `seq` changed, as they are now, and the refs of entries that were
+        changed and then removed for good."""
         ...
 
     def former(self, seq: int) -> list[Former]:
-        """What the operation `seq` of this scope did, in order; empty if there is none."""
+        """Return what the operation `seq` of this scope did, in order; empty if this scope has no such operation."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Committed(Generic[T]):
-    """A commit. `entries`: as they were stored, in the order of the changes; `seq` None: nothing was changed."""
+    """A commit. `entries` are as they were stored, in the order of the changes; `seq` is None if nothing was changed."""
 
     result: T
     entries: tuple[Entry, ...]
@@ -115,7 +116,7 @@ class Committed(Generic[T]):
 
     @property
     def entry(self) -> Entry:
-        """The first one that was stored. Raises IndexError: nothing was."""
+        """The first entry that was stored. Raises IndexError if no entry was."""
         return self.entries[0]
 
     @property
@@ -142,7 +143,7 @@ class ModelLedger(Protocol):
 
     async def note_call(self, call: ModelCall) -> None: ...
     async def tokens(self, since_ms: int, until_ms: int) -> int:
-        """How many tokens were used in this time."""
+        """Return the tokens that were used in this time."""
         ...
 
 
@@ -161,7 +162,7 @@ class Models(Protocol):
     """Language models, which `llm/` has."""
 
     def patient(self, seconds: float) -> Models:
-        """The same models with at least so much time, each of them, for what nobody waits for."""
+        """Return the same models with at least `seconds` for each, for work that no caller waits for."""
         ...
 
     async def ask(
@@ -173,8 +174,8 @@ class Models(Protocol):
         read: Callable[[dict[str, Any]], T],
         seconds: float = inf,
     ) -> ModelResponse[T]:
-        """An answer of this schema within these seconds, as `read` makes it, which raises ValueError for one that
-        cannot be used. Raises ModelsFailed: no model answered so."""
+        """Ask for an answer of this schema within these seconds. `read` converts it, and raises ValueError for an
+        answer that cannot be used. Raise ModelsFailed if no model gave a usable answer."""
         ...
 
 
@@ -184,8 +185,8 @@ class Embeddings(Protocol):
     @property
     def model(self) -> str: ...
     async def vectors(self, texts: Sequence[str], seconds: float) -> ModelResponse[list[bytes]]:
-        """The vector of each text: length 1, as 32-bit floats. Raises ModelsFailed: they did not come in time;
-        TextRefused: the model takes no such text."""
+        """Return the vector of each text: length 1, as 32-bit floats. Raise ModelsFailed if they did not come in time,
+        and TextRefused if the model does not take a text."""
         ...
 
 
@@ -202,16 +203,16 @@ class Entries(Protocol):
 
     async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
         """Lock, decide, store the changes, and then return. When this returns, they are durable; when it raises,
-        none of them happened.
+        nothing was stored.
 
         Raises:
-            InvalidInput: a live entry has the key of one that comes back.
+            InvalidInput: a live entry has the key of an entry that comes back.
             LockTimeout: other writers held the store for too long.
         """
         ...
 
     async def read(self, scope: Scope, read: Callable[[ScopeView], T]) -> T:
-        """What `read` finds, which runs in another thread. It changes nothing and waits for no writer."""
+        """Return the result of `read`, which runs in another thread. It changes nothing and waits for no writer."""
         ...
 
     async def examine(self) -> list[Finding]: ...
@@ -229,7 +230,7 @@ class EntryFolder(Entries, Protocol):
 
     @property
     def project(self) -> Path | None:
-        """The folder above `place` that may come from others, with its repository; None: `place` is the user's own."""
+        """The folder above `place` that may come from others, with its repository; None if `place` is the user's own."""
         ...
 
     @property
@@ -247,7 +248,8 @@ class EntryStore(Entries, ModelLedger, Protocol):
 
     @property
     def erased(self) -> Callable[[Iterable[str]], bool]:
-        """Whether one of these texts was erased for good, so that it is not stored again."""
+        """A function that returns whether at least one of these texts was erased for good, so that it is not stored
+        again."""
         ...
 
     async def count_use(self, ids: Sequence[int], at_ms: int) -> None:
@@ -257,8 +259,8 @@ class EntryStore(Entries, ModelLedger, Protocol):
     async def log_operation(
         self, scope: Scope, operation: Operation, *, passing: bool = False
     ) -> int:
-        """Note an operation that changed no entry, such as a search or a refusal; its number, 0 where nothing may be
-        written. `passing`: it waits for other writers for a second at most."""
+        """Note an operation that changed no entry, such as a search or a refusal; return its number, or 0 if nothing
+        may be written. With `passing` it waits for other writers for a second at most."""
         ...
 
     async def operations(
@@ -269,13 +271,13 @@ class EntryStore(Entries, ModelLedger, Protocol):
         limit: int = 50,
         caller: Mapping[str, str] = NOTHING,
     ) -> list[tuple[Scope, Operation]]:
-        """A page of what was done, newest first; `before` is the number of the last one of the page before. `caller`:
-        only operations of callers with these values."""
+        """Return a page of operations, newest first. `before` is the number of the last operation of the former page.
+        With `caller`, only operations of callers with these values are returned."""
         ...
 
     async def scopes(self, space: Space | None = None) -> list[Scope]: ...
     async def rebuild(self) -> int:
-        """Find the terms of all live entries again; the number of them."""
+        """Find the terms of all live entries again. Return the number of entries."""
         ...
 
     async def tidy(self, *, texts_before_ms: int, operations_before_ms: int) -> None:
@@ -283,17 +285,17 @@ class EntryStore(Entries, ModelLedger, Protocol):
         ...
 
     async def uses(self, place: str) -> dict[str, tuple[int, int]]:
-        """When each key of `place` was used last, and how often; for entries that are kept elsewhere."""
+        """Return when each key of `place` was last used, and how often; for entries that are kept elsewhere."""
         ...
 
     async def mark_used(self, place: str, keys: Sequence[str], at_ms: int) -> None: ...
     async def vectors(self, scope: Scope, texts: Sequence[str]) -> dict[str, bytes]:
-        """The vectors that are known of these texts in this scope, by the model of the settings."""
+        """Return the known vectors of these texts in this scope, made by the model of the settings."""
         ...
 
     async def keep_vectors(self, vectors: Mapping[tuple[Scope, str], bytes]) -> None:
-        """Keep the vectors of these texts; the entries that hold them have them at once. An empty vector: the model
-        takes no such text."""
+        """Keep the vectors of these texts; the entries that hold them have them at once. An empty vector means that the
+        model does not take the text."""
         ...
 
     async def without_vector(self, limit: int) -> list[tuple[Scope, str]]:
@@ -301,12 +303,12 @@ class EntryStore(Entries, ModelLedger, Protocol):
         ...
 
     async def forget_vectors(self, live: Sequence[tuple[Scope, str]], before_ms: int) -> None:
-        """Remove the vectors of conversations that were made before that time, except those of the `live` texts."""
+        """Remove the vectors of conversations that were made before that time, except the vectors of the `live` texts."""
         ...
 
     async def erase(self, erasure: Erasure, copy: Path | None = None) -> None:
         """Remove for good, from entries, their past, the index, vectors and free pages, what is erased; also from the
-        former copies that `set_aside` made. `copy`: instead, from such a copy of the store."""
+        former copies that `set_aside` made. With `copy`, remove it from such a copy of the store instead."""
         ...
 
     async def copy_to(self, path: Path) -> None:
@@ -314,29 +316,29 @@ class EntryStore(Entries, ModelLedger, Protocol):
         ...
 
     async def set_aside(self) -> Path | None:
-        """Such a copy beside the store, before something that replaces or removes entries; where it is. Copies older
-        than the archive are deleted. None: the store is in memory, or was never written."""
+        """Make such a copy beside the store, before something that replaces or removes entries. Return its place, or
+        None if the store is in memory or was never written. Copies older than the archive are deleted."""
         ...
 
     async def has_copy(self, path: Path) -> bool:
-        """Whether such a copy is still kept."""
+        """Return whether such a copy is still kept."""
         ...
 
     def copy_at(self, path: Path) -> EntryStore:
-        """A store on such a copy, which reads only."""
+        """Open a store on such a copy, which only reads."""
         ...
 
     async def adopt(self, path: Path) -> bool:
-        """Take such a copy as it is, with its history and all numbers, where nothing is kept yet; False: something
-        is."""
+        """Take such a copy as it is, with its history and all numbers, where nothing is kept yet; Return False if
+        something is."""
         ...
 
     async def replace_by(
         self, path: Path, scope: Scope, operation: Operation, later: Later | None = None
     ) -> tuple[int, Path | None]:
-        """Make this store equal to such a copy, with the note of `operation` in `scope` and with the changes that
-        `later` decides for each scope, all at once. The number of the operation, and where a copy of what the store
-        held until then is, as of `set_aside` (None also: it was damaged), which is also `replaced` in the note's
-        detail. Raises StorageError: the copy cannot be used, or there is no room; nothing was changed. Operations are
-        numbered on."""
+        """Make this store equal to such a copy, together with the note of `operation` in `scope` and the changes that
+        `later` decides for each scope. Return the number of the operation, and the place of a copy of the former store
+        as `set_aside` makes it, which is also `replaced` in the note's detail; None also if the former store was
+        damaged. Operations are numbered on. Raise StorageError if the copy cannot be used, or there is no room; then
+        nothing was changed."""
         ...

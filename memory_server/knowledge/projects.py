@@ -1,10 +1,10 @@
-"""Projects: a note of the type project-tech belongs to one, which is a place and not a name. Pure.
+"""Projects: a note of the type project-tech belongs to a project, which is a place and not a name. Pure.
 
 The key of a project is the URL of its repository (`github.com/acme/shop`), or the folder of it (`/home/ana/shop`; in a
 store that several machines use with the machine's name, `laptop-5f3a9c:~/shop`), or a name that the user gave it
 (`name:shop`). Before places were told apart, a note had the base name of a folder (`shop`) only. Such a note is moved
-to its place once; if several folders have the name, its key becomes `?shop`, and it waits until somebody says whose it
-is.
+to its place once; if several folders have the name, its key becomes `?shop`, and it waits until a person says which
+project it belongs to.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ NO_PROJECT = ""
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project. `former_keys`: those that only notes of this project can have; `names`: those of its folder, which
-    other folders may have too."""
+    """A project. `former_keys` are keys that only notes of this project can have; `names` are the names of its folder,
+    which other folders may have too."""
 
     key: str
     former_keys: tuple[str, ...] = ()
@@ -33,13 +33,13 @@ class Project:
 
 
 def named_by_user(name: str) -> Project:
-    """The project of the setting `knowledge.project`, whose notes had its name alone before."""
+    """Return the project of the setting `knowledge.project`, whose notes had only its name before."""
     return Project(NAMED + name, former_keys=(name,))
 
 
 _INNER_URL = re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*:/{1,2}|@", re.IGNORECASE)
-"""What stands before the address of a URL within a path, as of a mirror: `https://mirror/https://user:token@host/path`;
-servers make one slash of two."""
+"""The beginning of a URL within a path, as a mirror has it: `https://mirror/https://user:token@host/path`; servers make
+one slash of two."""
 _AFTER_PATH = re.compile(r"[?#;]")
 _TOKEN = re.compile(r"[:@&=\\\x00-\x1f]|\b(gh[a-z]_|github_pat_|gl[a-z]{2,5}-|ATBB|ATCTT)\w{10}")
 """What a path of a repository does not have, and a user, password or token may: the marks of a URL, and how tokens of
@@ -48,8 +48,8 @@ Bitbucket)."""
 
 
 def path_without_secrets(path: str) -> str | None:
-    """The path of a URL of a repository without what may be a password or token, also where it is percent-encoded. If
-    the path holds a URL, as with a mirror, the result is that one's host and path, behind `//`. None: no such path is
+    """Remove what may be a password or token from the path of a repository's URL, also if it is percent-encoded. If the
+    path holds a URL, as with a mirror, return the host and path of that URL behind `//`. Return None if no such path is
     left."""
     plain = path
     for _round in range(3):
@@ -65,8 +65,8 @@ def path_without_secrets(path: str) -> str | None:
 
 
 def public_key(key: str) -> str | None:
-    """The key of a project without a password or token, which an older version took from the URL of a mirror; None:
-    nothing of it can be kept. Keys that are no URL, such as paths and names, stay."""
+    """Remove a password or token from the key of a project; an older version took it from the URL of a mirror. Return
+    None if nothing can be kept. Keys that are not URLs, such as paths and names, stay."""
     host, _slash, path = key.partition("/")
     if "." not in host or not path or key.startswith((NAMED, UNSETTLED)):
         return key
@@ -77,48 +77,52 @@ def public_key(key: str) -> str | None:
 
 
 def unsettled(name: str) -> str:
-    """The key of notes of one of several folders of this name."""
+    """Return the key of notes whose project is not settled, because several folders have this name."""
     return UNSETTLED + name
 
 
 def is_bare_name(key: str) -> bool:
-    """Whether a key is nothing but the name of a folder, as before places were told apart."""
+    """Return whether a key is only the name of a folder, as before projects had places."""
     return bool(key) and not re.search(r"[/\\:]", key) and not key.startswith(UNSETTLED)
 
 
 def name_of(key: str) -> str:
-    """The name of a project, which others may have too."""
+    """Return the name of a project, which other projects may have too."""
     return _parts_of(key)[-1]
 
 
 def shown_names(keys: Iterable[str]) -> Mapping[str, str]:
-    """A name for each key: as many of the last parts of it as tell it from the others."""
+    """Return a name for each key: the fewest last parts that tell it from the other keys."""
     every = sorted({key for key in keys if key})
     parts = {key: _parts_of(key) for key in every}
     names = dict.fromkeys(every, "")
     unnamed = every
     length = 1
+
+    # Names grow part by part, until each of them belongs to a single key.
     while unnamed:
         endings = {key: "/".join(parts[key][-length:]) for key in every}
         uses = Counter(endings.values())
         for key in unnamed:
+            # Another key ends in this whole key, so only the whole key names it.
             if length > len(parts[key]):
                 names[key] = key
             elif uses[endings[key]] == 1:
                 names[key] = endings[key]
+
         unnamed = [key for key in unnamed if not names[key]]
         length += 1
     return names
 
 
 def projects_taken(word: str, keys: Collection[str]) -> list[str]:
-    """The keys whose notes a person takes by a word: those of notes that have nothing but this name, else the project
-    whose whole key it is. The name of another project is not enough to take its notes away."""
+    """Return the keys whose notes a person takes by a word: notes that have only this name, and the project whose whole
+    key it is. The name of another project is not enough to take its notes."""
     return [key for key in (unsettled(word), word) if key and key in keys]
 
 
 def projects_meant(word: str, keys: Collection[str]) -> list[str]:
-    """The keys that a person means by a word: the one that is it, else all that have it as their name or ending."""
+    """Return the keys that a person means by a word: the equal key, or all keys with this name or ending."""
     if word in keys:
         return [word]
     ending = _parts_of(word)

@@ -24,8 +24,8 @@ BOOST = 0.1
 
 
 def by_relevance(hits: Iterable[Hit], *, boosted: bool = False) -> list[Hit]:
-    """Hits with score and reason. `boosted`: by relevance and how often they were used, which is relevance + min(0.3,
-    0.1 · ln(1 + uses)). Ties keep their order, and what only other words find stays behind what the query finds."""
+    """Return hits with score and reason. `boosted` hits are ordered by relevance and uses: relevance + min(0.3, 0.1 ·
+    ln(1 + uses)). Ties keep their order, and hits that only other words find stay behind the others."""
     ranked = []
     for hit in hits:
         boost = _boost_of(hit) if boosted else 0.0
@@ -42,8 +42,8 @@ def _boost_of(hit: Hit) -> float:
 
 
 def why_of(hit: Hit, title: str = "") -> str:
-    """The matched words by field, those of the query first: `数据库 in title and content; 披萨 (given by the caller) in
-    content`. Overlapping pairs are joined again."""
+    """Return the matched words by field, the words of the query first: `数据库 in title and content; 披萨 (given by the
+    caller) in content`. Overlapping pairs are joined again."""
     names = {"title": title or _("title"), "tags": _("tags"), "body": _("content")}
     own_words = _words_by_fields(hit.matched, names)
     reasons = [_("{words} in {where}", own.words, own.fields) for own in own_words]
@@ -68,7 +68,7 @@ class _MatchedWords:
 def _words_by_fields(
     matched: Mapping[str, Sequence[str]], names: Mapping[str, str]
 ) -> list[_MatchedWords]:
-    """Matched words that are in the same fields, and what these fields are called."""
+    """Group matched words that are in the same fields, and name these fields."""
     fields_of_word: dict[str, list[str]] = {}
     for field, words in matched.items():
         for word in joined(words):
@@ -83,7 +83,7 @@ def _words_by_fields(
 
 
 def joined(words: Sequence[str]) -> list[str]:
-    """Words of a query, with neighbouring pairs as one word: 数据, 据库 is 数据库."""
+    """Return the words of a query, with neighbouring pairs as one word: 数据, 据库 is 数据库."""
     joined_words: list[str] = []
     for word in words:
         if joined_words and _goes_on(joined_words[-1], word):
@@ -94,7 +94,7 @@ def joined(words: Sequence[str]) -> list[str]:
 
 
 def _goes_on(former: str, word: str) -> bool:
-    """Whether a word is a pair of characters that overlaps with the end of the former word."""
+    """Return whether a word is a pair of characters that overlaps with the end of the former word."""
     is_pair = len(word) == 2 and not word.isascii()
     return is_pair and former[-1] == word[0]
 
@@ -104,13 +104,13 @@ FIRST_IN_BOTH = 30.5
 
 
 def by_meaning(hits: Iterable[Hit]) -> list[Hit]:
-    """Hits whose relevance is a cosine, with score and reason."""
+    """Return hits whose relevance is a cosine, with score and reason."""
     return [replace(hit, score=hit.relevance, why=f"meaning {hit.relevance:.2f}") for hit in hits]
 
 
 def by_ranks(word_hits: Sequence[Hit], meaning_hits: Sequence[Hit]) -> list[Hit]:
-    """Hits by words and hits by meaning, both best first with their reasons, as one list by their ranks in both. A hit
-    of both is that by words, with both reasons. Scores are at most 1."""
+    """Join hits by words and hits by meaning, both best first with their reasons, into a list by their ranks in both. A
+    hit in both lists is the hit by words, with both reasons. Scores are at most 1."""
     reasons: dict[int, list[str]] = {}
     for ranking in (word_hits, meaning_hits):
         for rank, hit in enumerate(ranking, 1):
@@ -144,8 +144,8 @@ def reference_parts(
     first_other: int | None = None,
     others_factor: float = 0.0,
 ) -> dict[str, float]:
-    """The parts of a reference's score, for a query of `terms` terms; the score is their sum, at most 1. The bits of
-    other words begin with `first_other`: n of them in a field count `others_factor` · n/(n + 1) of it."""
+    """Return the parts of a reference's score for a query of `terms` terms; the score is their sum, at most 1. The bits
+    of other words begin with `first_other`: n of them in a field add `others_factor` · n/(n + 1) of it."""
     hours = max(0, now_ms - share.created_ms) / 3_600_000
 
     def share_held(bits: int) -> float:

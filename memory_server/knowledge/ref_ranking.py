@@ -50,13 +50,12 @@ class RefScoring:
 
     @cached_property
     def first_other(self) -> int:
-        """The number of the first bit of a share that stands for other words: a text without terms is one term as it
-        is written."""
+        """The number of the first bit of a share for other words. A text without terms counts as a single term."""
         return max(1, len(sought_in(self.query.text)))
 
     def scored(self, share: Share, scope: Scope) -> ScoredRef | None:
-        """The ref with its score; None: it is not found. Other words find what they would find as words of the query,
-        but they count less in its score."""
+        """Return the ref with its score, or None if it is not found. Other words find what they would find as words of
+        the query, but they count less in its score."""
         parts = self._parts(share, OTHER_WORDS_FACTOR)
         if self._is_found(share, 0.0):
             return ScoredRef(share, scope, parts, by_other_words=False)
@@ -78,7 +77,7 @@ class RefScoring:
 
 
 def best_first(refs: Sequence[ScoredRef]) -> list[ScoredRef]:
-    """The refs in their order. The scores of what only other words find are at most the least of the others."""
+    """Order the refs. The scores of refs that only other words find are at most the least score of the others."""
     by_query = [ref for ref in refs if not ref.by_other_words]
     by_others = [ref for ref in refs if ref.by_other_words]
     scale = scale_of_others([ref.score for ref in by_query], [ref.score for ref in by_others])
@@ -98,7 +97,7 @@ def _order(ref: ScoredRef) -> tuple[float, int, int]:
 def words_held(
     share: Share, terms: Sequence[IndexTerm], first: int = 0
 ) -> dict[str, tuple[str, ...]]:
-    """The words of these terms that each field holds; `first`: the bit of the first term."""
+    """Return the words of these terms that each field holds. `first` is the bit of the first term."""
     bits_by_field = {"title": share.title, "tags": share.tags, "body": share.body}
     words_by_field: dict[str, tuple[str, ...]] = {}
     for field_name, bits in bits_by_field.items():

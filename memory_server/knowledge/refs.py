@@ -79,19 +79,21 @@ class Refs:
         metadata: Mapping[str, Any] | None = None,
         by: str = "api",
     ) -> Committed[int]:
-        """Store a text; the result is how many characters were cut off. The oldest refs above the limit go into the
-        archive. Raises InvalidInput: the content is empty, the namespace unknown, or a value out of its bounds.
-        MemoryPaused: the memory is paused. NothingToKeep: all of it is private or recalled."""
+        """Store a text. The result is the number of characters that were cut off. The oldest refs above the limit go
+        into the archive. Raise InvalidInput if the content is empty, the namespace unknown, or a value out of its
+        bounds; MemoryPaused if the memory is paused; NothingToKeep if all of it is private or recalled."""
         bounds = self.options.bounds(_checked(namespace))
         if importance is not None and not 0 <= importance <= 1:
             raise InvalidInput(
                 "The importance is a number from 0 to 1, not {importance:g}; correct or leave it out.",
                 importance,
             )
-        self.refuse()  # where the memory is paused
+
+        self.refuse()
         text = to_keep(self.secrets.of(without_surrogates(content)))
         body = text[: bounds.content_chars]
         cut_chars = len(text) - len(body)
+
         now_ms = self.clock()
         ref = Entry(
             body,
@@ -105,6 +107,7 @@ class Refs:
             updated_ms=now_ms,
             expires_ms=now_ms + round(bounds.days * DAY_MS),
         )
+
         usable_ref = usable(ref, "refs", most_chars=bounds.content_chars)
         # A content that begins with white space may have a blank summary until here.
         ref_with_summary = self.with_summary(usable_ref)
@@ -124,16 +127,19 @@ class Refs:
         limit: int | None = None,
         other_words: Sequence[str] = (),
     ) -> Hits:
-        """The refs that hold words of the query, or words that begin so, best first, and how many there are above the
-        least score; then those that only `other_words` find. Single Latin letters and digits count only where there is
-        nothing else. A query that is an id, or the beginning of exactly one, gives that ref. Raises InvalidInput: the
-        query is empty, the namespace unknown, or the other words are too many or too long."""
+        """Return the refs that hold words of the query, or words that begin so, best first, and their number above the
+        least score; then the refs that only `other_words` find. Single Latin letters and digits count only if the query
+        has nothing else. A query that is an id, or the beginning of exactly one id, returns that ref. Raise
+        InvalidInput if the query is empty, the namespace unknown, or the other words are too many or too long."""
         query = without_surrogates(query).strip()
         if not query:
             raise InvalidInput("The query is empty; give words, or a referenceId.")
+
         namespaces: Sequence[Namespace] = NAMESPACES
         if namespace is not None:
             namespaces = [_checked(namespace)]
+
+        # A model often searches for an id that it has seen.
         named = await self._named(query, namespaces)
         if len(named) == 1:
             name, entry = named[0]
@@ -154,12 +160,15 @@ class Refs:
         scoring = RefScoring(
             words_query, max(1, len(counted)), now_ms=now_ms, least=self.options.min_score
         )
+
         refs: list[ScoredRef] = []
         for name in namespaces:
             refs += await self._scored(scoring, _scope(name))
+
         best = best_first(refs)
         most = self.options.top_k if limit is None else limit
         hits = []
+        # Only refs that are shown are read whole: their texts may be long.
         for ref in best[:most]:
             hit = await self._hit_of(ref, scoring, counted)
             if hit is not None:
@@ -167,7 +176,7 @@ class Refs:
         return Hits(tuple(hits), len(best))
 
     async def _scored(self, scoring: RefScoring, scope: Scope) -> list[ScoredRef]:
-        """The refs of a scope that the scoring finds."""
+        """Return the refs of a scope that the scoring finds."""
         shares = await self.store.read(scope, lambda view: _shares(view, scoring.query))
         scored = [scoring.scored(share, scope) for share in shares]
         return [ref for ref in scored if ref is not None]
@@ -175,7 +184,7 @@ class Refs:
     async def _hit_of(
         self, ref: ScoredRef, scoring: RefScoring, counted: Sequence[IndexTerm]
     ) -> Hit | None:
-        """The hit of a ref; None: another process has removed it just now."""
+        """Return the hit of a ref, or None if another process has just removed it."""
         entry = await self.store.read(ref.scope, lambda view: view.get(id=ref.share.id))
         if entry is None:
             return None
@@ -193,7 +202,7 @@ class Refs:
         return replace(hit, why=why)
 
     async def get(self, ref: str) -> tuple[Namespace, Entry]:
-        """The ref of this id, or of the only id that begins so.
+        """Return the ref of this id, or of the only id that begins so.
 
         Raises:
             MemoryNotFound: it does not exist or has expired. InvalidInput: several ids begin so.
@@ -210,12 +219,12 @@ class Refs:
         return named[0]
 
     async def count(self, namespace: Namespace) -> int:
-        """How many refs a search can find."""
+        """Count the refs that a search can find."""
         where = Filter(unexpired_at_ms=self.clock())
         return await self.store.read(_scope(namespace), lambda view: view.count(where))
 
     async def delete(self, ref: str, *, by: str = "api") -> tuple[Entry, str | None]:
-        """Put a ref into the archive; the ref and the id of the change. Raises as `get`."""
+        """Put a ref into the archive. Return the ref and the id of the change. Raise as `get`."""
         namespace, entry = await self.get(ref)
         _, change_id = await self._archive(
             namespace, lambda _: [entry.id], operation="delete", by=by
@@ -223,7 +232,7 @@ class Refs:
         return entry, change_id
 
     async def clear(self, namespace: Namespace, *, by: str = "api") -> tuple[int, str | None]:
-        """Put all refs of a namespace into the archive; how many, and the id of the change."""
+        """Put all refs of a namespace into the archive. Return their number and the id of the change."""
         return await self._archive(
             _checked(namespace), lambda view: view.ids(Filter()), operation="clear", by=by
         )
@@ -231,7 +240,7 @@ class Refs:
     async def clean_up(
         self, namespace: Namespace, *, by: str = "cleanup"
     ) -> tuple[int, str | None]:
-        """Put expired refs and those above the limit into the archive; how many, and the id of the change."""
+        """Put expired refs and those above the limit into the archive. Return their number and the id of the change."""
 
         def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
             now_ms = self.clock()
@@ -260,7 +269,8 @@ class Refs:
     async def _named(
         self, text: str, namespaces: Sequence[Namespace]
     ) -> list[tuple[Namespace, Entry]]:
-        """The refs whose id begins with `text`, if it can be a beginning; two are enough."""
+        """Return the refs whose id begins with `text`, if it can be the beginning of an id; at most two of each
+        namespace."""
         if not _ID.fullmatch(text):
             return []
         where = Filter(ref_prefix=text, unexpired_at_ms=self.clock())
@@ -280,8 +290,8 @@ class Refs:
 
 
 def summary_of(text: str, most_chars: int) -> str:
-    """The beginning of a text: at most `most_chars` characters, ended at the last space or end of a sentence in the
-    last fifth, if there is one."""
+    """Return the beginning of a text: at most `most_chars` characters, ended at the last space or end of a sentence in
+    its last fifth, if there is one."""
     if len(text) <= most_chars:
         return text
     summary = text[:most_chars]
@@ -292,7 +302,7 @@ def summary_of(text: str, most_chars: int) -> str:
 
 
 def _counted_terms(query: str) -> tuple[IndexTerm, ...]:
-    """The terms of a query that count: without single Latin letters and digits, unless it has nothing else."""
+    """Return the terms of a query that count: without single Latin letters and digits, unless it has nothing else."""
     terms = sought_in(query)
     telling = tuple(term for term in terms if len(term.word) > 1 or not term.word.isascii())
     return telling or terms
@@ -316,7 +326,7 @@ def _share_of_text(entry: Entry, text: str) -> Share:
 
 
 def _with_bits_of(own: Share, other: Share) -> Share:
-    """A share whose first bit is the text of the query, with the bits of other words after it."""
+    """Add the bits of other words to a share whose first bit is the text of the query."""
     return own._replace(
         title=own.title | other.title << 1,
         tags=own.tags | other.tags << 1,
@@ -325,7 +335,7 @@ def _with_bits_of(own: Share, other: Share) -> Share:
 
 
 def _checked(namespace: Namespace) -> Namespace:
-    """The namespace. Raises InvalidInput: there is no such one."""
+    """Return the namespace. Raise InvalidInput if it does not exist."""
     if namespace not in NAMESPACES:
         raise InvalidInput(
             "`{namespace}` is not a namespace; use short-term or long-term.", namespace

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 LAYERS_SECONDS = 2.0
-"""The time for entries of layers that nobody asked for: a hook has 5 seconds, which other memories need too."""
+"""The time for entries of layers that come without a request: a hook has 5 seconds, which other memories need too."""
 
 
 @dataclass(eq=False)
@@ -41,8 +41,9 @@ class Knowledge(Families):
     async def unasked(
         self, text: str, max_chars: int, toolsets: Collection[str], project: Project | None = None
     ) -> tuple[str, list[str]]:
-        """Lines about the notes and entries of layers that `text` brings to mind, for a prompt, and the names of these;
-        empty: none do. `toolsets` names which of the two may come; `project` as in `Notes`. Counts nothing."""
+        """Return lines about the notes and entries of layers that a prompt with `text` should have, and their names;
+        both empty if no entry fits. `toolsets` names which of the two may come; `project` is as in `Notes`. No use is
+        counted."""
         question = question_of(without_surrogates(text))
         if not question:
             return "", []
@@ -60,8 +61,9 @@ class Knowledge(Families):
         return [AutoRecalled(hit, f"note “{one_line(hit.entry.title)}”") for hit in notes.hits]
 
     async def _unasked_layers(self, question: str) -> list[AutoRecalled]:
-        """The entries of layers for a question; only those of the layers that could be read in time."""
+        """Return the entries of layers for a question, from the layers that could be read in time."""
         recalled: list[AutoRecalled] = []
+
         try:
             async with asyncio.timeout(LAYERS_SECONDS):
                 for layer in self.layers.known:
@@ -80,7 +82,7 @@ class Knowledge(Families):
         return recalled
 
     async def found(self, name: str) -> tuple[Scope, Entry]:
-        """The entry of a number, an id, the beginning of an id, or in a layer of a key, anywhere.
+        """Find an entry anywhere by its number, its id, the beginning of its id, or its key in a layer.
 
         Raises:
             MemoryNotFound: it does not exist. InvalidInput: several ids begin so, or several layers have the key.
@@ -107,6 +109,7 @@ class Knowledge(Families):
             read = by_key if scope.space == "layers" else by_number_or_ref
             entries = await store.read(scope, read)
             matching += [(scope, entry) for entry in entries]
+            # A number names a single entry of the store, even if an id begins with the same digits.
             if number and store is self.store and [entry.id for entry in entries] == [number]:
                 return scope, entries[0]
         if len(matching) > 1:

@@ -1,9 +1,9 @@
 """Which entries a search by words finds, and how relevant they are, by its query and by other words. Pure.
 
 Other words are what a caller, mostly a language model, gives beside a query for the same. They are terms of the search
-too, but nobody asked for them by these words. So they bring more entries and take none away: what the query finds by
-itself comes first, in an order for which other words count `OTHER_WORDS_FACTOR`; what only other words find comes
-after it.
+too, but the user did not ask with these words. So they bring more entries and take none away: what the query finds by
+itself comes first, in an order for which other words count `OTHER_WORDS_FACTOR`; what only other words find comes after
+it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import NamedTuple
 from memory_server.kernel.values import dataclass
 
 OTHER_WORDS_FACTOR = 0.3
-"""The share that other words count of those of a query: as after a question in a search of memories (the setting
-`words.other_words_for_question`)."""
+"""The weight of other words, as a share of the weight of the query's words. After a question in a search of memories
+the share is the same (the setting `words.other_words_for_question`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,11 @@ class Ranking:
 
 
 def ranking_of(own: Sequence[Match], other: Sequence[Match], least_share: float) -> Ranking:
-    """The order of the entries that match the words of a query (`own`) and `other` words, each best first. An entry
-    comes if one of the two brings it at least `least_share` of the most points that it brings to any entry."""
+    """Order the entries that match the words of a query (`own`) and `other` words, each best first. An entry comes if
+    the query or the other words give it at least `least_share` of the most points that they give to any entry."""
     own_points = _points(own)
     other_points = _points(other)
+
     by_query = _strong(own_points, least_share)
     query_ids = set(by_query)
     by_others = [
@@ -60,12 +61,14 @@ def ranking_of(own: Sequence[Match], other: Sequence[Match], least_share: float)
     def total(entry_id: int) -> float:
         return own_points.get(entry_id, 0.0) + OTHER_WORDS_FACTOR * other_points.get(entry_id, 0.0)
 
+    # What the query finds comes first, whatever points other words give.
     by_query.sort(key=total, reverse=True)
     by_others.sort(key=total, reverse=True)
     ranked = _ranked(
         [_Total(entry_id, total(entry_id)) for entry_id in by_query],
         [_Total(entry_id, total(entry_id)) for entry_id in by_others],
     )
+
     hidden = {match.id: match.hidden for match in (*other, *own) if match.hidden}
     matched = len(own_points.keys() | other_points.keys())
     weaker = matched - len(by_query) - len(by_others)
@@ -92,8 +95,9 @@ class _Total(NamedTuple):
 
 
 def _ranked(by_query: Sequence[_Total], by_others: Sequence[_Total]) -> tuple[Ranked, ...]:
-    """The entries with their relevance, which is their share of the most points. What only other words find has no more
-    than the last that the query finds, and at most the factor if it finds none."""
+    """Return the entries with their relevance, which is their share of the most points. Entries that only other words
+    find have at most the relevance of the last entry that the query finds, and at most the factor if the query finds
+    nothing."""
     scale = scale_of_others(
         [total.points for total in by_query], [total.points for total in by_others]
     )
@@ -111,8 +115,8 @@ def _ranked(by_query: Sequence[_Total], by_others: Sequence[_Total]) -> tuple[Ra
 
 
 def scale_of_others(scores: Sequence[float], other_scores: Sequence[float]) -> float:
-    """The factor by which the scores of what only other words find are at most the least of the others, and not more
-    than they were."""
+    """Return the factor that lowers the scores of what only other words find to at most the least score of the others;
+    1 if they are already as low."""
     if not (scores and other_scores):
         return 1.0
     return min(1.0, min(scores) / max(other_scores))

@@ -7,25 +7,31 @@ This module does not import MCP, numpy or the tools, because a user waits for it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
 from languages import N_, _
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.earlier_turns import Corrections
-from memory_server.conversations.model import EVERYWHERE
+from memory_server.conversations.model import EVERYWHERE, ShortTermMemory
+from memory_server.conversations.recall.plans import Plan
 from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.recall_log import Line, RecallLog
+from memory_server.conversations.search import muting_places
 from memory_server.conversations.short_term import Origin
+from memory_server.kernel import json_text
 from memory_server.kernel.errors import NothingToKeep
 from memory_server.kernel.messages import Message, Session
-from memory_server.kernel.recalled_block import FRAME_CHARS
+from memory_server.kernel.private import without_private
+from memory_server.kernel.recalled_block import FRAME_CHARS, one_line
 from memory_server.kernel.text import language_of
 from memory_server.kernel.values import dataclass
+from memory_server.kernel.work import NO_WORK, Failure, ToolCall, Work
 from memory_server.knowledge.projects import Project
 from memory_server.lore import Room
 from memory_server.memories.memories import Call
+from memory_server.memories.point_of_action import Act, Scene, block_of, remarks, seen_key
 from memory_server.memories.recalls import Given
 from memory_server.memories.turns import (
     BEGINNING_CHARS,
@@ -33,6 +39,7 @@ from memory_server.memories.turns import (
     other_words_asked,
     turn_prompt,
 )
+from nlp.day_notes import without_notes
 
 CHARS = 800
 """Characters of recalled text at most; half of it after a Chinese prompt, where a character says as much as two
@@ -42,6 +49,22 @@ LORE_CHARS = 2_500
 cut."""
 CURSOR = {"sessionStart": "SessionStart", "beforeSubmitPrompt": "UserPromptSubmit", "stop": "Stop"}
 """Cursor's names of the events."""
+
+
+TOOL_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """The call of a tool, by its `id`. `defined`: what the text that it changes or reads defines. `failure`: how its
+    command failed. `agent`: the id of the subagent that called it; None: the model of the session did."""
+
+    id: str | None
+    tool: str
+    call: ToolCall
+    defined: tuple[str, ...] = ()
+    failure: Failure | None = None
+    agent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +80,7 @@ class HookEvent:
     cwd: str | None
     source: str | None
     client: str | None
+    use: ToolUse | None = None
 
     @property
     def name(self) -> str:
@@ -68,7 +92,8 @@ class HookEvent:
 class Turn:
     """A prompt with its answer. The same turn always has the same `id`; `asked` is what `messages_now` gave. `forgot`:
     our tool `forget` was called in it. `is_shortened`: a message was too long, and both ends of it are kept.
-    `corrections`: what it says of earlier turns. `program`: that which wrote the prompt, if it was not a person."""
+    `corrections`: what it says of earlier turns. `program`: that which wrote the prompt, if it was not a person.
+    `work`: what was done in it."""
 
     id: str
     messages: tuple[Message, ...]
@@ -77,13 +102,14 @@ class Turn:
     is_shortened: bool = False
     corrections: Corrections = Corrections()
     program: str = ""
+    work: Work = NO_WORK
 
 
 @dataclass(frozen=True, slots=True)
 class HookContext:
     """What is known at an event of a hook: `messages` are the prompt and the last few before it, which are the end of
     the `transcript`; `turn` is that which ended. `folder`: where the work is, `project`: of which project, if it is not
-    that of the app's folder."""
+    that of the app's folder. `act`: what is done with a tool, `calls_since` as in `Scene`."""
 
     event: HookEvent
     session: Session | None
@@ -92,6 +118,8 @@ class HookContext:
     turn: Turn | None = None
     project: Project | None = None
     transcript: bytes = b""
+    act: Act | None = None
+    calls_since: int | None = None
 
 
 class GivenLines(Protocol):
@@ -156,6 +184,11 @@ class HookMemory:
         return self.call.memories.services.clock()
 
     @property
+    def shows_plans(self) -> bool:
+        """Whether plans come on their day: where the user wants them in hooks."""
+        return self.call.memories.plans is True and not self.read_only
+
+    @property
     def noted_call(self) -> Call:
         """The call as the record of recalls names it."""
         event = self.context.event
@@ -165,6 +198,7 @@ class HookMemory:
             "cwd": event.cwd,
             "turn": event.prompt_id,
         }
+
         return replace(self.call, asker=asker, folder=self.context.folder)
 
     def claimed(self, answer: HookAnswer) -> str:
@@ -180,12 +214,59 @@ class HookMemory:
         event = self.context.event
         turn = event.prompt_id or event.source
         key = f"{event.name} {event.session_id} {turn}"
+        session = self.context.session
+        if event.use is not None:
+            # Calls that are made together get one addition, unless a failure is repeated.
+            turn = event.use.id
+            key = f"tool {turn if event.use.failure else session and session.id}"
         now_ms = self.now_ms()
         if answer.text and turn and not self.stores.answered_events.claim(key, now_ms):
             return ""
         afresh = event.source == "compact"
         self.stores.given_lines.note(self.context.session, answer.given_keys, now_ms, afresh=afresh)
         return answer.text
+
+
+async def recall_at_action(memory: HookMemory, act: Act) -> HookAnswer:
+    """Return what the memories of the project say about an act with a tool; mostly nothing."""
+    return await _addition(memory, act, memory.stores.given_lines.to(memory.context.session))
+
+
+async def _addition(memory: HookMemory, act: Act, seen: Collection[str]) -> HookAnswer:
+    """Return what is said about an act to a session that was given the keys `seen`."""
+    context = memory.context
+    services = memory.call.memories.services
+    if memory.read_only and not context.transcript:
+        return HookAnswer("", ())  # nothing is known of what this session was given
+    scene = Scene(
+        context.folder,
+        context.event.session_id,
+        muting_places(memory.conversation.id, context.folder),
+        seen,
+        memory.now_ms(),
+        services.day_notes,
+        context.calls_since,
+    )
+    chosen = remarks(act, await memory.conversation.short_term.unordered(), scene)
+    if memory.read_only:
+        transcript = context.transcript
+        chosen = [said for said in chosen if json_text.dumps(said.line)[1:-1] not in transcript]
+    if not chosen:
+        return HookAnswer("", ())
+
+    text = block_of(chosen)
+    items: list[Line] = []
+    for said in chosen:
+        words = {said.about: 1.0}
+        items.append(
+            {"id": said.memory.id, "tier": N_("action"), "words": words, "chars": len(said.line)}
+        )
+    call = memory.noted_call
+    use = context.event.use
+    call = replace(call, asker={**call.asker, "use": use.id if use else context.event.name})
+    question = Message("user", act.about or act.said)
+    call.note(Given(memory.conversation.id, (question,), text, others=items))
+    return HookAnswer(text, frozenset(said.key for said in chosen))
 
 
 async def recall_at_prompt(
@@ -222,11 +303,30 @@ async def recall_at_prompt(
         folder=context.folder,
         flashbacks=memory.flashbacks,
         reinforce=False,
+        plans=memory.shows_plans,
         by="hook",
     )
     call = replace(memory.noted_call, project=project)
     turn = await turn_prompt(call, here, request, _room(max_chars), given_lines)
-    return HookAnswer(turn.text, given_lines - lines_before, turn.recollection.trouble)
+    recall = turn.recollection.found.recall
+    came = [*recall.top, *recall.next, *recall.flashback]
+    given_keys = given_lines - lines_before
+    given_keys |= _seen_whole([recalled.memory for recalled in came], turn.text)
+    act = Act(said=without_private(messages[-1].content))
+    named = await _addition(memory, act, {*given_lines, *given_keys})
+    text = "\n".join(filter(None, (turn.text, named.text)))
+    return HookAnswer(text, given_keys.union(named.given_keys), turn.recollection.trouble)
+
+
+def _seen_whole(memories: Iterable[ShortTermMemory], text: str) -> set[str]:
+    """Return the keys of the memories whose messages all stand in a text for the model."""
+    shown = without_notes(text)
+    keys: set[str] = set()
+    for memory in memories:
+        contents = [message.content for message in memory.messages] or [memory.text]
+        if all(one_line(content) in shown for content in contents):
+            keys.add(seen_key(memory.id))
+    return keys
 
 
 def _room(max_chars: int) -> Room:
@@ -250,6 +350,10 @@ async def recall_at_beginning(
     memories = memory.call.memories
     here = memory.conversation
     after_compaction = context.event.source == "compact"
+    plans: tuple[Plan, ...] = ()
+    if memory.shows_plans:
+        request = RecallRequest((), session=context.session, folder=context.folder, by="hook")
+        plans = await here.short_term.plans_today(request)
     room = min(max_chars or CHARS, BEGINNING_CHARS)
 
     asked = ""
@@ -264,9 +368,13 @@ async def recall_at_beginning(
         max_chars=room - len(asked) - 1 if asked else room,
         given=given_keys,
         here=context.folder,
+        plans=plans,
     )
     if block:
         memory.noted_call.note(Given(here.id, (), block, others=shown))
+        ids = {item["id"] for item in shown}
+        stored = await here.short_term.memories()
+        given_keys |= _seen_whole([known for known in stored if known.id in ids], block)
     text = "\n".join(filter(None, (block, asked)))
     return HookAnswer(text, given_keys)
 
@@ -293,7 +401,10 @@ async def remember_turn(memory: HookMemory) -> str | None:
         stored = await short_term.add(
             turn.messages,
             origin=Origin(
-                turn.id, folder=context.folder, muted=(EVERYWHERE,) if turn.program else ()
+                turn.id,
+                folder=context.folder,
+                muted=(EVERYWHERE,) if turn.program else (),
+                work=turn.work,
             ),
             by="hook",
         )

@@ -45,7 +45,8 @@ class Memories:
     knowledge, each at its first use; `examine` gives the findings about the place of the memories, `examinations`
     blocking calls for those about each conversation. Of the toolsets `auto_recall_from` at most `auto_recall_chars`
     characters come to each turn. `hidden`: places of the memories that are not for the callers, each with what these
-    see instead. `recalls`: the record of recalls, if there is one. `forgotten`: by sessions, the words that each called
+    see instead. `recalls`: the record of recalls, if there is one. `plans`: whether plans come
+    by themselves on their day (None: in `recall_turn`, and not in hooks). `forgotten`: by sessions, the words that each called
     `forget` with last, and when.
     """
 
@@ -59,6 +60,7 @@ class Memories:
     auto_recall_from: frozenset[str] = frozenset()
     hidden: Mapping[str, str] = field(default_factory=dict)
     recalls: Recalls | None = None
+    plans: bool | None = None
     forgotten: dict[str | None, tuple[tuple[str, ...], int]] = field(default_factory=dict)
 
     def for_callers(self, text: str) -> str:

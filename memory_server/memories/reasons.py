@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import field
+
 from languages import _, spoken
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall import why
+from memory_server.conversations.recall.corrections import newer_by_older
+from memory_server.conversations.recall.day_lines import DayNotes
 from memory_server.conversations.recall.receipts import age_text
 from memory_server.conversations.recall.relevance import age_of
 from memory_server.conversations.recall.words import shown_words, spelling, spelt_words
 from memory_server.kernel.recorded_recall import RecordedItem
+from memory_server.kernel.values import dataclass
 
 
 def words_that_brought(item: RecordedItem, text: str) -> str:
@@ -31,6 +37,33 @@ def what_it_lacked(item: RecordedItem, said: str) -> str:
 def held_back(rule: str, count: int) -> str:
     """Return how many memories a rule held back, and why."""
     return why.held_back(rule, count)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredNow:
+    """The memories as they are now, by id, and by the id of each corrected one what corrects it."""
+
+    notes: DayNotes
+    memories: dict[str, ShortTermMemory] = field(default_factory=dict)
+    newer: dict[str, ShortTermMemory] = field(default_factory=dict)
+
+    def add(self, memories: Collection[ShortTermMemory]) -> None:
+        """Add the memories of a conversation."""
+        self.memories.update((memory.id, memory) for memory in memories)
+        self.newer.update(newer_by_older(memories))
+
+    def about(self, item: RecordedItem) -> str:
+        """Return what is to be said of a memory that came: its plan, and what corrected it; empty if there is
+        nothing."""
+        memory = self.memories.get(item.id)
+        if memory is None:
+            return ""
+        return why.standing(memory, self.newer.get(item.id), self.notes, item.instead_of)
+
+
+def plan_of(memory: ShortTermMemory, notes: DayNotes) -> str:
+    """Return a sentence on the plan that a memory tells of; empty if it tells of none."""
+    return why.standing(memory, None, notes)
 
 
 def age_at(memory: ShortTermMemory, now_ms: int) -> str:

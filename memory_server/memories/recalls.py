@@ -27,6 +27,7 @@ from memory_server.lore import USUAL_ORDER
 
 if TYPE_CHECKING:
     from memory_server.conversations.recall.order import Recalled
+    from memory_server.conversations.recall.plans import Plan
     from memory_server.conversations.recall.receipts import MatchedWord
     from memory_server.conversations.recall.selection import Recall
     from memory_server.conversations.trigger_search import Activation
@@ -140,9 +141,10 @@ class Recalls:
             if recall.id:
                 key: object = recall.id
                 if recall.turn:  # two hooks that are installed both note a turn
-                    key = (session, recall.turn)
+                    key = (session, recall.turn, recall.line.get("use"))
                 recalls.setdefault(key, recall)
-                latest_keys[session] = key
+                if "use" not in recall.line:  # an answer uses what came with the prompt
+                    latest_keys[session] = key
             elif session in latest_keys:
                 key = latest_keys[session]
                 recalls[key] = _credited(recalls[key], recall)
@@ -211,7 +213,7 @@ def recall_line(given: Given, asker: Line, at: str) -> Line | None:
         line["leftOut"] = _left_out(given)
     if given.recall is not None:
         public_text = _public_text(messages)
-        recalled = _recalled_items(given.recall, public_text)
+        recalled = _recalled_items(given.recall, public_text, given.conversation_id)
         items += [item for item in recalled if item["id"] not in given.without_room]
         without_room = [
             {**item, "lacked": "room"} for item in recalled if item["id"] in given.without_room
@@ -237,9 +239,17 @@ def _public_text(messages: Sequence[Message]) -> str | None:
     return "\n".join(message.content for message in public_messages).casefold()
 
 
-def _recalled_items(recall: Recall, public_text: str | None) -> list[Line]:
-    """The items of a line for the short-term memories that came, and for their answers."""
-    items: list[Line] = []
+def _item_of_plan(plan: Plan, conversation_id: str) -> Line:
+    """The item of a plan that came by itself."""
+    item: Line = {"id": plan.memory.id, "tier": N_("plan"), "chars": len(plan.message.content)}
+    if plan.kept_in != conversation_id:
+        item["kept_in"] = plan.kept_in
+    return item
+
+
+def _recalled_items(recall: Recall, public_text: str | None, conversation_id: str) -> list[Line]:
+    """The items of a line for the plans for today, for the short-term memories that came, and for their answers."""
+    items = [_item_of_plan(plan, conversation_id) for plan in recall.due]
     tiers = {"top": recall.top, "next": recall.next, "flashback": recall.flashback}
     for tier, memories in tiers.items():
         items += [{**_item(recalled, public_text), "tier": tier} for recalled in memories]
@@ -334,6 +344,8 @@ def _item(recalled: Recalled, public_text: str | None) -> Line:
         item["overview"] = True
     if recalled.kept_in is not None:
         item["kept_in"] = recalled.kept_in
+    if recalled.before is not None:
+        item["insteadOf"] = recalled.before.id
     return item
 
 

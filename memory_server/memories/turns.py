@@ -15,8 +15,10 @@ from languages import _, counted
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.passages import CHARS, clipped, first_sentences
+from memory_server.conversations.recall.plans import Plan
 from memory_server.conversations.recall.prompt_lines import Reader
 from memory_server.conversations.recall.request import RecallRequest
+from memory_server.conversations.recall.selection import NOTHING_RECALLED, Recall
 from memory_server.conversations.recall_log import Line
 from memory_server.conversations.search import Found, muting_places
 from memory_server.conversations.trigger_search import NOTHING_ACTIVATED, Activation
@@ -112,6 +114,7 @@ def is_made_quickly(short_term: Found, activation: Activation) -> bool:
     recall = short_term.recall
     for tier in (recall.top, recall.next, recall.flashback):
         chars += sum(len(recalled.memory.text) for recalled in tier)
+    chars += sum(len(plan.memory.text) for plan in recall.due)
     return chars <= _QUICK_CHARS
 
 
@@ -140,6 +143,7 @@ def _language(memories: Memories, short_term: Found, activation: Activation) -> 
     texts: list[str] = []
     for tier in (recall.top, recall.next, recall.flashback):
         texts += [recalled.memory.text for recalled in tier]
+    texts += [plan.message.content for plan in recall.due]
     prompts = "".join(shelved.memory.prompt for shelved in activation.activated)
     if _is_chinese(prompts):
         texts.append(prompts)
@@ -331,11 +335,13 @@ async def noted_block(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of the text for a new session. `tier`: the tier of its memories in the record of recalls."""
+    """A part of the text for a new session. `tier`: the tier of its memories in the record of recalls. `recall`: what
+    brought them; None: no search did."""
 
     heading: str
     tier: str
     memories: Sequence[ShortTermMemory]
+    recall: Recall | None = None
 
 
 async def beginning_block(
@@ -347,10 +353,11 @@ async def beginning_block(
     max_chars: int = MAX_CHARS,
     given: set[str] | None = None,
     here: str | None = None,
+    plans: tuple[Plan, ...] = (),
 ) -> tuple[str, list[Line]]:
-    """The text for `session` as it begins, marked as recalled: pinned memories and, `with_last`, the last exchanges of
-    another session of this conversation in the folder `here`; and the items of these memories for the record of
-    recalls. Empty if there are none. `given` as for `prompt_lines`."""
+    """The text for `session` as it begins, marked as recalled: `plans` for today, pinned memories and, `with_last`, the
+    last exchanges of another session of this conversation in the folder `here`; and the items of these memories for the
+    record of recalls. Empty if there are none. `given` as for `prompt_lines`."""
     pinned, last = left_off(
         await conversation.short_term.memories(),
         conversation_id=conversation.id,
@@ -359,9 +366,14 @@ async def beginning_block(
         folder=here,
         now_ms=memories.services.clock(),
     )
-    language = memories.language([memory.text for memory in (*pinned, *last)])
+    of_plans = [plan.memory for plan in plans]
+    language = memories.language([memory.text for memory in (*of_plans, *pinned, *last)])
     pinned_heading, last_heading = _HEADINGS[language]
-    possible_parts = (_Part(pinned_heading, "pinned", pinned), _Part(last_heading, "last", last))
+    possible_parts = (
+        _Part("", "plan", of_plans, replace(NOTHING_RECALLED, due=plans)),
+        _Part(pinned_heading, "pinned", pinned),
+        _Part(last_heading, "last", last),
+    )
     parts = [part for part in possible_parts if part.memories]
     if not parts:
         return "", []
@@ -371,10 +383,11 @@ async def beginning_block(
     items: list[Line] = []
     for part in parts:
         room_of_lines = max(0, room_of_part - len(f"{part.heading}\n") - len("\n"))
-        reader = Reader(folder=here, given=given)
-        lines = memories.lines(memories=part.memories, reader=reader, max_chars=room_of_lines)
+        reader = Reader(language=language, folder=here, given=given)
+        of_no_search = part.memories if part.recall is None else ()
+        lines = memories.lines(part.recall, of_no_search, reader=reader, max_chars=room_of_lines)
         if lines.text:
-            texts.append(f"{part.heading}\n{lines.text}")
+            texts.append("\n".join(filter(None, (part.heading, lines.text))))
         shown = [memory for memory in part.memories if memory.id not in lines.without_room]
         items += [
             {"id": memory.id, "tier": part.tier, "chars": len(memory.text)} for memory in shown

@@ -30,17 +30,31 @@ from memory_server.interchange.transcript_turns import (
 )
 from memory_server.interchange.transcript_words import answer_in, prompt_in
 from memory_server.interchange.transcripts import reading_of, row_of, rows_of_transcript, time_of
+from memory_server.kernel.erasure import strings_in
 from memory_server.kernel.messages import FIRST_MS, Message, Session
 from memory_server.kernel.private import shortened
-from memory_server.kernel.recalled_block import as_said
+from memory_server.kernel.recalled_block import TAG, as_said
 from memory_server.kernel.values import dataclass
-from memory_server.memories.hooks import CURSOR, HookEvent, Turn
+from memory_server.kernel.work import (
+    COMMAND_CHARS,
+    command_head,
+    defined_in,
+    failure_of,
+    path_in,
+    tool_call,
+)
+from memory_server.memories.hooks import CURSOR, TOOL_EVENTS, HookEvent, ToolUse, Turn
+from memory_server.memories.point_of_action import Act
 
 CONTEXT_MESSAGES = 4
 """Messages of a search: the prompt, and the last few before it."""
 
 _COMPACTED = b'"compact_boundary"'
 """Quotes inside a message are escaped, so a message cannot contain it."""
+
+
+_ADDITION = b'"type":"hook_additional_context"'
+"""In the lines that a client writes for what a hook added."""
 
 
 def event_of(record: Any) -> HookEvent:
@@ -65,7 +79,51 @@ def event_of(record: Any) -> HookEvent:
         cwd=_folder_of(record),
         source=source,
         client=_client_of(record, called),
+        use=_tool_use_of(record) if called in TOOL_EVENTS else None,
     )
+
+
+def _tool_use_of(record: Mapping[str, Any]) -> ToolUse:
+    """What a client says of the call of a tool. Large texts are looked through here, and not kept."""
+    tool = str(record.get("tool_name") or "")
+    call = tool_call(tool, record.get("tool_input"))
+    # After a call its result, which may have an exit status; before it the text that is to be written.
+    result = record.get("error", record.get("tool_response"))
+    text = "\n".join(strings_in(record.get("tool_input") if result is None else result))
+    failure = None
+    if call.command and result is not None:
+        failure = failure_of(call.command, text)
+    defined = defined_in(text) if call.files else ()
+    agent = _text_of(record, "agent_id")
+    return ToolUse(_text_of(record, "tool_use_id"), tool, call, defined, failure, agent)
+
+
+def act_of(use: ToolUse, folder: str | None, cwd: str | None) -> Act | None:
+    """What is done with a tool in a project; None: nothing that memories speak of."""
+    if use.call.command:
+        command = use.call.command[:COMMAND_CHARS]
+        return Act(
+            command=command, failure=use.failure, about=f"{use.tool}: {command_head(command)}"
+        )
+    files = tuple(filter(None, (path_in(folder or cwd, path) for path in use.call.files)))
+    if not files:
+        return None
+    return Act(files, use.defined, about=f"{use.tool}: {', '.join(files)}")
+
+
+def calls_since_addition(transcript: bytes) -> int | None:
+    """How many tools were called since the last addition at one; None: there was none."""
+    end = len(transcript)
+    while True:
+        offset = transcript.rfind(_ADDITION, 0, end)
+        if offset < 0:
+            return None
+        line_start = transcript.rfind(b"\n", 0, offset) + 1
+        line_end = transcript.find(b"\n", offset)
+        line = transcript[line_start : line_end if line_end >= 0 else None]
+        if b"ToolUse" in line and TAG.encode() in line:
+            return transcript.count(b'"type":"tool_use"', line_start)
+        end = line_start
 
 
 def _text_of(record: Mapping[str, Any], *names: str) -> str | None:
@@ -173,9 +231,14 @@ def _searched_by(before: Iterable[Message], prompt: Message) -> tuple[Message, .
     return tuple(map(shortened, (*last_messages, prompt)))
 
 
-def turn_ended(event: HookEvent, transcript: bytes, programs: Collection[str] = ()) -> Turn | None:
+def turn_ended(
+    event: HookEvent,
+    transcript: bytes,
+    programs: Collection[str] = (),
+    folder: str | None = None,
+) -> Turn | None:
     """The turn that just ended: all that the user said since the last one, and the answer; None if the user said
-    nothing. `programs`: as `named` of `program_of`."""
+    nothing. `programs`: as `named` of `program_of`. `folder`: that of the project."""
     branches = branches_of(rows_of_transcript(transcript))
     turns = list(turns_of(branches.live))
     if not turns:
@@ -218,6 +281,7 @@ def turn_ended(event: HookEvent, transcript: bytes, programs: Collection[str] = 
             said_by=program_before,
         ),
         program=program,
+        work=ended.work_in(folder or event.cwd),
     )
 
 

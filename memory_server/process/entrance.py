@@ -33,13 +33,16 @@ from memory_server.process.protocol import (
 
 TYPE_CHECKING = False  # `typing` would take a tenth of the time
 if TYPE_CHECKING:
+    from _socket import socket
     from collections.abc import Sequence
-    from socket import socket
 
 RECALL_SECONDS = 0.5
 """How long a hook waits before it recalls by itself, which takes about as long."""
 RECALLS = ("UserPromptSubmit", "SessionStart", "sessionStart")
 """Events for which nothing is stored, so that they may be answered twice."""
+AT_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+"""Events that only the shared process answers: each call of a tool waits for the hook, and a process of its own takes half
+a second to begin."""
 _LOCK_PAUSE_SECONDS = 0.005
 """The pause between two tries to get the lock of a process that starts."""
 OF_TERMINAL = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS", "LINES")
@@ -184,7 +187,8 @@ def _served(path: str, invocation: Invocation, fields: Sequence[str]) -> int:
     from memory_server.process.pump import Pump  # here: hooks do not wait for it
 
     process = _started(path, invocation)
-    with process.connection as connection:
+    connection = process.connection
+    try:
         connection.settimeout(process.seconds)
         ask(connection, fields)
         try:
@@ -192,6 +196,8 @@ def _served(path: str, invocation: Invocation, fields: Sequence[str]) -> int:
         except OSError:
             _say("the shared process has ended; start the server again")
             return 1
+    finally:
+        connection.close()
 
 
 def _shared(invocation: Invocation) -> int:
@@ -264,7 +270,8 @@ def _answered(
     standard_input = b""
     if invocation.reads_input:
         standard_input = _read_input()
-    with connected(path, seconds) as connection:
+    connection = connected(path, seconds)
+    try:
         ask(connection, fields, standard_input)
         if invocation.command.shared == "hook":
             _wait_or_take_back(connection, standard_input)
@@ -279,25 +286,27 @@ def _answered(
                 "the shared process ended, so this may or may not have been stored; look before you repeat it"
             )
             return Answer(1, b"", b"")
+    finally:
+        connection.close()
 
 
 def _wait_or_take_back(connection: socket, event_text: bytes) -> None:
     """Wait for an answer to an event, and take it back if none comes soon; the next read then fails, or finds an answer
     that was on its way. A turn that ended is not taken back: it must not be stored twice."""
     global waited
-    import socket
     import time
-    from contextlib import suppress
+    from _socket import MSG_PEEK
 
     began = time.monotonic()
     connection.settimeout(RECALL_SECONDS)
     try:
-        connection.recv(1, socket.MSG_PEEK)
+        connection.recv(1, MSG_PEEK)
     except TimeoutError:
         import json
+        from contextlib import suppress
 
         event = json.loads(event_text)
-        if event.get("hook_event_name", event.get("hookEventName")) in RECALLS:
+        if event.get("hook_event_name", event.get("hookEventName")) in (*RECALLS, *AT_TOOLS):
             with suppress(OSError):  # it has just answered
                 connection.sendall(b"t")
             connection.settimeout(ASK_SECONDS)
@@ -331,7 +340,8 @@ def _write_all(descriptor: int, text: bytes) -> None:
 def _set_give_up_timer(seconds: float) -> None:
     """End this process after `seconds`, with status 0 and no output: for the client, the hook then recalls nothing. 0
     stops the timer."""
-    import signal
+    # Not `signal`, which imports `enum`: 4 ms of each hook.
+    import _signal as signal  # type: ignore[import-not-found]
 
     def give_up(*_: object) -> None:
         _say("hook: gave up after {seconds:g} s; --seconds allows a longer time", seconds)
@@ -351,7 +361,26 @@ def _read_input() -> bytes:
 
 
 def shared() -> int | None:
-    """Let the shared process do what the command line asks for; the exit status. None: this process must do it.
+    """Let the shared process do what the command line asks for; the exit status. None: this process must do it."""
+    status = _status_of_shared()
+    if status is None and "hook" in sys.argv and "--seconds" not in sys.argv and _is_at_a_tool():
+        return 0
+    return status
+
+
+def _is_at_a_tool() -> bool:
+    """Whether standard input, which can be read again, is an event at a call of a tool."""
+    import json
+    from contextlib import suppress
+
+    with suppress(Exception):  # what is no event is told by the command
+        if not sys.stdin.isatty():
+            return json.loads(_read_input())["hook_event_name"] in AT_TOOLS
+    return False
+
+
+def _status_of_shared() -> int | None:
+    """As `shared`, but for events at tools.
 
     A person at a terminal is not a client of the protocol, and what is typed there is read by this process.
     """

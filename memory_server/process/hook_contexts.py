@@ -9,10 +9,17 @@ from pathlib import Path
 
 from languages import _
 from memory_server.kernel import files as folders
+from memory_server.kernel.messages import FIRST_MS, Session
 from memory_server.kernel.secrets import SecretFilter, counting_secrets, removed_text
 from memory_server.kernel.streams import complain
-from memory_server.memories.hooks import CURSOR, HookContext, HookEvent, Turn
-from memory_server.operations.hook_events import messages_now, session_of, turn_ended
+from memory_server.memories.hooks import CURSOR, HookContext, HookEvent, ToolUse, Turn
+from memory_server.operations.hook_events import (
+    act_of,
+    calls_since_addition,
+    messages_now,
+    session_of,
+    turn_ended,
+)
 from memory_server.runtime.homes import folder_of_work
 
 CONTEXT_BYTES = 1_000_000
@@ -41,7 +48,7 @@ async def context_of(event: HookEvent, programs: Collection[str]) -> HookContext
             session = session_of(event, transcript, whole=len(transcript or b"") < WINDOW_BYTES)
             return HookContext(event, session, folder, messages, transcript=transcript or b"")
         case "Stop":
-            transcript, turn = await _ended(event, programs)
+            transcript, turn = await _ended(event, programs, folder)
             session = session_of(event, transcript, whole=len(transcript or b"") < TURN_BYTES)
             if turn is None or not turn.messages:
                 return None
@@ -50,22 +57,44 @@ async def context_of(event: HookEvent, programs: Collection[str]) -> HookContext
             if event.source not in BEGINNINGS:
                 return None  # a continued session has its context
             return HookContext(event, session_of(event, None), folder)
+        case "PreToolUse" | "PostToolUse" | "PostToolUseFailure" if event.use is not None:
+            return _context_of_action(event, event.use, folder)
     raise ValueError(
         _(
-            "{called} needs no hook; install this one for SessionStart, UserPromptSubmit and Stop only",
+            "{called} needs no hook; `memory-server install print --with-hooks` shows the events that do",
             event.called,
         )
     )
 
 
-async def _ended(event: HookEvent, programs: Collection[str]) -> tuple[bytes | None, Turn | None]:
+def _context_of_action(event: HookEvent, use: ToolUse, folder: str | None) -> HookContext | None:
+    """A subagent has a context and a transcript of its own, beside that of the session."""
+    act = act_of(use, folder, event.cwd)
+    if act is None or (event.name == "PostToolUse" and use.call.command and act.failure is None):
+        return None  # a command that ended well was spoken of before it ran
+    path = event.transcript_path
+    if use.agent is not None and path is not None:
+        path = str(Path(path).with_suffix("") / "subagents" / f"agent-{use.agent}.jsonl")
+    transcript = _end_of(path, WINDOW_BYTES) or b""
+    session = session_of(event, transcript, whole=len(transcript) < WINDOW_BYTES)
+    if session is not None and use.agent is not None:
+        session = Session(f"{session.id}/{use.agent}", FIRST_MS)
+    calls_since = calls_since_addition(transcript)
+    return HookContext(
+        event, session, folder, transcript=transcript, act=act, calls_since=calls_since
+    )
+
+
+async def _ended(
+    event: HookEvent, programs: Collection[str], folder: str | None
+) -> tuple[bytes | None, Turn | None]:
     """The transcript, and the turn that ended."""
     tries_left = 0
     if event.last_assistant_message is not None and event.transcript_path is not None:
         tries_left = TRANSCRIPT_TRIES
     while True:
         transcript = _end_of(event.transcript_path, TURN_BYTES)
-        turn = await asyncio.to_thread(turn_ended, event, transcript or b"", programs)
+        turn = await asyncio.to_thread(turn_ended, event, transcript or b"", programs, folder)
         if turn is not None or not tries_left:
             break
         tries_left -= 1

@@ -38,7 +38,9 @@ async def answer(
 
     async with _opened(settings, context, host) as view:
         memory = _memory_of(view, context)
-        if recalls:
+        if context.act is not None:
+            given = await hooks.recall_at_action(memory, context.act)
+        elif recalls:
             earlier = partial(_messages_before, context)
             project = _project_of(view, context)
             given = await hooks.recall_at_prompt(memory, earlier, project, max_chars)

@@ -13,7 +13,9 @@ from memory_server.kernel.messages import Message
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.streams import complain, from_afar
+from memory_server.kernel.work import work_json
 from memory_server.memories.hooks import HookContext
+from memory_server.memories.point_of_action import act_json
 from memory_server.operations.delivery import Ending
 from memory_server.process.linked_server import (
     REMOTE_RECALL_SECONDS,
@@ -24,6 +26,8 @@ from memory_server.process.linked_server import (
 )
 from memory_server.runtime.homes import HOOK_PATH
 
+REMOTE_ACTION_SECONDS = 0.3
+"""Seconds for an answer at the call of a tool, which waits for it."""
 _NOT_REACHED = "not reached"
 _TURNS_WAIT = "turns wait"
 """The keys under which the record of a session notes what its user was told."""
@@ -39,11 +43,12 @@ async def hook(server: LinkedServer, context: HookContext, flags: Namespace) -> 
         if server.settings.read_only:
             return "", ""
         return "", await _keep_of_hook(server, context, body)
+    seconds = REMOTE_RECALL_SECONDS if context.act is None else REMOTE_ACTION_SECONDS
     try:
-        answer = await server.ask_for(
-            "text", HOOK_PATH, body, server.headers(), REMOTE_RECALL_SECONDS
-        )
+        answer = await server.ask_for("text", HOOK_PATH, body, server.headers(), seconds)
     except RemoteError as error:
+        if context.act is not None:
+            return "", ""  # the next prompt says it
         sentence = _(
             "Until the server can be reached again, this session recalls nothing; its turns are kept and "
             "delivered later. "
@@ -109,6 +114,12 @@ def _body_of(context: HookContext, flags: Namespace) -> dict[str, Any] | None:
                 _sent(message, usual_time_ms=now_ms) for message in _shared(turn.messages)
             ]
             body["asked"] = [_sent(message) for message in _shared(turn.asked)] or None
+        if not turn.forgot:
+            body |= work_json(turn.work)
+    elif context.act is not None:
+        body["act"] = act_json(context.act)
+        body["calls_since"] = context.calls_since
+        body["use"] = event.use and event.use.id
     elif event.name == "UserPromptSubmit":
         body["messages"] = [_sent(message) for message in _shared(context.messages)]
         body["chars"] = flags.chars

@@ -20,8 +20,8 @@ import stat
 
 TYPE_CHECKING = False  # `typing` would take a tenth of the time
 if TYPE_CHECKING:
+    from _socket import socket
     from collections.abc import Mapping, Sequence
-    from socket import socket
 
 PROTOCOL = "memory-server 2"
 END_OF_PROGRAM = "--"
@@ -131,10 +131,11 @@ def other_program_listens(path: str) -> bool:
 
 
 def connected(path: str, seconds: float) -> socket:
-    """A connection to the process that listens at `path`. Raises OSError: nobody listens there."""
-    import socket
+    """A connection to the process that listens at `path`; the caller closes it. Raises OSError: nobody listens there."""
+    # Not `socket`: it imports `enum` and `selectors`, 7 ms of each hook, beside 11 ms of an empty Python.
+    from _socket import AF_UNIX, SOCK_STREAM, socket
 
-    connection = socket.socket(socket.AF_UNIX)
+    connection = socket(AF_UNIX, SOCK_STREAM)
     connection.settimeout(seconds)
     try:
         connection.connect(path)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-import socket
 import time
 from contextlib import suppress
 
@@ -27,6 +26,10 @@ from memory_server.process.protocol import (
     length_in,
 )
 
+TYPE_CHECKING = False  # `typing` would take a tenth of the time
+if TYPE_CHECKING:
+    from _socket import socket
+
 END_SECONDS = 1.0
 """How long a session has to end after a signal, and how long nobody reads the last output before it is given up."""
 LOOK_SECONDS = 1.0
@@ -41,7 +44,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Pump:
     """Carries the bytes of one window over `connection`, until the process at its other end tells the exit status."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket) -> None:
         self._connection = connection
         self._connection.setblocking(False)
         self._parent = os.getppid()

@@ -30,8 +30,18 @@ from memory_server.kernel.readers import AT_A_SHELL
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.streams import complain
 from memory_server.kernel.text import shown
+from memory_server.kernel.work import (
+    COMMAND_CHARS,
+    MOST_ERROR_WORDS,
+    MOST_FAILED,
+    MOST_TOUCHED,
+    Failure,
+    ToolCall,
+    Work,
+)
 from memory_server.knowledge.projects import Project
-from memory_server.memories.hooks import HookContext, HookEvent, Turn
+from memory_server.memories.hooks import TOOL_EVENTS, HookContext, HookEvent, ToolUse, Turn
+from memory_server.memories.point_of_action import Act
 from memory_server.process.command_runner import refuse_where_read_only, run_command
 from memory_server.process.hooks import answer, remembered
 from memory_server.process.hosts import Parse, ServerForOthers, settings_of
@@ -70,11 +80,52 @@ class TakenBackBody(BaseModel):
     answer: Annotated[Text, Field(max_length=MAX_CONTENT_CHARS)] = ""
 
 
+class FailedBody(BaseModel):
+    """A command that failed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    command: Annotated[Text, Field(max_length=1_000)]
+    status: int | None = None
+    words: Annotated[list[Name], Field(max_length=MOST_ERROR_WORDS)] = []
+
+    @property
+    def failure(self) -> Failure:
+        return Failure(self.command, self.status, tuple(self.words))
+
+
+Failed = Annotated[list[FailedBody], Field(max_length=MOST_FAILED)]
+
+
+class ActBody(BaseModel):
+    """What is done with a tool: as in `Act`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    files: Annotated[list[Name], Field(max_length=20)] = []
+    defined: Annotated[list[Name], Field(max_length=100)] = []
+    command: str = Field("", max_length=2 * COMMAND_CHARS)
+    about: str = Field("", max_length=10_000)
+    failed: Failed = []
+
+    @property
+    def act(self) -> Act:
+        failure = self.failed[0].failure if self.failed else None
+        return Act(tuple(self.files), tuple(self.defined), self.command, failure, about=self.about)
+
+
 class HookBody(_Body):
     """What a hook was given, without the files of its machine. `asked`: what a turn was recalled by. `said_by` and
-    `taken_back`: as in `Corrections`."""
+    `taken_back`: as in `Corrections`. `touched` and `failed`: as in `Work`."""
 
-    event: Literal["SessionStart", "UserPromptSubmit", "Stop"]
+    event: Literal[
+        "SessionStart",
+        "UserPromptSubmit",
+        "Stop",
+        "PreToolUse",
+        "PostToolUse",
+        "PostToolUseFailure",
+    ]
     session: Name | None = None
     context_since: int | None = None
     prompt_id: Name | None = None
@@ -89,6 +140,11 @@ class HookBody(_Body):
     taken_back: Annotated[list[TakenBackBody], Field(max_length=1_000)] = []
     chars: Annotated[int, Field(ge=1, le=50_000)] | None = None
     flashbacks: Annotated[int, Field(ge=0, le=100)] = 0
+    touched: Annotated[list[Name], Field(max_length=MOST_TOUCHED)] = []
+    failed: Failed = []
+    act: ActBody | None = None
+    calls_since: int | None = None
+    use: Name | None = None
 
 
 async def run(
@@ -176,6 +232,8 @@ def _context_of(body: HookBody) -> HookContext:
     messages = body.messages or ()
     if body.event == "UserPromptSubmit" and not messages:
         raise InvalidInput("A prompt needs its messages.")
+    if body.event in TOOL_EVENTS and body.act is None:
+        raise InvalidInput("An event of a tool needs `act`, which says what is done.")
     turn = None
     if body.event == "Stop" and body.turn and (messages or body.forgot):
         taken_back = frozenset(
@@ -188,8 +246,15 @@ def _context_of(body: HookBody) -> HookContext:
             body.forgot,
             corrections=Corrections(taken_back, body.session or "", body.said_by or ""),
             program=body.program or "",
+            work=Work(tuple(body.touched), tuple(row.failure for row in body.failed)),
         )
-    return HookContext(event, session, body.folder, messages, turn)
+    context = HookContext(event, session, body.folder, messages, turn)
+    if body.act is None:
+        return context
+    act = body.act.act
+    use = ToolUse(body.use, "", ToolCall(), failure=act.failure)
+    event = replace(event, use=use)
+    return replace(context, event=event, act=act, calls_since=body.calls_since)
 
 
 async def _command(

@@ -112,6 +112,7 @@ class CallerView:
             auto_recall_chars=settings.notes.unasked_chars if unasked else 0,
             auto_recall_from=unasked,
             recalls=self.recalls,
+            plans=settings.recall.plans,
         )
         self.call = self._call_of(asker)
         self._life: Literal["new", "open", "closed"] = "new"
@@ -280,6 +281,7 @@ class CallerView:
             message_count=message_count,
             reinforce=reinforce,
             counts=reinforce,
+            plans=reinforce and self.memories.plans is not False,
             by="recall_turn",
         )
         call = replace(self.call, session=session).in_zone(request.timezone)

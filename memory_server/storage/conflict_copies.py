@@ -41,7 +41,7 @@ _OURS = (
 """The files of a home with fixed names. Only of these, a name with something more is a copy: other files are named
 after conversations, which may be called `chat (1)`."""
 _NUMBERED = r"(?: ?\(\d{1,3}\)| \d{1,3}|-(?!\d{8})[\w-]{1,63}|~)"
-"""What comes behind such a name; a hyphen with a day is one of our own copies."""
+"""What comes behind such a name; a hyphen with a day marks a copy of our own."""
 _COPY_OF_OURS = Once(
     lambda: re.compile(
         "|".join(
@@ -56,19 +56,19 @@ _SHOWN = 3
 
 
 def is_conflict_copy(name: str) -> bool:
-    """Whether a program that syncs gives this name to a copy of a file of a home."""
+    """Tell whether a program that syncs gives this name to a copy of a file of a home."""
     if name in _OURS:
         return False
     return bool(_MARKED().search(name) or _COPY_OF_OURS().fullmatch(name))
 
 
 def conflict_copies(home: Path) -> list[Path]:
-    """The copies in a home: beside the files of each conversation, and in the folders of this program."""
+    """List the copies in a home: beside the files of each conversation, and in the folders of this program."""
     return sorted(Path(folder, name) for folder, name in _files_in(home) if is_conflict_copy(name))
 
 
 def _files_in(home: Path) -> Iterator[tuple[str, str]]:
-    """The folder and name of each file in which this program may have stored something."""
+    """Yield the folder and name of each file in which this program may have stored something."""
     for folder, folder_names, names in os.walk(home):
         path = Path(folder)
         is_of_a_conversation = PRIVATE in (path.name, *folder_names)
@@ -80,7 +80,7 @@ def _files_in(home: Path) -> Iterator[tuple[str, str]]:
 
 
 def findings(home: Path) -> list[Finding]:
-    """A warning where there are copies."""
+    """Warn if there are copies."""
     copies = conflict_copies(home)
     if not copies:
         return []
@@ -88,7 +88,7 @@ def findings(home: Path) -> list[Finding]:
 
 
 def copies_text(copies: Sequence[Path]) -> str:
-    """A sentence that names conflict copies, and says what to do about them."""
+    """Write a sentence that names conflict copies, and says what to do about them."""
     paths = ", ".join(visible(str(path)) for path in copies[:_SHOWN])
     if len(copies) > _SHOWN:
         paths += ", …"

@@ -43,22 +43,22 @@ log = logging.getLogger(__name__)
 
 TENANT_NAME = "tenant-name.txt"
 LEAST_FREE_BYTES = 1_000_000
-"""The free bytes below which a disk counts as full: a write of one call, with the files that SQLite needs for it, would
-not fit."""
+"""The free bytes below which a disk counts as full: a write of a single call, with the files that SQLite needs for
+it, would not fit."""
 LEAST_FREE_FILES = 32
 """The free files below which a disk counts as full, too: a new tenant with one conversation has some twenty files and
 folders."""
 
 
 def tokens_at(folder: Path) -> Path:
-    """Where the tokens of a home are, if no other file is set."""
+    """Return the path of the tokens of a home, if no other file is set."""
     return folder.expanduser().absolute() / folders.PRIVATE / "tokens.jsonl"
 
 
 class Home:
-    """What is kept in the folder `place`. `clock` gives milliseconds since 1970; without `parameters` those of
-    `StoreParameters` count, and without `meter` nobody reads what is measured. Examinations and repairs are blocking
-    calls; they and backups are imported when they are used, because short commands do not need them."""
+    """All that is kept in the folder `place`. `clock` gives milliseconds since 1970. Without `parameters` the
+    defaults of `StoreParameters` count, and without `meter` nothing is measured. Examinations and repairs are
+    blocking calls; they and backups are imported when they are used, because short commands do not need them."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Home:
         )
 
     def refuse_newer(self, conversation_id: str) -> None:
-        """Raises StorageUnwritable: a newer memory-server has written a conversation."""
+        """Refuse a conversation that a newer memory-server has written. Raises StorageUnwritable."""
         from memory_server.storage.partition import journal
 
         folder = find_folder(self.place, conversation_id)
@@ -102,7 +102,7 @@ class Home:
         )
 
     def place_of(self, conversation_id: str) -> str:
-        """Where a conversation is kept, for people."""
+        """Return the path of a conversation, for people."""
         return str(find_folder(self.place, conversation_id))
 
     @property
@@ -129,7 +129,7 @@ class Home:
         return BackupFolder(self.place / folders.PRIVATE / "backups")
 
     def entries(self, *, durability: str, cache_mb: int, embeds: str = "") -> EntryStore:
-        """Where knowledge is kept; `embeds` is the model of its vectors. Touches no disk."""
+        """Return the store of the knowledge; `embeds` is the model of its vectors. Touches no disk."""
         from memory_server.storage.entries.sqlite_store import SqliteStore
 
         parameters = self._parameters
@@ -165,7 +165,7 @@ class Home:
         )
 
     def passing_entries(self) -> EntryStore:
-        """A place of entries that are forgotten when this process ends, and have no history."""
+        """Return a store of entries that are forgotten when this process ends, and have no history."""
         from memory_server.storage.entries.sqlite_store import SqliteStore
 
         return SqliteStore(None, self.clock, mirror=True)
@@ -177,8 +177,8 @@ class Home:
         write_pages(folder, pages)
 
     def traces(self, erasure: Erasure, *further_places: Path) -> Traces:
-        """The traces of what is erased and still stands here and in the folders or files `further_places`; tenants have
-        homes of their own. Changes nothing. Raises StorageError: not all could be read."""
+        """Find what is left of an erasure here and in the folders or files `further_places`; tenants have homes of
+        their own. Changes nothing. Raises StorageError: not all could be read."""
         from memory_server.kernel.erasure import Traces
         from memory_server.storage.erased_files import holding
 
@@ -189,7 +189,7 @@ class Home:
         return traces
 
     def left(self, erasure: Erasure, *further_places: Path) -> Traces:
-        """The traces after an erasing, without the files that a killed process left, which are removed. Raises
+        """Return the traces after an erasure, without the files that a killed process left, which are removed. Raises
         StorageError."""
         from memory_server.storage.erased_files import without_leftovers
 
@@ -197,11 +197,11 @@ class Home:
             return without_leftovers(self.traces(erasure, *further_places))
 
     def holding(self, erasure: Erasure, *further_places: Path) -> list[Path]:
-        """The files or tables in which a text that was erased still stands."""
+        """Return the files or tables that still contain an erased text."""
         return list(self.left(erasure, *further_places).texts)
 
     def tenants_with(self, erasure: Erasure) -> list[str]:
-        """The names of the tenants that have the words of an erasing of this home, or its texts."""
+        """Return the names of the tenants that have the words of an erasure of this home, or its texts."""
         from memory_server.storage.erased_files import holding
 
         with folders.unwritable(self._tenants):
@@ -220,7 +220,7 @@ class Home:
         return ""
 
     def made(self) -> Path:
-        """The folder, which is there after this."""
+        """Make the folder if it is missing, and return it."""
         folders.make_folder(self.place)
         return self.place
 
@@ -229,7 +229,7 @@ class Home:
         return self.folder_size().size_bytes
 
     def folder_size(self) -> FolderSize:
-        """The files of its folder. One that is removed meanwhile does not count."""
+        """Count and measure the files of the folder. A file that is removed meanwhile does not count."""
         from memory_server.kernel.process_figures import FolderSize
 
         sizes: list[int] = []
@@ -240,8 +240,7 @@ class Home:
         return FolderSize(len(sizes), sum(sizes))
 
     def refuse_without_room(self) -> None:
-        """Raises OSError: the folder cannot be made, or there is no room for a write, or for the files of a new
-        conversation."""
+        """Raise OSError if the folder cannot be made, or a write or the files of a new conversation would not fit."""
         import shutil
 
         folder = self.made()
@@ -255,15 +254,16 @@ class Home:
         return self.place / folders.PRIVATE / "layers"
 
     def tenant(self, name: str) -> Path:
-        """The home of a tenant. Raises InvalidInput: a tenant cannot be called that."""
+        """Return the home of a tenant. Raises InvalidInput: a tenant cannot be called that."""
         return find_folder(self._tenants, named(name, "tenant"))
 
     def settings_of(self, tenant: str) -> Mapping[str, Any]:
-        """The settings with which a tenant's home is opened. Raises InvalidInput: a tenant cannot be called that."""
+        """Return the settings with which a tenant's home is opened. Raises InvalidInput: a tenant cannot be called
+        that."""
         return _settings_of_folder(self.tenant(tenant))
 
     def tenants(self) -> list[Mapping[str, Any]]:
-        """The settings with which each tenant's home is opened."""
+        """Return the settings with which each tenant's home is opened."""
         return [_settings_of_folder(folder) for folder in subfolders(self._tenants)]
 
     @property
@@ -292,9 +292,9 @@ class Home:
             )
 
     def tenant_names(self, candidates: Iterable[str] = ()) -> list[str]:
-        """The names of the tenants. The name of a folder can be shortened; then the whole name is looked for in the
-        folder, among the tenants of the tokens and among `candidates`. Where none fits, the list has the shortened
-        name, and `has_tenant` says no to it."""
+        """List the names of the tenants. The name of a folder can be shortened; then the whole name is looked for in
+        the folder, among the tenants of the tokens and among `candidates`. Where no candidate fits, the list has the
+        shortened name, and `has_tenant` says no to it."""
         tenant_folders = subfolders(self._tenants)
         candidates = [*self._tenants_of_tokens(), *candidates, *map(_noted_name, tenant_folders)]
         names_by_folder = {self.tenant(name).name: name for name in candidates if name}
@@ -311,7 +311,7 @@ class Home:
         tokens = TokenFile(tokens_at(self.place))
         try:
             return [token.tenant for token in tokens.tokens() if token.tenant is not None]
-        except InvalidInput:  # there is no such file, or it cannot be trusted
+        except InvalidInput:  # it is missing, or cannot be trusted
             return []
 
     @property
@@ -328,11 +328,11 @@ class Home:
         ]
 
     def conflict_copies(self) -> list[Path]:
-        """The copies that a program made which syncs this folder, and which nothing reads."""
+        """List the copies that a program made which syncs this folder, and which nothing reads."""
         return conflict_copies.conflict_copies(self.place)
 
     def examinations(self) -> list[BlockingExamine]:
-        """A call for each conversation, which gives the findings about it."""
+        """Return a call for each conversation, which gives the findings about it."""
         from memory_server.storage.json_store.examination import examine_conversation
 
         try:
@@ -348,9 +348,9 @@ class Home:
     def repairs(
         self, conversation_id: str | None = None, *, dry_run: bool = False
     ) -> list[Callable[[], RepairPlan | None]]:
-        """A call for each conversation, which mends it, or with `dry_run` says what it would mend; None if nothing is
-        broken, or if it is not the conversation `conversation_id`. A call raises `StorageError` if it mended
-        nothing."""
+        """Return a call for each conversation, which mends it, or with `dry_run` says what it would mend. A call
+        returns None if nothing is broken, or if it is not the conversation `conversation_id`. It raises
+        `StorageError` if it mended nothing."""
         from memory_server.storage.json_store.repair import repair
 
         now_ms = self.clock()
@@ -361,12 +361,12 @@ class Home:
 
 
 def _short_name(folder: Path) -> str:
-    """The name of a tenant as the name of its folder has it, which can be shortened."""
+    """Return the name of a tenant as the name of its folder has it, which can be shortened."""
     return folder.name.partition("~")[0]
 
 
 def _noted_name(folder: Path) -> str:
-    """The name that `note_tenant` wrote into the folder of a tenant; empty if it did not."""
+    """Read the name that `note_tenant` wrote into the folder of a tenant. Return "" if it did not."""
     try:
         return folders.read_file(folder / folders.PRIVATE / TENANT_NAME).decode()
     except (OSError, UnicodeDecodeError):
@@ -374,13 +374,13 @@ def _noted_name(folder: Path) -> str:
 
 
 def _settings_of_folder(folder: Path) -> Mapping[str, Any]:
-    """The settings for the folder of a tenant. A `store` of the owner must not stay in force beside it: it would
-    win."""
+    """Return the settings for the folder of a tenant. A `store` of the owner must not stay in force beside it: it
+    would win."""
     return {"data_dir": folder, "store": None}
 
 
 def _free_files(folder: Path) -> float:
-    """How many files this user may still make there; infinite where the file system has no such bound."""
+    """Return the number of files this user may still make there; infinite where the file system has no such bound."""
     if not hasattr(os, "statvfs"):
         return inf
     figures = os.statvfs(folder)

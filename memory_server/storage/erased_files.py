@@ -27,7 +27,7 @@ from memory_server.kernel.values import dataclass
 from memory_server.storage.entries import searching
 
 _LEFTOVER = re.compile(r"\.(.{0,255}\.)?[0-9a-f]{16}\.next(-journal)?|\..{1,255}\.body", re.DOTALL)
-"""Files that a killed process left beside those that it was writing."""
+"""Files that a killed process left beside the files that it was writing."""
 _OF_DATABASE = ("-wal", "-shm", "-journal")
 """Endings of files beside a database of SQLite. The first holds pages, which are searched for texts; the rows are
 looked through in the database. Another has its locks, which closing it would end."""
@@ -125,7 +125,7 @@ class ErasedFiles:
 
 
 def begun_of(data: bytes) -> Erasure:
-    """The erasing that was begun, from the JSON that was kept of it."""
+    """Return the erasure that was begun, from the JSON that was kept of it."""
     values = json_text.load_object(data)
     not_kept: dict[str, Any] = {"aliases": (), "also": (), "said": (), "other_words": ()}
     return Erasure(
@@ -138,7 +138,7 @@ def begun_of(data: bytes) -> Erasure:
 
 
 def hash_of(key: bytes, text: str) -> str:
-    """The hash by which a text is recognized; characters that nobody sees do not count."""
+    """Return the hash by which a text is recognized; invisible characters do not count."""
     from nlp.index_terms import (
         seen_form,
     )  # here, as below: a hook seldom needs it, and waits for what is imported
@@ -147,7 +147,7 @@ def hash_of(key: bytes, text: str) -> str:
 
 
 def hashes_of(key: bytes, text: str) -> set[str]:
-    """The hashes by which a text may be known: that of older versions counted the characters that nobody sees."""
+    """Return the hashes by which a text may be known: older versions counted invisible characters."""
     from nlp.index_terms import form_with_unseen
 
     return {hash_of(key, text), _hash(key, form_with_unseen(text))}
@@ -161,8 +161,8 @@ def _hash(key: bytes, form: str) -> str:
 
 
 def holding(folder: Path, erasure: Erasure, *, without: Collection[Path] = ()) -> Traces:
-    """The files in `folder`, which may be a file, but not in the folders `without`, in which something that is erased
-    still stands."""
+    """Find the files in `folder`, which may be a file, that still contain something that is erased. The folders
+    `without` are left out."""
     texts: list[Path] = []
     names: list[Path] = []
     unread: list[Path] = []
@@ -178,6 +178,7 @@ def holding(folder: Path, erasure: Erasure, *, without: Collection[Path] = ()) -
             names.append(path)
         elif trace == "text":
             texts.append(path)
+
     return Traces(tuple(sorted(texts)), tuple(sorted(names)), tuple(sorted(unread)))
 
 
@@ -219,12 +220,13 @@ def _trace_in(path: Path, folder: Path, erasure: Erasure) -> Trace | None:
 
 
 def _contents(path: Path) -> Iterator[bytes]:
-    """The bytes of a file, and what is packed in it. Raises one of `_DAMAGED`: it cannot be unpacked."""
+    """Yield the bytes of a file, and what is packed in it. Raises an error of `_DAMAGED`: it cannot be unpacked."""
     data = folders.read_file(path)
     yield data
     most_bytes = UnpackingRoom(
         len(data), least_bytes=_LEAST_UNPACKED_BYTES, most_ratio=_MOST_UNPACKED
     ).free_bytes
+    # By their first bytes, because the name of an export is free.
     if data.startswith(b"\x1f\x8b"):
         yield unpacked(data, wbits=31, most_bytes=most_bytes)
     elif path.suffix == ".zlib":
@@ -238,7 +240,7 @@ def _contents(path: Path) -> Iterator[bytes]:
 
 
 def _member_of(archive: zipfile.ZipFile, name: str) -> bytes:
-    """The bytes of a file in an archive. Raises BadZipFile: it has a password, or is packed in an unknown way."""
+    """Read a file in an archive. Raises BadZipFile: it has a password, or is packed in an unknown way."""
     try:
         return archive.read(name)
     except (RuntimeError, NotImplementedError) as error:

@@ -27,10 +27,10 @@ def open_home(
     postgres: PostgresSettings | None = None,
     beside: Home | None = None,
 ) -> Home:
-    """The home at `url`: `file:///…`, or the path of a folder, which need not exist yet; or `postgresql://…`, where
-    `#NAME` at the end names a tenant, with the files of this machine in `folder`. It shares what it can with a home
-    `beside` it, which is closed after it. Touches no disk and no network. Raises InvalidInput if memories cannot be
-    kept at such a URL."""
+    """Return the home at `url`: `file:///…`, or the path of a folder, which need not exist yet; or `postgresql://…`,
+    where `#NAME` at the end names a tenant, with the files of this machine in `folder`. It shares what it can with a
+    home `beside` it, which is closed after it. Touches no disk and no network. Raises InvalidInput if memories cannot
+    be kept at such a URL."""
     # Without what follows the scheme, which may hold a password.
     refusal = InvalidInput(
         "Memories cannot be kept at `{url}`; give a folder, or a URL that begins with file:/// or postgresql://.",
@@ -40,6 +40,7 @@ def open_home(
         parts = urlsplit(str(url))
     except ValueError:  # such as a bracket in a password
         raise refusal from None
+
     if parts.scheme in ("postgresql", "postgres"):
         try:
             from memory_server.storage.postgres.home import open_database
@@ -50,10 +51,13 @@ def open_home(
             ) from error
         local_folder = (folder or Path()).expanduser().absolute()
         return open_database(str(url), local_folder, clock, parameters, meter, postgres, beside)
+
     if parts.scheme == "file":
         from urllib.request import url2pathname
 
         url = url2pathname(parts.path)
     elif len(parts.scheme) > 1 and f"{parts.scheme}:/" in str(url):
+        # A single letter before the colon is a drive of Windows.
         raise refusal
+
     return Home(Path(url).expanduser().absolute(), clock, parameters=parameters, meter=meter)

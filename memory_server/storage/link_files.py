@@ -28,7 +28,7 @@ from memory_server.storage.small_files import (
 )
 
 MOST_TURNS = 10_000
-"""The most turns that wait: some weeks of them, and more than anybody says in a flight."""
+"""The most turns that wait: some weeks of them, and more than a person says in a flight."""
 MOST_BYTES = 50_000_000
 """The most bytes of the turns that wait."""
 TURN_PATH = "/v1/remember_turn"
@@ -48,7 +48,7 @@ class LinkFile:
         self._path = data_dir / folders.PRIVATE / "link.json"
 
     def read(self) -> Link | None:
-        """None: there is no link. Raises InvalidInput: the file cannot be used; turns must not go elsewhere then."""
+        """Return the link, or None. Raises InvalidInput: the file cannot be used; turns must not go elsewhere then."""
         try:
             link = json_text.load_object(folders.read_file(self._path))
             return Link(url_of(str(link["url"])), str(link["token_file"]), link.get("ca"))
@@ -65,12 +65,12 @@ class LinkFile:
         replace_small_file(self._path, asdict(link), _("nothing was changed"))
 
     def remove(self) -> None:
-        """Raises StorageUnwritable: the link is still there."""
+        """Remove the link. Raises StorageUnwritable: it is still there."""
         remove_small_file(self._path, _("nothing was changed"))
 
 
 def token_in(path: str) -> str:
-    """The token in a file that only its owner may read. Raises InvalidInput."""
+    """Read the token in a file that only its owner may read. Raises InvalidInput."""
     file = Path(path)
     try:
         mode = file.stat().st_mode
@@ -97,7 +97,7 @@ class RefusedTurn:
 
 
 class Outbox:
-    """The turns that wait, oldest first; `refused` are those that the server does not take."""
+    """The turns that wait, oldest first; `refused` are turns that the server does not take."""
 
     def __init__(self, data_dir: Path) -> None:
         self._folder = data_dir / folders.PRIVATE / "outbox"
@@ -126,12 +126,12 @@ class Outbox:
             raise unwritable(self._folder, error, _("this was not stored")) from error
 
     def waiting(self) -> list[int]:
-        """The numbers of the turns that wait, in order."""
+        """Return the numbers of the turns that wait, in order."""
         return sorted(_sizes_in(self._folder))
 
     def read(self, number: int) -> dict[str, Any] | None:
-        """A turn that waits; None: it is delivered, or its file was damaged and set aside. Raises OSError: it cannot
-        be read now."""
+        """Read a turn that waits. Return None if it is delivered, or its file was damaged and set aside. Raises
+        OSError: it cannot be read now."""
         turn = _turn_in(self.path_of(number))
         if turn is None and number in _sizes_in(self._folder):
             self.refuse(number, N_("its file does not hold a turn"))
@@ -141,8 +141,8 @@ class Outbox:
         folders.remove_file(self.path_of(number))
 
     def refuse(self, number: int, reason: str) -> Path:
-        """Set a turn aside that the server does not take, with the reason; where it is now. Its file is renamed, so
-        that it is in one of the two places at any moment; the reason is only told to people, and need not survive."""
+        """Set a turn aside that the server does not take, with the reason, and return its path there. Its file is
+        renamed, so at any moment it is either here or there; the reason is only told to people, and need not survive."""
         aside = self.refused_folder / self.path_of(number).name
         folders.make_folder(aside.parent)
         with self._locked():
@@ -153,8 +153,8 @@ class Outbox:
         return aside
 
     def may_retry(self) -> list[int]:
-        """The numbers of the refused turns that can be sent again, in order; of a file that holds no turn, or cannot be
-        read, none."""
+        """Return the numbers of the refused turns that can be sent again, in order. A file without a turn, or that
+        cannot be read, is left out."""
         numbers = []
         for number in sorted(_sizes_in(self.refused_folder)):
             with contextlib.suppress(OSError):
@@ -163,8 +163,8 @@ class Outbox:
         return numbers
 
     def retry(self, number: int) -> bool:
-        """Let a refused turn wait again under its number, and so before those that were said later; False: it is gone,
-        or another turn has its number. Raises StorageUnwritable."""
+        """Let a refused turn wait again under its number, and so before turns that were said later. Return False if
+        it was removed, or another turn has its number. Raises StorageUnwritable."""
         path = self.path_of(number)
         aside = self.refused_folder / path.name
         with folders.unwritable(self._folder), self._locked():
@@ -189,7 +189,7 @@ class Outbox:
                 )
 
     def refused(self) -> list[RefusedTurn]:
-        """The turns that were set aside, oldest first."""
+        """List the turns that were set aside, oldest first."""
         with contextlib.suppress(OSError):
             paths = sorted(self.refused_folder.iterdir())
             reasons = self._reasons()
@@ -209,7 +209,7 @@ class Outbox:
         }
 
     def _keep_reasons(self, reasons: Mapping[str, str], coming: Collection[str] = ()) -> None:
-        """Keep those of the turns that are set aside, or just `coming` there. Raises OSError."""
+        """Keep the reasons of the turns that are set aside, or just `coming` there. Raises OSError."""
         names = {path.name for path in self.refused_folder.glob("*")} | set(coming)
         current = {name: {_REASON: reason} for name, reason in reasons.items() if name in names}
         folders.replace_file(self._folder / _REASONS, json_text.dumps(current) + b"\n")
@@ -219,7 +219,7 @@ class Outbox:
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[bool]:
-        """Whether this process may deliver; True for only one process at a time."""
+        """Tell whether this process may deliver; True for only one process at a time."""
         lock = None
         with contextlib.suppress(OSError):
             folders.make_folder(self._folder)
@@ -231,7 +231,7 @@ class Outbox:
                 lock.release()
 
     def path_of(self, number: int) -> Path:
-        """The file of a turn that waits."""
+        """Return the file of a turn that waits."""
         return self._folder / _file_name(number)
 
     @property
@@ -241,7 +241,7 @@ class Outbox:
 
 
 def _turn_or_text(data: bytes) -> Any:
-    """The turn in these bytes, or where they hold none, their text."""
+    """Return the turn in these bytes, or their text if they hold no turn."""
     try:
         return json_text.load_object(data)
     except json_text.NotARecord:
@@ -249,7 +249,7 @@ def _turn_or_text(data: bytes) -> Any:
 
 
 def _sizes_in(folder: Path) -> dict[int, int]:
-    """The bytes of the files of turns in a folder, by their numbers."""
+    """Return the bytes of the files of turns in a folder, by their numbers."""
     sizes: dict[int, int] = {}
     with (
         contextlib.suppress(FileNotFoundError, NotADirectoryError),
@@ -268,7 +268,7 @@ def _file_name(number: int) -> str:
 
 
 def _number_in(file_name: str) -> int | None:
-    """The number of the turn in a file of this name; None: the name is not one that this program gives."""
+    """Return the number of the turn in a file of this name. Return None if this program does not give such a name."""
     stem = file_name.removesuffix(".json")
     if not (stem.isascii() and stem.isdecimal()) or file_name != _file_name(int(stem)):
         return None
@@ -276,7 +276,7 @@ def _number_in(file_name: str) -> int | None:
 
 
 def _turn_in(path: Path) -> dict[str, Any] | None:
-    """The turn in a file; None: it is not there, or it holds no turn. Raises OSError: it cannot be read."""
+    """Read the turn in a file. Return None if it is missing, or holds no turn. Raises OSError: it cannot be read."""
     try:
         turn = dict(json_text.load_object(folders.read_file(path)))
     except (FileNotFoundError, json_text.NotARecord):
@@ -287,8 +287,8 @@ def _turn_in(path: Path) -> dict[str, Any] | None:
 
 
 def _can_be_sent(turn: Mapping[str, Any]) -> bool:
-    """Whether it has the form of a turn. Another path could be that of another server, or of a request that this token
-    may not make: its refusal would be taken for that of every turn."""
+    """Tell whether it has the form of a turn. Another path could belong to another server, or to a request that this
+    token may not make: its refusal would be taken for a refusal of every turn."""
     path = turn.get("path")
     headers = turn.get("headers")
     if path not in (TURN_PATH, HOOK_PATH):

@@ -60,8 +60,8 @@ class OpenOnes(dict[str, O]):
         return opened
 
     def _let_go(self, about_to_be_used: int = 1) -> None:
-        """Close those that were idle for long or are too many, those with the oldest use first. They are whole where
-        they are kept. A busy one stays, and so does the one used last while it is `about_to_be_used`."""
+        """Close idle conversations and surplus ones, the longest unused first; their files have all of them. A busy
+        one stays, and so does the last one while it is `about_to_be_used`."""
         idle_seconds = self._parameters.open_minutes * 60
         oldest_use = time.monotonic() - idle_seconds
         excess = len(self) - self._parameters.open_conversations
@@ -85,8 +85,8 @@ class OpenOnes(dict[str, O]):
         read: Callable[[], Awaitable[ConversationState]],
         commit: Callable[[Decide[Result]], Coroutine[Any, Any, tuple[Result, str | None]]],
     ) -> tuple[Result, str | None]:
-        """The result of `commit`, for `ConversationStore.update`; read-only, nothing may change. What was not decided
-        when its caller was cancelled does not happen."""
+        """Return the result of `commit`, for `ConversationStore.update`; read-only, nothing may change. A decision
+        that was not made when its caller was cancelled does not happen."""
         if self._parameters.read_only:
             changes, result = decide(await read())
             if changes:
@@ -96,6 +96,9 @@ class OpenOnes(dict[str, O]):
                     )
                 )
             return result, None
+
+        # A cancelled caller must not stop a commit half-way, so the task is shielded and this flag tells it not to
+        # begin.
         abandoned = False
 
         def decide_if_wanted(state: ConversationState) -> tuple[Sequence[Change], Result]:
@@ -110,7 +113,7 @@ class OpenOnes(dict[str, O]):
             raise
 
     def begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """A task of its own for `work`: a cancelled caller must not stop a commit half-way."""
+        """Begin a task of its own for `work`: a cancelled caller must not stop a commit half-way."""
 
         task = asyncio.get_running_loop().create_task(work)
         self.running.add(task)

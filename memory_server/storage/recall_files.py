@@ -16,7 +16,7 @@ _LEAST_LINE_BYTES = 50
 
 
 class RecallFiles:
-    """As `RecallLog`. Lines are appended without a lock: one that comes while a file is rewritten may be lost."""
+    """As `RecallLog`. Lines are appended without a lock: a line that comes while a file is rewritten may be lost."""
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
@@ -64,13 +64,13 @@ class RecallFiles:
 
 
 def _read(path: Path) -> list[Line]:
-    """The lines of a file, without those that a crash tore or that somebody broke."""
+    """Read the lines of a file, without torn and broken lines."""
     lines = map(line_in, (folders.read_if_there(path) or b"").splitlines())
     return [line for line in lines if line is not None]
 
 
 def line_in(data: bytes) -> Line | None:
-    """A line as it was written; None: it cannot be used."""
+    """Parse a line as it was written. Return None if it cannot be used."""
     try:
         line = json_text.load_object(data)
         json_text.milliseconds(line["at"])

@@ -1,9 +1,8 @@
 """Which repository a folder belongs to, as its files say: git is not started, because a hook may not wait for it.
 
-A linked worktree has a file `.git` that names its folder in the repository, and there `commondir` names the repository
-(gitrepository-layout(5)). A submodule has such a file too, and no `commondir`. The names of a remote are those of
-git-config(1) and of git-clone(1), "GIT URLS".
-"""
+A linked worktree has a file `.git` that names its folder in the repository, and there `commondir` names the
+repository (gitrepository-layout(5)). A submodule has such a file too, and no `commondir`. Names of a remote follow
+git-config(1) and git-clone(1), "GIT URLS"."""
 
 from __future__ import annotations
 
@@ -71,9 +70,9 @@ _OF_A_NETWORK = (
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A folder with files of a repository. `top`: the folder; `repository`: that of the main checkout, which is another
-    one for a linked worktree; a bare repository is its own. `git`: where the repository has its settings; `called`: the
-    name of the folder by the path that led to it, which may be a link."""
+    """A folder with files of a repository. `top`: the folder; `repository`: the folder of the main checkout, which
+    differs from `top` in a linked worktree; a bare repository is its own. `git`: the folder with the settings of the
+    repository; `called`: the name of the folder by the path that led to it, which may be a link."""
 
     top: Path
     repository: Path
@@ -84,9 +83,9 @@ class Checkout:
 @dataclass(frozen=True, slots=True)
 class RepositoryIdentity:
     """What the settings of a repository say it is. `origin`: the URL it was cloned from, in one form for all ways to
-    it; None: there is none, or another machine may mean another repository by it. `named`: the name that the user
-    gave it by `git config memory-server.project NAME`. `former_origin`: the key that an older version made of the URL,
-    if it is another one."""
+    it, or None without a URL or if another machine may mean another repository by it. `named`: the name that the user
+    gave it by `git config memory-server.project NAME`. `former_origin`: the key that an older version made of the
+    URL, if it differs."""
 
     origin: str | None = None
     named: str | None = None
@@ -94,10 +93,11 @@ class RepositoryIdentity:
 
 
 def checkout_at(folder: Path) -> Checkout | None:
-    """The checkout that `folder` is in; None: it is in none of this user."""
+    """Find the checkout that `folder` is in. Return None if it is in no checkout of this user."""
     above = nearest(folder, has_git)
     if above is None:
         return None
+
     top = Path(os.path.realpath(above))
     mark = top / ".git"
     # A file or link `.git` may have been copied, or come with an archive, and lead to any repository: it counts only
@@ -105,27 +105,33 @@ def checkout_at(folder: Path) -> Checkout | None:
     alone = Checkout(top, top, git=mark, called=above.name)
     if mark.is_symlink() or mark.is_dir():
         return alone
+
     git = _path_in(mark, top, "gitdir:")
     if git is None:
         return alone
+
     common = _path_in(git / "commondir", git)
     if common is not None:
         worktree = _path_in(git / "gitdir", git)
         if worktree is None or not _is_same(worktree, mark):
             return alone
         return replace(alone, repository=_folder_of(common), git=common)
+
+    # The settings of a submodule name the folder where it is checked out.
     if "modules" in git.parts:
         worktrees = _settings_of(git).get(_WORKTREE, [])
         is_known = len(worktrees) == 1 and _is_same(git / worktrees[0], top)
         return replace(alone, repository=_folder_of_submodule(top), git=git if is_known else mark)
+
     if git.name == ".git" or not (git / "HEAD").is_file():
         return alone
+
     return replace(alone, repository=_folder_of(git), git=git)
 
 
 def _folder_of(git: Path) -> Path:
-    """The folder that people call the repository: the one around `.git`, or around a bare repository that its own
-    file `.git` names; else the bare repository."""
+    """Return the folder that people call the repository: the folder around `.git`, or around a bare repository that
+    its own file `.git` names; else the bare repository."""
     if git.name == ".git":
         return git.parent
     git_in_file = _path_in(git.parent / ".git", git.parent, "gitdir:")
@@ -135,7 +141,7 @@ def _folder_of(git: Path) -> Path:
 
 
 def _folder_of_submodule(top: Path) -> Path:
-    """Where a submodule is in the main checkout of what it is a part of."""
+    """Return the folder of a submodule in the main checkout of the repository around it."""
     outer = checkout_at(top.parent)
     if outer is None or outer.repository == outer.top:
         return top
@@ -143,8 +149,8 @@ def _folder_of_submodule(top: Path) -> Path:
 
 
 def folder_of_work(folder: Path) -> str | None:
-    """The main checkout of the repository that `folder` is in, else `folder` itself; None for the top of the file
-    system, where programs start that have no folder."""
+    """Return the main checkout of the repository that `folder` is in, else `folder` itself. Return None for the top
+    of the file system, where programs start that have no folder."""
     if is_foreign(folder):
         return str(folder)
     checkout = checkout_at(folder)
@@ -156,7 +162,7 @@ def folder_of_work(folder: Path) -> str | None:
 
 
 def identity_of(checkout: Checkout) -> RepositoryIdentity:
-    """What the settings of this repository say it is; nothing where they cannot be read."""
+    """Read from its settings what a repository is. Return an empty identity if they cannot be read."""
     settings = _settings_of(checkout.git)
     urls = settings.get(_ORIGIN, [])
     origin = None
@@ -172,29 +178,33 @@ def identity_of(checkout: Checkout) -> RepositoryIdentity:
 
 
 def is_foreign(folder: Path) -> bool:
-    """Whether it is a path of another system, such as `C:\\shop` in a file that came from Windows. Here it would count as
-    a relative one, and so be in the repository of the working directory."""
+    """Tell whether `folder` is a path of another system, such as `C:\\shop` in a file from Windows. Here it would
+    count as relative, and so be in the repository of the working directory."""
     if folder.is_absolute():
         return False
     return PureWindowsPath(folder).is_absolute() or PurePosixPath(folder).is_absolute()
 
 
 def project_at(folder: Path, *, on_several_machines: bool = False) -> Project | None:
-    """The project of a folder: of its repository, else of the folder itself; None for the home folder and the top of
-    the file system, where programs start that have no folder. `on_several_machines`: others use the same store, so
-    that a path needs the name of this machine."""
+    """Return the project of a folder: of its repository, else of the folder itself. Return None for the home folder
+    and the top of the file system, where programs start that have no folder. `on_several_machines`: others use the
+    same store, so a path needs the name of this machine."""
     if is_foreign(folder):
         return None
+
     checkout = checkout_at(folder)
     if checkout is None:
         return _project_without_git(folder, on_several_machines)
+
     identity = identity_of(checkout)
     key_by_path = _key_of(checkout.repository, on_several_machines)
     key = identity.origin or key_by_path
     if identity.named is not None:
         key = NAMED + identity.named
+
     names = dict.fromkeys((checkout.called, checkout.top.name, checkout.repository.name))
     folder_names = tuple(filter(None, names))
+    # Older versions may have stored notes under these keys.
     former_keys = [
         former_key
         for former_key in (key_by_path, identity.former_origin)
@@ -208,7 +218,7 @@ def _project_without_git(folder: Path, on_several_machines: bool) -> Project | N
         work = Path(os.path.realpath(folder))
     except OSError:
         return None  # the working directory was removed
-    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - the text is wanted also where there is no home
+    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - the text is needed even without a home folder
     if str(work) == home or work == work.parent:
         return None
     return Project(_key_of(work, on_several_machines))
@@ -222,14 +232,14 @@ def _key_of(folder: Path, on_several_machines: bool) -> str:
 
 
 def shared_key(key: str) -> str:
-    """A key as other machines know it. A path of this machine becomes `laptop-5f3a9c:~/shop`, where the hash is of the
-    home folder: two users of one machine have two folders `~/shop`. The name of a folder here does not name one
-    there."""
+    """Return a key as other machines know it. A path of this machine becomes `laptop-5f3a9c:~/shop`, where the hash
+    is of the home folder: two users of the same machine have two folders `~/shop`. A bare name of a folder here does not
+    name a folder there."""
     if is_bare_name(key):
         return unsettled(key)
     if not _PATH().match(key):
         return key
-    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - the text is wanted also where there is no home
+    home = os.path.realpath(os.path.expanduser("~"))  # noqa: PTH111 - the text is needed even without a home folder
     name = shared_name(key, as_on_disk(Path(home)))
     name = name or key
     if len(os.fsencode(name)) > _MOST_KEY_BYTES:
@@ -243,7 +253,7 @@ def _hash_of(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Address:
-    """The parts of a URL that say which repository it is. `port` None: the usual one of its scheme."""
+    """The parts of a URL that identify a repository. `port` is None for the usual port of its scheme."""
 
     host: str
     port: int | None
@@ -251,7 +261,7 @@ class _Address:
 
 
 def _address_of(url: str) -> _Address | None:
-    """The address of a URL; None: it is none of a repository."""
+    """Split the URL of a repository. Return None for any other URL."""
     scp = None if "://" in url else _SCP().fullmatch(url)
     if scp is not None:
         return _Address(scp[1].lower(), None, scp[2])
@@ -263,6 +273,7 @@ def _address_of(url: str) -> _Address | None:
         return None
     if parts.scheme not in _PORTS:
         return None
+    # GitHub answers SSH at port 443 of this host too (its documentation, "Using SSH over the HTTPS port").
     if host == _GITHUB_THROUGH_HTTPS_PORT and port == 443 and parts.scheme == "ssh":
         return _Address("github.com", None, parts.path)
     if port == _PORTS[parts.scheme]:
@@ -271,10 +282,9 @@ def _address_of(url: str) -> _Address | None:
 
 
 def normalized(url: str) -> str | None:
-    """A URL of a repository in one form for all ways to it: `github.com/acme/shop`, without user, password, scheme,
-    query and `.git`. A query may hold a token, and a key is shown and sent. None: another machine may mean another
-    repository by it, as by a path, a name of `~/.ssh/config` or a host
-    of one network."""
+    """Write the URL of a repository in one form for all ways to it: `github.com/acme/shop`, without user, password,
+    scheme, query and `.git`. A query may hold a token, and a key is shown and sent. Return None if another machine
+    may mean another repository by it, as by a path, a name of `~/.ssh/config` or a host of a local network."""
     address = _address_of(url.strip())
     if address is None:
         return None
@@ -301,14 +311,14 @@ def _written(address: _Address, path_in_url: str) -> str | None:
 
 
 def _former(url: str) -> str | None:
-    """The key that an older version made of the same URL, which may hold a password or token."""
+    """Return the key that an older version made of the same URL, which may hold a password or token."""
     address = _address_of(url.strip())
     return None if address is None else _written(address, address.path)
 
 
 def as_on_disk(folder: Path) -> str:
-    """The path in one form for all spellings that lead to the same folder. Where the disk does not tell upper from
-    lower case, or one normal form of Unicode from another, the form is lower case and NFC."""
+    """Write a path in one form for all spellings that lead to the same folder. Where the disk does not tell upper
+    from lower case, or one normal form of Unicode from another, the form is lower case and NFC."""
     built = Path(folder.anchor)
     for part in folder.parts[1:]:
         spelled = unicodedata.normalize("NFC", part).lower()
@@ -327,7 +337,7 @@ def _is_same(path: Path, other_path: Path) -> bool:
 
 
 def _path_in(file: Path, folder: Path, before: str = "") -> Path | None:
-    """The path that a file of git has after `before`, seen from `folder`, without links."""
+    """Return the path that a file of git has after `before`, seen from `folder`, without links."""
     text = _text_of(file)
     if not text.startswith(before) or not text[len(before) :].strip() or "\0" in text:
         return None
@@ -336,7 +346,7 @@ def _path_in(file: Path, folder: Path, before: str = "") -> Path | None:
 
 
 def _text_of(file: Path) -> str:
-    """The text of a small file; "": it cannot be read."""
+    """Read a small file. Return "" if it cannot be read."""
     try:
         if not file.is_file():  # also a pipe, which has no end
             return ""
@@ -350,29 +360,33 @@ def _text_of(file: Path) -> str:
 
 
 def _settings_of(git: Path) -> dict[str, list[str]]:
-    """The values of the settings that are used; other files that the configuration includes are not read."""
+    """Read the settings that are used. Other files that the configuration includes are not read."""
     config = git / "config"
     values: dict[str, list[str]] = {}
     section = ""
+    # A repository of another user, or links to one, could choose the project and so the memories.
     if git.is_symlink() or config.is_symlink() or not is_ours(config):
         return values
+
     for line in _text_of(config).splitlines():
         header = _SECTION().match(line)
         if header is not None:
             section = header[1].lower()
             if header[2] is not None:
                 section += f".{header[2]}"
+            # A setting may follow on the line of its section.
             line = line[header.end() :]
         setting = _SETTING().fullmatch(line)
         if setting is not None:
             name = f"{section}.{setting[1].lower()}"
             if name in (_OURS, _ORIGIN, _WORKTREE):
                 values.setdefault(name, []).append(_value_of(setting[2]))
+
     return values
 
 
 def _value_of(written: str) -> str:
-    """A value of git-config(1): quotes group, `#` and `;` outside of them begin a comment."""
+    """Parse a value of git-config(1): quotes group, `#` and `;` outside of them begin a comment."""
     value = ""
     quoted = False
     escaped = False

@@ -29,8 +29,8 @@ class PauseNote:
         self._path = data_dir / folders.PRIVATE / "paused.json"
 
     def read(self, now_ms: int) -> Pause | None:
-        """The pause at `now_ms`; None without a pause, or after its end. A note that cannot be read is a pause: a
-        broken file must not end a pause that somebody asked for."""
+        """Return the pause at `now_ms`, or None without a pause, or after its end. A note that cannot be read is a
+        pause: a broken file must not end a pause that a user asked for."""
         try:
             until = json_text.loads(folders.read_file(self._path))["until"]
             until_ms = None if until is None else json_text.milliseconds(until)
@@ -88,7 +88,7 @@ def _sync_names(folder: Path) -> None:
 
 
 def unwritable(path: Path, error: OSError, so: str) -> StorageUnwritable:
-    """The error that `path` cannot be written; its sentence ends with `so`, which says what follows."""
+    """Return the error that `path` cannot be written; its sentence ends with `so`, which says what follows."""
     reason = error.strerror or str(error)
     return StorageUnwritable(
         Sentence("{path} cannot be written: {reason}; {so}.", path, reason, so), path
@@ -104,7 +104,7 @@ class FolderLedger:
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[bool]:
-        """Whether this process may run upkeep; True for only one process at a time."""
+        """Tell whether this process may run upkeep; True for only one process at a time."""
         try:
             folders.make_folder(self._folder)
             lock = folders.try_lock(self._folder / "upkeep.lock")
@@ -118,7 +118,7 @@ class FolderLedger:
                 lock.release()
 
     def last_run_ms(self) -> int | None:
-        """When upkeep last ended, in milliseconds since 1970; None: never."""
+        """Return when upkeep last ended, in milliseconds since 1970, or None if it never ran."""
         try:
             return json_text.milliseconds(json_text.loads(folders.read_file(self._note))["lastRun"])
         except (OSError, ValueError, KeyError, TypeError):
@@ -141,7 +141,7 @@ class AnsweredEvents:
         self._path = data_dir / folders.PRIVATE / "answered.json"
 
     def claim(self, event: str, now_ms: int) -> bool:
-        """Whether `event` has not been answered yet; from now on it has."""
+        """Mark `event` as answered. Return False if it was answered already."""
         try:
             with locked(self._path) as file:
                 answered = _times_of(_object_of(file.read()))
@@ -171,7 +171,7 @@ class GivenLines:
         self._path = data_dir / folders.PRIVATE / "given.json"
 
     def to(self, session: Session | None) -> set[str]:
-        """The keys of the lines that `session` was given and still has in its context."""
+        """Return the keys of the lines that `session` was given and still has in its context."""
         if session is None:
             return set()
         times_by_key = self._lines_by_session().get(session.id, {})
@@ -208,7 +208,7 @@ class GivenLines:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[BinaryIO]:
-    """The private file at `path` from its beginning, for this process alone. It is not synced: a user waits."""
+    """Open the private file at `path` from its beginning, for this process alone. It is not synced: a user waits."""
     folders.make_folder(path.parent)
     with folders.open_file(path, "a+b") as file:
         # Closing the file gives the lock back.
@@ -225,7 +225,7 @@ def _last_items(items: Mapping[str, V], most: int) -> dict[str, V]:
 
 
 def _lines(data: bytes) -> dict[str, dict[str, int]]:
-    """The times of the lines of each session."""
+    """Return the times of the lines of each session."""
     sessions = _object_of(data)
     return {
         session_id: _times_of(lines)
@@ -239,7 +239,7 @@ def _times_of(values: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _object_of(data: bytes) -> Mapping[str, Any]:
-    """The object in these bytes; empty: they hold none."""
+    """Parse the object in these bytes. Return an empty object if they hold anything else."""
     try:
         return json_text.load_object(data)
     except json_text.NotARecord:

@@ -10,7 +10,8 @@ _JSON = ("{", "[")
 
 
 def records_in(text: str, may_matter: Callable[[str], bool] = bool) -> Iterator[Any]:
-    """The records of a text; of its lines only those that `may_matter`. A line of JSON that is not whole is a text."""
+    """Yield the records of a text; of its lines only the lines that `may_matter`. A line of JSON that is not whole is
+    a text."""
     if not may_matter(text):
         return
     if not text.lstrip().startswith(_JSON):

@@ -44,8 +44,8 @@ _WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 
 @dataclass(frozen=True, slots=True)
 class StoredToken:
-    """A line of the file. `tenant` None: the data folder itself. Times are ISO times; `expires` None: never.
-    `timezone`: where its holder lives; None: where the tenant does."""
+    """A line of the file. `tenant` is None for the data folder itself. Times are ISO times; `expires` is None if the
+    token always counts. `timezone`: where its holder lives, or None for the time zone of the tenant."""
 
     name: str
     tenant: str | None
@@ -64,13 +64,13 @@ class StoredToken:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line of the file as it is, and its token; None: it has none that is usable."""
+    """A line of the file as it is, and its token, or None if the line is not usable."""
 
     data: bytes
     token: StoredToken | None = None
 
     def has_name(self, name: str) -> bool:
-        """Whether its token has this name."""
+        """Tell whether its token has this name."""
         return self.token is not None and self.token.name == name
 
 
@@ -84,8 +84,8 @@ class TokenFile:
         self._looked = float("-inf")
 
     def find(self, token: str) -> StoredToken | None:
-        """The line of a token that counts now. With a file that cannot be read no token is valid, which the log says
-        once."""
+        """Return the line of a token that counts now, or None. With a file that cannot be read no token is valid,
+        which the log says once."""
         now = time.monotonic()
         if now - self._looked >= LOOK_SECONDS:
             self._looked = now
@@ -108,7 +108,7 @@ class TokenFile:
             log.error("nobody can enter: %s", error)
 
     def _state(self) -> object:
-        """A value that is another one where the file, or who may write it, has changed."""
+        """Return a value that changes with the file and with who may write it."""
         try:
             file = self.path.stat()
             folder = self.path.parent.stat()
@@ -118,7 +118,7 @@ class TokenFile:
         return (file.st_mtime_ns, file.st_size, file.st_ino, *rights)
 
     def tokens(self) -> list[StoredToken]:
-        """All tokens, in the order in which they were added. A line that is not usable is logged and lets nobody in.
+        """Return all tokens, in the order in which they were added. A line that is not usable is logged and ignored.
         Raises InvalidInput: the file cannot be read, or others may write or replace it."""
         return [line.token for line in self._lines() if line.token is not None]
 
@@ -128,19 +128,24 @@ class TokenFile:
             raise InvalidInput(trouble)
 
     def _of_others(self) -> str | None:
-        """How others can give themselves tokens, and what to do; None: they cannot, or Windows keeps no such rights."""
+        """Say how others can give themselves tokens, and what to do. Return None if they cannot, or if Windows keeps
+        no such rights."""
         if os.name == "nt":
             return None
+
         own = {os.geteuid(), 0}
         if self.path.exists():
             file = self.path.stat()
             if file.st_mode & _WRITABLE:
                 return _("Others may write {path}; run `chmod 600` on it.", self.path)
+            # A link and the file it leads to can have different owners.
             if not {file.st_uid, self.path.lstat().st_uid} <= own:
                 return _(
                     "{path} belongs to another user; run `chown` on it, or choose another file.",
                     self.path,
                 )
+
+        # Whoever may write to the folder can replace the file, unless the folder is sticky as /tmp is.
         folder = self.path.parent.stat()
         others_may_replace = folder.st_mode & _WRITABLE and not folder.st_mode & stat.S_ISVTX
         if folder.st_uid not in own or others_may_replace:
@@ -148,6 +153,7 @@ class TokenFile:
                 "Others may replace {path}; run `chmod go-w` on its folder, which must be yours or root's.",
                 self.path,
             )
+
         return None
 
     def _lines(self) -> list[_Line]:
@@ -179,9 +185,9 @@ class TokenFile:
         *,
         timezone: str | None = None,
     ) -> str:
-        """Add a token, which counts for `days` (None: until it is removed), and give it: it is stored nowhere. Raises
-        InvalidInput: the name is taken or not usable, or the token would never count or have no date, or there is no
-        such time zone, or others may replace the file."""
+        """Add a token, which counts for `days` (None: until it is removed), and return it: it is stored nowhere.
+        Raises InvalidInput: the name is taken or not usable, the token would never count or have no date, the time
+        zone is unknown, or others may replace the file."""
         name = named(name, "name")
         if days is not None and not 0 < days <= MOST_DAYS:  # NaN is not between them either
             raise InvalidInput(
@@ -189,10 +195,12 @@ class TokenFile:
                 days,
                 MOST_DAYS,
             )
+
         now = datetime.now(UTC).replace(microsecond=0)
         token = PREFIX + secrets.token_urlsafe(32)
         if timezone is not None:
             zone_named(timezone)
+
         stored = StoredToken(
             name,
             tenant=None if tenant is None else named(tenant, "tenant"),
@@ -202,6 +210,7 @@ class TokenFile:
             expires=None if days is None else (now + timedelta(days=days)).isoformat(),
             timezone=timezone,
         )
+        # Two commands at the same time must not both find the name free.
         with self._alone():
             self._refuse_of_others()
             if self.path.exists() and any(token.name == name for token in self.tokens()):
@@ -211,10 +220,11 @@ class TokenFile:
             folders.append_durably(
                 self.path, json.dumps(asdict(stored), ensure_ascii=False).encode() + b"\n"
             )
+
         return token
 
     def remove(self, name: str) -> None:
-        """Take a token back; lines that are not usable stay. Raises InvalidInput: there is no such token."""
+        """Remove a token; lines that are not usable stay. Raises InvalidInput: no token has this name."""
         self.tokens()  # where it cannot be read, no folder is made
         with self._alone():
             lines = self._lines()
@@ -223,6 +233,7 @@ class TokenFile:
                 raise InvalidInput(
                     "There is no token `{name}`; `memory-server tokens list` shows them.", name
                 )
+
             try:
                 folders.replace_file(self.path, b"".join(remaining))
             except OSError as error:
@@ -237,7 +248,7 @@ class TokenFile:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """The time in which no other process changes the file. Raises LockTimeout: one does, for too long;
+        """Lock the file against other processes. Raises LockTimeout: another process holds it for too long;
         StorageUnwritable."""
         try:
             folders.make_folder(self.path.parent)

@@ -17,6 +17,7 @@ from memory_server.conversations.model import Memory, ShortTermMemory
 from memory_server.conversations.recall.filters import Filtered, MemoryFilter, SortBy, tags_of
 from memory_server.conversations.recall.receipts import MatchedWord, age_text, meaning_text
 from memory_server.conversations.recall.request import RecallRequest
+from memory_server.conversations.recall.why import standing
 from memory_server.conversations.recall.words import shown_words, spelling, spelling_of
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.readers import way, way_for_both
@@ -142,10 +143,6 @@ def _true_or_none(value: object) -> bool | None:
     return True if value else None
 
 
-def _text_or_none(text: str) -> str | None:
-    return text or None
-
-
 class SharedWord(Result):
     word: str = Field(description="The word, or a pair of characters")
     inMessages: Annotated[float, From("query_weight", hundredths, "Its weight in the messages")]
@@ -215,7 +212,7 @@ class ExplainResult(Result):
     reason: str = Field(description="The same for people, with what can be done")
     relevance: Annotated[
         float,
-        From("receipt.relevance", hundredths, "match + around + span + cue - decay + score + lent"),
+        From("receipt.relevance", hundredths, "match + around + span + cue - decay + score"),
     ]
     threshold: float | None = Field(None, description="Least `counted` with which it comes unasked")
     counted: float | None = Field(
@@ -246,11 +243,6 @@ class ExplainResult(Result):
     ]
     decay: Annotated[float, From("receipt.decay", hundredths, "Points that its age took away")]
     score: Annotated[float, From("receipt.score")]
-    lent: Annotated[float, From("receipt.lent", hundredths, "As much more as `older` was recalled")]
-    older: Annotated[
-        str | None,
-        From("receipt.older", _text_or_none, "An older memory that shares the same words"),
-    ] = None
     age: Annotated[str, From("receipt.age_ms", age_text, "For people")]
     matchedWords: list[SharedWord] = Field(
         description="The words it shares with the messages, as its text has them"
@@ -277,14 +269,6 @@ class ExplainResult(Result):
                     beside,
                 )
             )
-        if self.older is not None:
-            sentence = _(
-                "It shares the same words as {older}, which is older and was recalled more: so it counts {lent:.2f} "
-                "points more, as many as the older one has more.",
-                self.older,
-                self.lent,
-            )
-            sentences.append(sentence)
         explanation = " ".join(sentences)
         return _("{told} By {meaning}.", explanation, self.meaning) if self.meaning else explanation
 
@@ -304,7 +288,7 @@ class ExplainResult(Result):
             "{id} in {conversation}, {age} old: {text}\n"
             "{reason}\n"
             "Relevance {relevance:.2f} = match {match:.2f} + around {around:.2f}{span}{cue} - decay {decay:.2f} "
-            "+ score {score:g}{lent}{needed}. Shared words: {words}.",
+            "+ score {score:g}{needed}. Shared words: {words}.",
             self.id,
             self.conversation_id,
             self.age,
@@ -317,7 +301,6 @@ class ExplainResult(Result):
             cue,
             self.decay,
             self.score,
-            _(" + older {lent:g}", self.lent) if self.lent else "",
             needed,
             words or _("none"),
         )
@@ -365,6 +348,8 @@ async def explain_recall(
     zone = call.memories.services.zone
     verdict, sentences = _verdict_with_reasons(explained, searched_id=conversation.id, zone=zone)
     sentences += _sentences_of_hook(explained, by_hook)
+    notes = call.memories.services.day_notes
+    sentences += filter(None, [standing(explained.memory, explained.corrected_by, notes)])
     if explained.alike:
         sentences.append(_alike_sentence(explained.alike))
     return ExplainResult.of(

@@ -49,7 +49,7 @@ from memory_server.tools.base.shapes import (
     Text,
     between,
 )
-from memory_server.tools.base.tool import tool
+from memory_server.tools.base.tool import FOR_PROGRAMS, tool
 
 SHOWN_KEYWORDS = 10
 """Keywords shown with a result (the Node original's number); all 72 would hide it."""
@@ -331,6 +331,9 @@ async def search_short_term_memories(
     roleWeights: RoleWeights | None = None,
     scope: Annotated[Text | None, "`all`, or a group of conversations"] = None,
     reinforce: Annotated[bool, "false: no trace"] = True,
+    includeCorrected: Annotated[
+        bool, FOR_PROGRAMS, "What was corrected comes as itself too"
+    ] = False,
     maxBytes: Annotated[
         int | None, between(200, 100_000, "bytes"), "Answer in lines for a prompt, this long"
     ] = None,
@@ -345,6 +348,7 @@ async def search_short_term_memories(
         # Lines for a prompt are for those who did not ask.
         mode="asked" if maxBytes is None else "unasked",
         reinforce=reinforce,
+        include_corrected=includeCorrected,
         by="search_short_term_memories",
     )
     found = await conversation.short_term.search(request)

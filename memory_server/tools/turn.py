@@ -138,6 +138,7 @@ async def recall_turn(
         message_count=messageCount,
         reinforce=reinforce,
         counts=reinforce,
+        plans=reinforce and call.memories.plans is not False,
         by="recall_turn",
     )
     call = call.in_zone(request.timezone)

@@ -28,6 +28,7 @@ from memory_server.kernel.times import DAY_MS, iso
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import EVERYTHING, Entry, Filter
 from memory_server.knowledge.items import place_of
+from memory_server.memories.reasons import plan_of
 from memory_server.memories.recalls import recall_line
 from memory_server.memories.turns import (
     MAX_CHARS,
@@ -86,6 +87,7 @@ async def memory(view: View) -> Response:
         corrected=[each for each in memories if each.id in corrected],
         corrected_by=newer_by_older(memories).get(shown.id),
         memory=shown,
+        about=plan_of(shown, view.conversation.day_notes),
         said=messages_of(shown, {}, 1.0, view.speech, view.conversation.day_notes),
         gone=removal,
         gone_until=gone_until_ms,

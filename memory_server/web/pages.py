@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -20,6 +20,7 @@ from memory_server.kernel.times import DAY_MS, milliseconds
 from memory_server.kernel.values import dataclass
 from memory_server.lore import LongTermMemory
 from memory_server.memories import forgetting
+from memory_server.memories.reasons import StoredNow
 from memory_server.web.charts import Day, Strip, strip
 from memory_server.web.receipts import ShownRecall, receipt
 from memory_server.web.speech import days_between, whence
@@ -357,24 +358,16 @@ def _opened(
 async def opened_receipt(view: View, recall: RecordedRecall) -> ShownRecall:
     """A recall with the texts of its memories as they are now."""
     items = (*recall.came, *recall.near)
-    ids = {item.id for item in items}
     conversation_ids = {recall.conversation} | {item.conversation for item in items}
-    memories: dict[str, ShortTermMemory] = {}
+    now = StoredNow(view.conversation.day_notes)
     triggers: dict[str, LongTermMemory] = {}
     for conversation_id in conversation_ids:
         conversation = view.call.conversations.get(conversation_id)
         all_memories = await conversation.short_term.memories()
-        memories |= await asyncio.to_thread(_with_ids, all_memories, ids)
+        await asyncio.to_thread(now.add, all_memories)
         shelf, _unread = await conversation.long_term.with_shared()
         triggers |= {row.memory.name: row.memory for row in shelf.all}
-    return receipt(recall, memories, triggers, view.speech, view.conversation.day_notes)
-
-
-def _with_ids(
-    memories: Sequence[ShortTermMemory], ids: Collection[str]
-) -> dict[str, ShortTermMemory]:
-    """The memories with these ids, by id."""
-    return {memory.id: memory for memory in memories if memory.id in ids}
+    return receipt(recall, now, triggers, view.speech)
 
 
 async def version(view: View) -> Response:

@@ -19,6 +19,7 @@ from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
 from memory_server.kernel.values import dataclass
 from memory_server.lore import LongTermMemory, left_out_text, trigger_text
+from memory_server.memories.reasons import StoredNow
 from memory_server.web.charts import OTHER, Piece, underlined
 from memory_server.web.speech import Speech
 
@@ -28,7 +29,7 @@ _ROOM_OVER_NEEDED = 1.2
 """The end of a meter, over the points that were needed."""
 _ROOM_OVER_MOST = 1.08
 """The end of a meter, over the most points of a memory."""
-_WITHOUT_POINTS = ("answer", "pinned", "last")
+_WITHOUT_POINTS = ("answer", "plan", "pinned", "last", "action")
 """Tiers of memories that came for another reason than their points."""
 
 
@@ -43,7 +44,8 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """A memory that came: what is known of it now (None: it is gone), why it came, and its meter. `place`: the
+    """A memory that came: what is known of it now (None: it is gone), why it came, what is said `about` it,
+    and its meter. `place`: the
     conversation that keeps it. `share` and `enough`: of 100, on the scale of the receipt."""
 
     id: str
@@ -51,6 +53,7 @@ class Came:
     memory: ShortTermMemory | None
     said: Sequence[Said]
     why: str
+    about: str
     points: float | None
     share: float
     enough: float
@@ -143,12 +146,11 @@ def messages_of(
 
 def receipt(
     recall: RecordedRecall,
-    memories: Mapping[str, ShortTermMemory],
+    now: StoredNow,
     triggers: Mapping[str, LongTermMemory],
     speech: Speech,
-    notes: DayNotes,
 ) -> ShownRecall:
-    """`memories`: by id, as they are now; `triggers`: the long-term ones by name."""
+    """A recall with its memories as they are `now`; `triggers`: the long-term ones by name."""
     items = [
         item for item in recall.came if item.relevance is not None or item.tier in _WITHOUT_POINTS
     ]
@@ -158,10 +160,10 @@ def receipt(
     scale = _scale(items, recall.needed)
     came: list[Came] = []
     for item in items:
-        memory = memories.get(item.id)
+        memory = now.memories.get(item.id)
         messages: list[Said] = []
         if memory is not None:
-            messages = messages_of(memory, item.words, heaviest, speech, notes, item.given)
+            messages = messages_of(memory, item.words, heaviest, speech, now.notes, item.given)
         points = _counted(item, recall.needed)
         shown = Came(
             id=item.id,
@@ -169,6 +171,7 @@ def receipt(
             memory=memory,
             said=messages,
             why=_why(item, recall, heaviest, speech),
+            about=now.about(item),
             points=points,
             share=_percent(max(0.0, points or 0.0), scale),
             enough=_percent(recall.needed, scale),
@@ -176,7 +179,7 @@ def receipt(
         came.append(shown)
     near: list[Near] = []
     for item in recall.near:
-        memory = memories.get(item.id)
+        memory = now.memories.get(item.id)
         if memory is not None:
             why_not = near_miss_text(item, recall.said, zh=speech.zh)
             near.append(Near(item.id, item.conversation, text=spoken(memory), why=why_not))

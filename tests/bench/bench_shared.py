@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -27,16 +28,17 @@ from stdio_process import Client, running
 
 MEMORIES = 1_000
 TRIGGERS = 50
-EVENT = json.dumps(
-    {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": PROMPT}
-).encode()
+SESSIONS = count()
+"""Each prompt has a session of its own, because a session gets the text of a trigger once."""
 HELLO = [{"role": "user", "content": PROMPT}]
 WAYS = {"own": "false", "shared": "true"}
 
 
 def milliseconds(command: list[str], environment: dict[str, str]) -> float:
+    event = {"hook_event_name": "UserPromptSubmit", "session_id": f"s{next(SESSIONS)}"}
+    data = json.dumps({**event, "prompt": PROMPT}).encode()
     began = time.perf_counter()
-    process = subprocess.run(command, input=EVENT, capture_output=True, check=True, env=environment)
+    process = subprocess.run(command, input=data, capture_output=True, check=True, env=environment)
     taken = (time.perf_counter() - began) * 1000
     if command[-1] == "hook":
         assert "第 49 件事".encode() in process.stdout, process

@@ -367,7 +367,7 @@ def test_with_nothing_to_say_nothing_is_said_and_nothing_is_made(run: Run, tmp_p
         (b"", (), {}, "hook"),
         (b"no JSON", (), {}, "hook"),
         ([], (), {}, "not a hook event"),
-        (event("PreToolUse"), (), {}, "PreToolUse"),
+        (event("PreCompact"), (), {}, "PreCompact"),
         (event("UserPromptSubmit", prompt="hi", transcript_path="/"), (), {}, "hook"),
         (event("UserPromptSubmit", prompt="hi"), ("--chars", "many"), {}, "--chars"),
         (
@@ -447,6 +447,29 @@ def test_a_memory_that_cannot_be_used_is_told_to_the_user_once_a_session(
     assert all(
         sentence.startswith("memory-server: until this is repaired") for sentence in sentences
     )
+
+
+@pytest.mark.parametrize("wanted", ["true", "false", None])
+def test_a_plan_comes_on_its_day_where_the_user_wants_it_in_hooks(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str | None
+) -> None:
+    if wanted is not None:
+        monkeypatch.setenv("MEMORY_SERVER_RECALL__PLANS", wanted)
+    run(stop(tmp_path, user("我周四下午去体检"), prompt_id="p1", last_assistant_message="好"))
+    begun = run(event("SessionStart", source="startup", session_id="s2", cwd=str(tmp_path)))
+    asked = run(event("UserPromptSubmit", prompt="帮我看看这个测试", session_id="s3"))
+    assert ("今天：用户" in begun.out) == (wanted == "true")
+    assert "今天：" not in asked.out, "another session of the conversation was shown it"
+
+
+def test_a_plan_comes_at_the_first_prompt_of_its_day(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMORY_SERVER_RECALL__PLANS", "true")
+    run(stop(tmp_path, user("我周四下午去体检"), prompt_id="p1", last_assistant_message="好"))
+    asked = event("UserPromptSubmit", prompt="帮我看看这个测试", session_id="s2", prompt_id="p2")
+    assert "今天：用户（5 天前，下午）：我周四下午去体检" in block_of(run(asked).out)
+    assert run(asked | {"session_id": "s3", "prompt_id": "p3"}).out == ""
 
 
 def test_a_pause_is_wished_and_no_trouble(run: Run, tmp_path: Path) -> None:

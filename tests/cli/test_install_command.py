@@ -335,10 +335,52 @@ def test_hooks_come_with_claude_code_and_go_with_it(run: Run, home: Path) -> Non
         2,
         1,
         1,
+        1,
+        1,
+        1,
     ], "not doubled"
     run("uninstall", "claude-code")
     assert settings.read_text() == before
     assert not (home / ".claude.json").exists()
+
+
+AT_TOOLS = {"PreToolUse", "PostToolUse", "PostToolUseFailure"}
+
+
+def hooked(home: Path) -> set[str]:
+    path = home / ".claude" / "settings.json"
+    return set(json.loads(path.read_bytes())["hooks"]) if path.exists() else set()
+
+
+def test_hooks_at_tools_come_when_they_are_wanted_and_no_upgrade_adds_them(
+    run: Run, home: Path
+) -> None:
+    run("install", "claude-code", "--with-hooks", "--hooks", "prompts")
+    assert hooked(home) == {"SessionStart", "UserPromptSubmit", "Stop"}
+    offer = "before it is changed"
+    assert offer in run("doctor").out.replace("\n", " ")
+    run("install", "claude-code")
+    assert not hooked(home) & AT_TOOLS, "an upgrade adds none"
+    run("install", "claude-code", "--with-hooks")
+    assert hooked(home) >= AT_TOOLS
+    assert offer not in run("doctor").out.replace("\n", " ")
+    run("install", "claude-code")
+    assert hooked(home) >= AT_TOOLS, "and keeps them in step"
+    run("install", "claude-code", "--with-hooks", "--hooks", "prompts")
+    assert not hooked(home) & AT_TOOLS
+    run("uninstall", "claude-code")
+    assert not (home / ".claude" / "settings.json").exists()
+
+
+def test_uninstall_removes_hooks_at_tools_and_leaves_those_of_others(run: Run, home: Path) -> None:
+    settings = home / ".claude" / "settings.json"
+    settings.parent.mkdir()
+    before = '{"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "lint"}]}]}}'
+    settings.write_text(before)
+    run("install", "claude-code", "--with-hooks")
+    assert len(json.loads(settings.read_bytes())["hooks"]["PreToolUse"]) == 2
+    run("uninstall", "claude-code")
+    assert settings.read_text() == before
 
 
 def test_a_project_has_files_of_its_own(run: Run, home: Path, tmp_path: Path) -> None:
@@ -350,6 +392,7 @@ def test_a_project_has_files_of_its_own(run: Run, home: Path, tmp_path: Path) ->
         "SessionStart",
         "UserPromptSubmit",
         "Stop",
+        *AT_TOOLS,
     }
     assert list(home.iterdir()) == []
     run("uninstall", "claude-code", "--project", str(project))

@@ -14,6 +14,7 @@ from memory_server.config.recall import parameters
 from memory_server.config.settings import Settings
 from memory_server.conversations.changes import Commit, taking_back
 from memory_server.conversations.conversation import Conversation, Conversations
+from memory_server.conversations.recall.corrections import asks_for_past
 from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.services import Services
@@ -89,6 +90,51 @@ async def test_a_question_about_the_past_gets_the_older_one_as_no_longer_true() 
     recalled = await talk.came("Where did I work in the mornings before?")
     assert older in [each.memory.id for each in recalled]
     assert "no longer true" in await talk.lines("Where did I work in the mornings before?")
+
+
+@pytest.mark.parametrize(
+    ("question", "asks"),
+    [
+        ("Where did I live before Berlin?", True),
+        ("Where did I work back then?", True),
+        ("Where did I use to live?", True),
+        ("Where was I living in March?", True),
+        ("What was I charging when the first pupil came?", True),
+        ("How did I feel about it when I held the coats?", True),
+        ("What was my old number?", True),
+        ("What was the name at the start?", True),
+        ("Which one was I on earlier?", True),
+        ("What did we believe all those years?", True),
+        ("搬家之前我租在哪儿？", True),
+        ("我原来教什么的来着？", True),
+        ("我前面学过一阵的是哪门？", True),
+        ("她二年级的时候在哪个学校？", True),
+        ("我买新车前开的哪辆？", True),
+        ("换药以前吃的哪种？", True),
+        ("我小时候住哪里？", True),
+        ("What was my phone number again?", False),
+        ("What was the name of my dentist?", False),
+        ("Did I tell you where I live?", False),
+        ("Where did I move to?", False),
+        ("What did I decide about the deadline?", False),
+        ("When was the deadline?", False),
+        ("What was I supposed to buy?", False),
+        ("What do I have to do before Friday?", False),
+        ("Should I get up earlier?", False),
+        ("How old is my sister?", False),
+        ("Who had the key?", False),
+        ("When is my exam?", False),
+        ("我的电话是什么来着？", False),
+        ("我什么时候搬的家？", False),
+        ("周五之前我要交什么？", False),
+        ("睡前我一般听什么？", False),
+        ("开会的时候我该说什么？", False),
+        ("我怎么过去？", False),
+        ("我目前住在哪里？", False),
+    ],
+)
+def test_which_questions_ask_for_the_past(question: str, asks: bool) -> None:
+    assert asks_for_past(question) == asks
 
 
 async def test_a_caller_says_what_is_corrected() -> None:

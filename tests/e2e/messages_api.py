@@ -12,6 +12,8 @@ from typing import Any
 
 Call = tuple[str, Mapping[str, Any]]
 """A tool and its arguments."""
+Step = Call | list[Call]
+"""A call, or several that are made together."""
 
 
 def _results(body: Any) -> int:
@@ -23,22 +25,28 @@ def _results(body: Any) -> int:
     return results
 
 
-def _block(body: Any, calls: Sequence[Call], answer: str) -> dict[str, Any]:
-    """The one block of the answer: the next call of the script, if the tool is offered, else the text."""
+def _blocks(body: Any, steps: Sequence[Step], answer: str) -> list[dict[str, Any]]:
+    """The blocks of the answer: the calls of the next step of the script, if the tools are offered, else the text."""
     answered_calls = _results(body)
     offered_tools = {tool.get("name") for tool in body.get("tools") or ()}
-    if answered_calls < len(calls) and calls[answered_calls][0] in offered_tools:
-        name, arguments = calls[answered_calls]
-        return {
-            "type": "tool_use",
-            "id": f"toolu_{answered_calls}",
-            "name": name,
-            "input": dict(arguments),
-        }
-    return {"type": "text", "text": answer}
+    made_calls = 0
+    for step in steps:
+        calls = step if isinstance(step, list) else [step]
+        if made_calls == answered_calls and all(name in offered_tools for name, _ in calls):
+            return [
+                {
+                    "type": "tool_use",
+                    "id": f"toolu_{made_calls + number}",
+                    "name": name,
+                    "input": dict(arguments),
+                }
+                for number, (name, arguments) in enumerate(calls)
+            ]
+        made_calls += len(calls)
+    return [{"type": "text", "text": answer}]
 
 
-def _events(block: dict[str, Any], model: str, number: int) -> list[dict[str, Any]]:
+def _events(blocks: list[dict[str, Any]], model: str, number: int) -> list[dict[str, Any]]:
     usage = {"input_tokens": 1, "output_tokens": 1}
     message = {
         "id": f"msg_{number}",
@@ -48,33 +56,39 @@ def _events(block: dict[str, Any], model: str, number: int) -> list[dict[str, An
         "content": [],
     }
     message["usage"] = usage
-    if block["type"] == "text":
-        start = {"text": ""}
-        delta = {"type": "text_delta", "text": block["text"]}
-    else:
-        start = {"input": {}}
-        delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
-    stop = {
-        "stop_reason": "end_turn" if block["type"] == "text" else "tool_use",
-        "stop_sequence": None,
-    }
-    return [
+    reason = "end_turn" if blocks[0]["type"] == "text" else "tool_use"
+    events: list[dict[str, Any]] = [
         {
             "type": "message_start",
             "message": message | {"stop_reason": None, "stop_sequence": None},
-        },
-        {"type": "content_block_start", "index": 0, "content_block": block | start},
-        {"type": "content_block_delta", "index": 0, "delta": delta},
-        {"type": "content_block_stop", "index": 0},
+        }
+    ]
+    for index, block in enumerate(blocks):
+        if block["type"] == "text":
+            start: dict[str, Any] = {"text": ""}
+            delta = {"type": "text_delta", "text": block["text"]}
+        else:
+            start = {"input": {}}
+            delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+        events += [
+            {"type": "content_block_start", "index": index, "content_block": block | start},
+            {"type": "content_block_delta", "index": index, "delta": delta},
+            {"type": "content_block_stop", "index": index},
+        ]
+    stop = {"stop_reason": reason, "stop_sequence": None}
+    return [
+        *events,
         {"type": "message_delta", "delta": stop, "usage": usage},
         {"type": "message_stop"},
     ]
 
 
 @contextmanager
-def messages_api(answer: str, *calls: Call) -> Iterator[tuple[str, list[str]]]:
-    """Its address, and the bodies of the requests as they come. The model makes `calls`, one after the other, and then
-    gives the `answer`."""
+def messages_api(
+    answer: str, *steps: Step, subagent: Sequence[Step] = ()
+) -> Iterator[tuple[str, list[str]]]:
+    """Its address, and the bodies of the requests as they come. The model makes the calls of `steps`, one after the
+    other, and then gives the `answer`. A subagent, whose task says SUBAGENT, takes the steps of `subagent`."""
     requests: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -93,15 +107,17 @@ def messages_api(answer: str, *calls: Call) -> Iterator[tuple[str, list[str]]]:
             # As readable text: what is looked for stands in there.
             requests.append(json.dumps(json.loads(body), ensure_ascii=False) if body else "")
             request = json.loads(body or "{}")
-            block = _block(request, calls, answer)
-            events = _events(block, "model", len(requests))
+            first_words = json.dumps(request.get("messages", [])[:1])
+            script = subagent if "SUBAGENT" in first_words else steps
+            blocks = _blocks(request, script, answer)
+            events = _events(blocks, "model", len(requests))
             if request.get("stream"):
                 text = "".join(
                     f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events
                 )
                 self._answer(text.encode(), "text/event-stream")
             else:
-                message = events[0]["message"] | {"content": [block], **events[-2]["delta"]}
+                message = events[0]["message"] | {"content": blocks, **events[-2]["delta"]}
                 self._answer(json.dumps(message).encode(), "application/json")
 
         def _answer(self, body: bytes, kind: str) -> None:

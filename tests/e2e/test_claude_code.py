@@ -16,6 +16,7 @@ from typing import Any
 import anyio
 import pytest
 from e2e.messages_api import Call, messages_api
+from e2e.typed_session import typed
 from http_server import TOKEN, serving
 from linked_machines import token_file
 from shared_process import end_shared
@@ -71,6 +72,17 @@ class User:
         assert completed.returncode == 0, completed.stdout + completed.stderr
         return completed.stdout.decode()
 
+    def types(self, prompt: str, *flags: str, **environment: str) -> str:
+        """Type a prompt in a session of its own (`--resume ID` in another one); the id of the session."""
+        return typed(
+            prompt,
+            *flags,
+            config=self.home / ".claude",
+            project=self.project,
+            environment=self.environment | environment,
+            seconds=SECONDS,
+        )
+
     def kept(self, conversation: str) -> list[dict[str, Any]]:
         end_shared()
         memories: list[dict[str, Any]] = json.loads(
@@ -104,7 +116,7 @@ def test_memories_reach_the_model_unasked_and_the_turn_is_remembered(user: User)
     }
     user.server("call", "add_long_term_memory", json.dumps(condition))
     with messages_api("那就不吃芒果布丁。") as (address, requests):
-        user.run("claude", "-p", "下午茶吃芒果布丁？", ANTHROPIC_BASE_URL=address)
+        user.types("下午茶吃芒果布丁？", ANTHROPIC_BASE_URL=address)
     with_prompt = [body for body in requests if "下午茶吃芒果布丁？" in body]
     assert with_prompt
     assert all("<recalled-memories>" in body and "小明对芒果过敏。" in body for body in with_prompt)
@@ -122,7 +134,7 @@ def test_what_is_typed_after_a_skill_is_remembered_with_its_answer_by_hook_and_i
         "---\nname: brew\ndescription: brew tea\n---\nBrew the tea as it was asked for.\n"
     )
     with messages_api("It brews.") as (address, _):
-        user.run("claude", "-p", "/brew oolong for my grandmother", ANTHROPIC_BASE_URL=address)
+        user.types("/brew oolong for my grandmother", ANTHROPIC_BASE_URL=address)
     texts = [memory["text"] for memory in user.kept("default")]
     assert texts == ["user: /brew oolong for my grandmother\nassistant: It brews."]
     assert "1 unchanged" in user.server(
@@ -150,16 +162,7 @@ def test_a_new_session_knows_at_once_and_the_same_one_again_after_a_compaction(u
     with messages_api("Noted.") as (address, requests):
 
         def said(prompt: str, *flags: str) -> str:
-            out = user.run(
-                "claude",
-                "-p",
-                prompt,
-                "--output-format",
-                "json",
-                *flags,
-                ANTHROPIC_BASE_URL=address,
-            )
-            return str(json.loads(out)["session_id"])
+            return user.types(prompt, *flags, ANTHROPIC_BASE_URL=address)
 
         session_id = said(WIFI)
         assert said(QUESTION, "--resume", session_id) == session_id
@@ -171,7 +174,7 @@ def test_a_new_session_knows_at_once_and_the_same_one_again_after_a_compaction(u
         )
         assert any("Where you left off:" in body and "sunflower-42" in body for body in requests)
         del requests[:]
-        user.run("claude", "-p", "/compact", "--resume", session_id, ANTHROPIC_BASE_URL=address)
+        user.types("/compact", "--resume", session_id, ANTHROPIC_BASE_URL=address)
         assert said(QUESTION, "--resume", session_id) == session_id
         assert "sunflower-42" in recalled(requests)
     sessions = {memory["text"].split("\n")[0]: memory["session"] for memory in user.kept("default")}
@@ -200,9 +203,7 @@ def test_the_model_looks_again_with_other_words_and_the_receipt_says_who_gave_th
         ),
     )
     with messages_api("It went wrong once, and you played on.", *calls) as (address, requests):
-        user.run(
-            "claude",
-            "-p",
+        user.types(
             NERVOUS,
             "--allowedTools",
             "mcp__memory__recall_turn",
@@ -239,16 +240,14 @@ def test_what_was_asked_to_be_forgotten_no_new_session_knows_and_the_request_is_
     user.server("install", "claude-code", "--with-hooks")
     user.environment["MCP_CONNECTION_NONBLOCKING"] = "0"
     with messages_api("Noted.") as (address, _):
-        user.run("claude", "-p", DENTIST, ANTHROPIC_BASE_URL=address)
+        user.types(DENTIST, ANTHROPIC_BASE_URL=address)
     assert "Halloran" in user.server("search", "Halloran")
     calls = (
         ("mcp__memory__forget", {"words": "Halloran"}),
         ("mcp__memory__forget", {"words": "Halloran", "confirm": True}),
     )
     with messages_api("It is forgotten.", *calls) as (address, requests):
-        user.run(
-            "claude",
-            "-p",
+        user.types(
             FORGET,
             "--allowedTools",
             "mcp__memory__forget",
@@ -264,10 +263,8 @@ def test_what_was_asked_to_be_forgotten_no_new_session_knows_and_the_request_is_
     )
     assert [answer["forgotten"] for answer in tool_results(requests[-1])] == [False, True]
     with messages_api("Hello.") as (address, requests):
-        user.run("claude", "-p", "hello", ANTHROPIC_BASE_URL=address)
-        user.run(
-            "claude", "-p", "Who is my dentist, and on which street?", ANTHROPIC_BASE_URL=address
-        )
+        user.types("hello", ANTHROPIC_BASE_URL=address)
+        user.types("Who is my dentist, and on which street?", ANTHROPIC_BASE_URL=address)
     assert not any("Halloran" in body or "Elm Street" in body for body in requests)
     assert "Halloran" not in user.server("list") + user.server("recalls", "--json", "-n", "1")
     assert "Elm Street" in user.server("search", "--archived", "Halloran"), (
@@ -279,7 +276,7 @@ def test_what_is_said_in_a_project_lies_in_its_own_conversation(user: User) -> N
     user.server("install", "claude-code", "--with-hooks")
     user.server("install", "claude-code", "--with-hooks", "--project", "--conversation", "heron")
     with messages_api("Noted.") as (address, _):
-        user.run("claude", "-p", "The code name is Heron.", ANTHROPIC_BASE_URL=address)
+        user.types("The code name is Heron.", ANTHROPIC_BASE_URL=address)
     assert [memory["text"] for memory in user.kept("heron")] == [
         "user: The code name is Heron.\nassistant: Noted."
     ]
@@ -305,7 +302,7 @@ def coder(user: User) -> User:
 def results_of(user: User, *calls: Call) -> list[Any]:
     """What the client tells the model of calls that it makes in one session."""
     with messages_api("Done.", *calls) as (address, requests):
-        user.run("claude", "-p", "Go on.", ANTHROPIC_BASE_URL=address)
+        user.types("Go on.", ANTHROPIC_BASE_URL=address)
     results = tool_results(requests[-1])
     assert len(results) == len(calls)
     return results
@@ -344,7 +341,7 @@ def test_a_note_of_one_session_is_recalled_in_another_and_its_page_is_in_every_o
     coder.server("knowledge", "document", "--output", "memory-docs", "--stable")
     (coder.project / "CLAUDE.md").write_text("@memory-docs/project-tech.md\n")
     with messages_api("Noted.") as (address, requests):
-        coder.run("claude", "-p", "Hello.", ANTHROPIC_BASE_URL=address)
+        coder.types("Hello.", ANTHROPIC_BASE_URL=address)
     assert any("## error handling" in body for body in requests)
 
 
@@ -387,12 +384,12 @@ def test_what_one_machine_was_told_another_one_knows(tmp_path: Path) -> None:
             machine_of(tmp_path / name, server.url) for name in ("laptop", "desktop")
         )
         with messages_api("Noted.") as (address, _):
-            laptop.run("claude", "-p", DENTIST, ANTHROPIC_BASE_URL=address)
+            laptop.types(DENTIST, ANTHROPIC_BASE_URL=address)
         asks = ("mcp__memory__forget", {"words": "Halloran"})
         with messages_api("Dr. Halloran.", asks) as (address, requests):
             question = "Who is my dentist, on which street?"
             allowed = ("--allowedTools", "mcp__memory__forget")
-            desktop.run("claude", "-p", question, *allowed, ANTHROPIC_BASE_URL=address)
+            desktop.types(question, *allowed, ANTHROPIC_BASE_URL=address)
         assert any("<recalled-memories>" in body and "Elm Street" in body for body in requests), (
             "it comes unasked"
         )
@@ -405,9 +402,7 @@ def test_what_one_machine_was_told_another_one_knows(tmp_path: Path) -> None:
         server.process.kill()
         server.process.wait()
         with messages_api("I cannot remember now.") as (address, _):
-            laptop.run(
-                "claude", "-p", "The spare key is under the fern.", ANTHROPIC_BASE_URL=address
-            )
+            laptop.types("The spare key is under the fern.", ANTHROPIC_BASE_URL=address)
         assert "1 wait" in laptop.server("where")
 
 

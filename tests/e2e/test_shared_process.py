@@ -14,7 +14,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -739,13 +739,13 @@ def test_a_stranger_at_the_socket_learns_nothing(tmp_path: Path, shared: Path) -
             "\0".join([protocol.PROTOCOL, "other", "serve", "/", ""]).encode(),
             "\0".join([protocol.PROTOCOL, key, "shell", "/", ""]).encode(),
         ):
-            with protocol.connected(path, 10) as connection:
+            with closing(protocol.connected(path, 10)) as connection:
                 if greeting.startswith(b"memory"):
                     connection.sendall(b"%d 0\n" % len(greeting))
                 connection.sendall(greeting)
                 connection.shutdown(socket.SHUT_WR)
                 assert not connection.recv(100).startswith(b"+")
-        with protocol.connected(path, 10) as connection:
+        with closing(protocol.connected(path, 10)) as connection:
             connection.sendall(b"9" * 1000)
             assert connection.recv(1) == b"-", "a first line that does not end is not waited for"
         assert client.ask(1, "ping")["result"] == {}

@@ -414,6 +414,14 @@ def test_a_provider_that_drips_has_one_thread_which_ends(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     shorten_fetches(monkeypatch, 0.2)
+    started: list[threading.Thread] = []
+    start = threading.Thread.start
+
+    def noted_start(thread: threading.Thread) -> None:
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", noted_start)
 
     async def ask(provider: Provider) -> None:
         keys = jwt_tokens._Keys(provider.url)
@@ -424,9 +432,7 @@ def test_a_provider_that_drips_has_one_thread_which_ends(
             assert (
                 threading.active_count() - threads_before - 1 <= 1 + provider.asked
             )  # the provider has one for each call
-            key_threads = [
-                thread for thread in threading.enumerate() if thread.name == "keys of tokens"
-            ]
+            key_threads = [thread for thread in started if thread.name == "keys of tokens"]
             assert key_threads
             assert all(thread.daemon for thread in key_threads), "a process can end meanwhile"
             await asyncio.sleep(0.25)

@@ -36,6 +36,8 @@ def _fields(house: House, rng: Random, action: str, room: str) -> dict[str, Any]
     match action:
         case "pin":
             return {"id": memory_id, "pinned": rng.choice(("yes", "no"))}
+        case "keep_both":
+            return {"id": memory_id}
         case "mute":
             scope = rng.choice(("", f"conversation:{room}", "everywhere", "folder:/srv/shop"))
             return {"id": memory_id, "in": scope}

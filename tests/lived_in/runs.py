@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 
 from lived_in import lore as _lore
+from lived_in import plans as _plans
 from lived_in import steps as _steps
 from lived_in import world as _world
 from lived_in.counts import contents, faults_of_counts
@@ -100,5 +101,5 @@ def _look(house: House, run: Run, rng: Random, most_pages: int, *, copies: bool)
     run.faults += look.faults
 
 
-HAPPENS = (_steps, _world, _lore)
+HAPPENS = (_steps, _world, _lore, _plans)
 """The modules whose steps a life is drawn from."""

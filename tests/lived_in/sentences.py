@@ -91,7 +91,7 @@ def _of_values(value: Any) -> Iterator[str]:
 
 
 _WORD = re.compile(r"[A-Za-z]{2,}")
-_LONG_ID = re.compile(r"\b[0-9a-f]{8,64}\b")
+_LONG_ID = re.compile(r"\b[0-9a-f]{8,64}(?:-[0-9a-f]{4,12}){0,4}\b")
 """An id, whose letters are not words."""
 
 
@@ -108,6 +108,7 @@ def _usual_english() -> frozenset[str]:
         *texts.KEYS,
         *texts.NAMES,
         *texts.ROOMS,
+        *texts.TRUE_NOW,
         "user: assistant: system:",
         "phone work read,write",  # a token, its tenant, and its rights as the option takes them
     )

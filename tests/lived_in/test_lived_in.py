@@ -25,7 +25,7 @@ def workroom() -> Iterator[tuple[asyncio.Runner, TriggerSandbox]]:
         yield runner_and_sandbox
 
 
-SHORT = (3, 4)
+SHORT = (5, 7)
 """Lives of `make test`. The first ends in Chinese, with a linked machine and a tenant; the second in English, with
 many rooms and notes and without a tenant, so that its copy in PostgreSQL is compared, too."""
 LONG = 200

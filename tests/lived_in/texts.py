@@ -80,6 +80,14 @@ IMPORTED = (
     "request: Fix rounding learned: half-even completed: tested",
 )
 """What the samples of other programs say."""
+TRUE_NOW = (
+    "In {days} days I visit {name}",
+    "{days}天后我要去看{name}",
+    "My locker {number} is in the cellar",
+    "I have the key of locker {number} no more",
+    "museum what is true now",
+)
+"""What is planned, and what is said of the same thing later."""
 ROOMS = (
     "default",
     "小明",

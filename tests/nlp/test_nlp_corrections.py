@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nlp.corrections import MOST_CHARS, statement_of
+from nlp.corrections import MOST_CHARS, has_sign, statement_of
 
 
 def corrects(newer: str, older: str) -> bool:
-    return statement_of(newer).corrects(statement_of(older))
+    return statement_of(newer).corrects(older)
 
 
 @pytest.mark.parametrize(
@@ -37,16 +37,28 @@ def corrects(newer: str, older: str) -> bool:
         ("快递填这个号:128 0021 7745", "我换了个号，现在是129 6630 2218"),
         ("I can't stand olives", "I really love olives"),
         ("我最烦榴莲", "现在我爱吃榴莲"),
+        # as telephones write it
+        ("Choir’s in the chapel, bring a scarf", "Choir’s in the gym, the heating works"),
+        ("I’m in the rowing club", "I’m not in the rowing club any more"),
     ],
 )
 def test_corrections(older: str, newer: str) -> None:
     assert corrects(newer, older)
+    assert has_sign(older, statement_of(newer).signs()), "only memories with a sign are compared"
     assert not corrects(newer, newer)
 
 
 @pytest.mark.parametrize(
     ("older", "newer"),
     [
+        # what many things are said of
+        ("Let's keep going and reach success!", "Let's keep each other going. We can do it!"),
+        ("Let's go to a dance class", "Let's go for it and make an impact"),
+        (
+            "Those colors are so vivid and the whole thing looks unified.",
+            "Those colors are so vivid, it looks like a sunset",
+        ),
+        ("A lot's happened since we last talked, I joined a club", "A lot's happened since we met"),
         # two things
         ("我家黑狗叫阿福", "我家黄狗叫阿寿"),
         ("Our terrier, Max, barks", "The big one, Rex, sleeps"),

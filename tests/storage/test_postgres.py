@@ -188,7 +188,7 @@ async def test_one_node_at_a_time_has_the_lease_and_it_ends_by_itself() -> None:
             assert second is False
             with psycopg.connect(postgres(), autocommit=True) as connection:
                 connection.execute(
-                    "update memory_server.runtime.upkeep set until = now() where tenant = %s",
+                    "update memory_server.upkeep set until = now() where tenant = %s",
                     [tenant],
                 )
             async with other_lease.turn() as third:

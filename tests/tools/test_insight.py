@@ -12,7 +12,9 @@ from sample_memories import DAY, MINUTE, NOW, memory
 
 from memory_server.config import Settings
 from memory_server.conversations.changes import Added
+from memory_server.conversations.model import Correction
 from memory_server.kernel.errors import StorageError
+from memory_server.kernel.messages import Message
 from memory_server.lore.memory import LongTermMemory
 from memory_server.runtime.app import App, parameters
 from memory_server.runtime.runtime import Runtime
@@ -402,3 +404,64 @@ async def test_shared_words_are_spelt_as_the_memory_has_them_and_each_once(tmp_p
         ["appointments", "booked", "dentist"],
         ["Longjing"],
     ]
+
+
+# --- plans and corrections ----------------------------------------------------------------------------------
+
+
+def said_in_chat(memory_id: str, text: str, *, age: int, **rest: Any) -> Any:
+    return memory(
+        memory_id,
+        age=age,
+        words={"披萨": 50.0},
+        text=f"user: {text}",
+        messages=(Message("user", text),),
+        **rest,
+    )
+
+
+async def test_a_plan_is_named_and_what_was_corrected_names_what_corrected_it(app: App) -> None:
+    older = said_in_chat("older", "我周四去吃披萨", age=5 * DAY)
+    newer = said_in_chat(
+        "newer", "不吃披萨了", age=3 * DAY, corrects=(Correction("older", "caller"),)
+    )
+    await keep(app, older, newer)
+    reason = (await explanation_of(app, "older"))["reason"]
+    assert "It is a plan for 18 June, over since 3 days." in reason
+    assert "It is corrected by newer, said on 2026-06-18: user: 不吃披萨了" in reason
+    await app.conversation().short_term.mute("newer", "everywhere")
+    assert "corrected by" not in (await explanation_of(app, "older"))["reason"]
+
+
+async def test_a_search_gives_what_was_corrected_if_it_is_asked_to(app: App) -> None:
+    older = said_in_chat("older", "我最爱吃披萨", age=5 * DAY)
+    corrects = (Correction("older", "caller"),)
+    await keep(app, older, said_in_chat("newer", "披萨太咸了", age=3 * DAY, corrects=corrects))
+
+    async def found(**more: Any) -> list[str]:
+        answer = await ask(app, "search_short_term_memories", recentMessages=ASK, **more)
+        tiers = answer.structured
+        return [item["id"] for item in (*tiers["topRelevant"], *tiers["nextRelevant"])]
+
+    assert await found(reinforce=False) == ["newer"]
+    assert sorted(await found(reinforce=False, includeCorrected=True)) == ["newer", "older"]
+
+
+async def test_recall_turn_shows_the_plans_of_today_unless_the_settings_or_the_caller_say_no(
+    app: App,
+) -> None:
+    plan = said_in_chat("plan", "我周日去吃披萨", age=3 * DAY)
+    await keep(app, plan)
+    hello = [{"role": "user", "content": "在吗"}]
+
+    async def prompt(**more: Any) -> str:
+        text: str = (await ask(app, "recall_turn", messages=hello, **more)).structured["prompt"]
+        return text
+
+    assert "今天：" not in await prompt(reinforce=False)
+    without = replace(app.call, memories=replace(app.memories, plans=False))
+    assert "今天：" not in (await call(TOOLS["recall_turn"], without, {"messages": hello})).text
+    assert "今天：用户（3 天前，早上）：我周日去吃披萨" in await prompt()
+    assert "今天：" not in await prompt()
+    [line] = [item for recall in app.recalls.found() for item in recall.came if item.tier == "plan"]
+    assert line.id == "plan"

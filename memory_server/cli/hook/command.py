@@ -1,5 +1,6 @@
 """`hook`: memory without a request of the model, as the hooks SessionStart (the last exchanges), UserPromptSubmit
-(recall) and Stop (remember) of Claude Code and VS Code, or those of Cursor.
+(recall), Stop (remember) and those of tools (what is said about a file or a command) of Claude Code, and as those of VS
+Code and Cursor.
 
 A hook must never block the user: the exit status is always 0 (2 would block the prompt), standard output is empty or
 complete, and one line on standard error says what was wrong; where the memory cannot be used, the user is told once a
@@ -70,10 +71,12 @@ async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
             )
             output = _output(event, block)
     except MemoryPaused as error:
-        if patience is None or patience.end():
+        if event.use is None and (patience is None or patience.end()):
             complain(_("hook: {reason}", str(error)))
         return
     except Exception as error:
+        if event.use is not None:  # the hook of the prompt has told it
+            return
         if patience is None or patience.end():
             from memory_server.cli.hook.trouble import tell
 

@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePath
@@ -25,6 +25,7 @@ from memory_server.cli.install.places import (
 )
 from memory_server.config import ENVIRONMENT_PREFIX, Settings, load
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.text import Finding
 from memory_server.operations.install import edits
 from memory_server.operations.install.client_files import (
     ClientFile,
@@ -56,7 +57,12 @@ OFFER = ("toolsets", "tools", "exclude-tools", "read-only")
 PATHS = ("data-dir", "config")
 """Those of them whose values are paths."""
 
-Hooks = Literal["wanted", "kept in step", "taken out"]
+Hooks = Literal["wanted", "wanted for prompts", "kept in step", "taken out"]
+_AT_TOOLS: Mapping[Hooks, edits.HooksAtTools] = {
+    "wanted": "wanted",
+    "wanted for prompts": "left out",
+}
+_WANTED = tuple(_AT_TOOLS)
 
 
 async def install(settings: Settings, flags: Namespace) -> None:
@@ -68,12 +74,13 @@ async def install(settings: Settings, flags: Namespace) -> None:
     installed_settings = _settings_of(server)
     offered_tools(installed_settings)  # a wrong name is refused here too, in the server's own words
     if flags.client == "print":
-        _print(replace(server, hooks=flags.with_hooks), machine.system)
+        at_tools: edits.HooksAtTools = "wanted" if flags.hooks == "all" else "left out"
+        _print(replace(server, hooks=flags.with_hooks), machine.system, at_tools)
         return
     client: Client = flags.client
     hooks: Hooks = "kept in step"
     if flags.with_hooks:
-        hooks = "wanted"
+        hooks = "wanted" if flags.hooks == "all" else "wanted for prompts"
     plans = _plans(client, machine, server, project=_project(flags), hooks=hooks)
     if not _carry_out(plans, dry_run=flags.dry_run):
         return
@@ -124,6 +131,19 @@ def _say_what_was_said_before(client: Client, machine: Machine, server: Server) 
             shlex.join(words),
         )
     )
+
+
+def tool_hooks_finding() -> Finding | None:
+    """Offer the hooks for calls of tools where Claude Code has the others; None: there is nothing to offer."""
+    machine = _machine()
+    found = present(_parsed(servers_file("claude-code", machine)), _parsed(hooks_file(machine)))
+    if not found.hooks or found.tool_hooks:
+        return None
+    sentence = _(
+        "Claude Code can also be told what was said about a file before it is changed, and what helped when a command "
+        "failed before: `memory-server install claude-code --with-hooks`"
+    )
+    return Finding("note", _("hooks"), sentence)
 
 
 def _say_what_hooks_do(folder: Path) -> None:
@@ -240,12 +260,13 @@ def _plans(
     path = servers_file(client, machine, project)
     server, warnings = _for_others_too(server, path, project)
     hooks_client_file: ClientFile | None = None
-    if hooks == "wanted" or (project is None and CLIENTS[client].hooks):
-        edits_of_hooks = edits.of_hooks(server, machine.system, client)
+    if hooks in _WANTED or (project is None and CLIENTS[client].hooks):
+        at_tools = _AT_TOOLS.get(hooks, "kept")
+        edits_of_hooks = edits.of_hooks(server, machine.system, client, at_tools)
         path_of_hooks = place_of(hooks_file(machine, project, client), project)
         hooks_client_file = ClientFile.read(path_of_hooks, edits_of_hooks)
     # Existing hooks must use the same memory as the server, also after a change; and the server must know of them.
-    with_hooks = hooks_client_file is not None and (hooks == "wanted" or hooks_client_file.has_it)
+    with_hooks = hooks_client_file is not None and (hooks in _WANTED or hooks_client_file.has_it)
     server = replace(server, hooks=with_hooks)
     commands = OwnCommands()
     if project is None:
@@ -283,9 +304,10 @@ def _of_project(machine: Machine, server: Server, project: Path, hooks: Hooks) -
     conversation = flags.pop("conversation", None)
     server = replace(server, flags=flags)
     path_of_hooks = place_of(hooks_file(machine, project), project)
-    hooks_client_file = ClientFile.read(path_of_hooks, edits.of_hooks(server, machine.system))
+    edits_of_hooks = edits.of_hooks(server, machine.system, at_tools=_AT_TOOLS.get(hooks, "kept"))
+    hooks_client_file = ClientFile.read(path_of_hooks, edits_of_hooks)
     for_all = present(_parsed(servers_file("claude-code", machine)), _parsed(hooks_file(machine)))
-    server = replace(server, hooks=hooks == "wanted" or hooks_client_file.has_it or for_all.hooks)
+    server = replace(server, hooks=hooks in _WANTED or hooks_client_file.has_it or for_all.hooks)
     servers_path = servers_file("claude-code", machine, project)
     shared_server, warnings = _for_others_too(server, servers_path, project)
     servers_client_file = ClientFile.read(
@@ -308,7 +330,7 @@ def _of_project(machine: Machine, server: Server, project: Path, hooks: Hooks) -
                 _("Claude Code has the hooks for all projects already; none were added here.")
             )
         )
-    elif hooks == "wanted" or hooks_client_file.has_it:
+    elif hooks in _WANTED or hooks_client_file.has_it:
         plans.append(hooks_client_file.put())
         warnings += _warned(hooks_client_file.path)
     return plans + warnings
@@ -405,7 +427,7 @@ def _typed(flags: Namespace, names: Sequence[str]) -> dict[str, str | None]:
     return typed
 
 
-def _print(server: Server, system: System) -> None:
+def _print(server: Server, system: System, at_tools: edits.HooksAtTools) -> None:
     """Print what belongs into the settings of each client, below a heading."""
     desktop = "Claude Desktop (claude_desktop_config.json), Cursor, Gemini CLI, Windsurf"
     edits_of_titles = {
@@ -416,7 +438,7 @@ def _print(server: Server, system: System) -> None:
     }
     if server.hooks:
         claude = _("Hooks of Claude Code (~/.claude/settings.json), which VS Code reads too")
-        edits_of_titles[claude] = edits.of_hooks(server, system)
+        edits_of_titles[claude] = edits.of_hooks(server, system, at_tools=at_tools)
         edits_of_titles[_("Hooks of Cursor (~/.cursor/hooks.json)")] = edits.of_hooks(
             server, system, "cursor"
         )

@@ -7,24 +7,44 @@ the past gets the older one, marked as no longer true.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.selection import Recall
+from memory_server.kernel.values import dataclass
 from nlp.once import Once
 
 _ASKS_FOR_PAST = Once(
     lambda: re.compile(
-        r"以前|之前|原[来來先本定]|[当當]初|最初|最早|[过過]去|[从從]前|曾[经經]?|那[会會阵陣天时時]|的[时時]候|[旧舊]|老[号號地]|上一[段个個任次]"
-        r"|一[开開]始|[^以之目提]前(?:[的开開，我]|$)"
-        r"|\b(?:use(?:d)? to|back then|before|previous(?:ly)?|earlier|original(?:ly)?|at first|former(?:ly)?|old|in the past"
-        r"|started|initial(?:ly)?|ago|was|were|did|had|when i)\b",
+        r"原[来來先本定]|[当當](?:初|[时時](?!候))|最[初早]|[从從]前|曾|那[会會阵陣时時]|[旧舊]|老(?:[号號]|地址)|上一[段个個任]"
+        r"|一[开開]始|小[时時]候|前面.{0,6}[过過]"
+        r"|\b(?:used? to|back (?:then|when)|previous(?:ly)?|original(?:ly)?|at (?:first|the (?:start|beginning))|former(?:ly)?"
+        r"|(?<!how )old(?!er)|in the past|initial(?:ly)?|ago)\b",
         re.IGNORECASE,
     )
 )
 """Words by which people ask for what was."""
+_MAY_ASK_FOR_PAST = Once(
+    lambda: re.compile(
+        r"[以之]前|(?<![怎么麼能])[过過]去|那天|(?<![么麼啥])[时時]候|[^以之目提]前(?:[的开開，我]|$)"
+        r"|\b(?:before|earlier|(?:was|were) (?:i|we|he|she|they)\b"
+        r"|(?<=.)when (?!(?:is|are|do|does|will)\b).*?\b(?:\w{2,}ed|was|were|had|got|went|came|took|held|said|began)\b"
+        r"|did (?:i|we|he|she|they|you|my \w+) (?:live|work|study|teach|drive|use|own|have|like|love|hate|eat|drink|want"
+        r"|believe|think|feel|weigh|earn|pay|charge|call|keep|plan|intend|swear)\b)",
+        re.IGNORECASE,
+    )
+)
+"""The same, if nothing beside them speaks of what is to come or usual."""
+_SPEAKS_OF_NOW = Once(
+    lambda: re.compile(
+        r"要(?!是)|[该該]|得[去在把到给給]|需|必[须須]|截止|[别別]忘|提醒|一般|平[时時]|通常|每|[会會][不怎]|明天|[后後]天|[现現]在|下[周週个個次]"
+        r"|\b(?:should|needs? to|ha(?:ve|s) to|must|will|going to|supposed to|remind|tomorrow|tonight|next|now|usually"
+        r"|always|do i|can i)\b",
+        re.IGNORECASE,
+    )
+)
 _MOST_STEPS = 100
 """The longest chain of corrections that is followed."""
 
@@ -42,78 +62,82 @@ def newer_by_older(memories: Iterable[ShortTermMemory]) -> dict[str, ShortTermMe
 
 def asks_for_past(question: str) -> bool:
     """Whether a question asks for what was."""
-    return _ASKS_FOR_PAST().search(question) is not None
-
-
-def corrected(
-    recall: Recall, newer: Mapping[str, ShortTermMemory], excluded: Iterable[str] = ()
-) -> Recall:
-    """The recall with the newest memory of each chain in the best place of its memories. A question about the past keeps
-    the older ones, each with the time of its correction. `excluded`: ids of memories that may not come."""
-    if not newer:
-        return recall
-    if asks_for_past(recall.query.said):
-        return replace(
-            recall,
-            top=tuple(_dated(recalled, newer) for recalled in recall.top),
-            next=tuple(_dated(recalled, newer) for recalled in recall.next),
-            flashback=tuple(_dated(recalled, newer) for recalled in recall.flashback),
-        )
-    hidden = frozenset(excluded)
-    by_id = {each.memory.id: each for each in (*recall.top, *recall.next, *recall.flashback)}
-    came: set[str] = set()
-
-    def in_place(tier: Iterable[Recalled]) -> tuple[Recalled, ...]:
-        shown: list[Recalled] = []
-        for recalled in tier:
-            replacement = _newest(recalled, newer, hidden, by_id)
-            if replacement.memory.id not in came:
-                came.add(replacement.memory.id)
-                shown.append(replacement)
-        return tuple(shown)
-
-    return replace(
-        recall,
-        top=in_place(recall.top),
-        next=in_place(recall.next),
-        flashback=in_place(recall.flashback),
-        answers={key: answer for key, answer in recall.answers.items() if answer.id not in newer},
+    if _ASKS_FOR_PAST().search(question) is not None:
+        return True
+    return _MAY_ASK_FOR_PAST().search(question) is not None and (
+        _SPEAKS_OF_NOW().search(question) is None
     )
 
 
-def _dated(recalled: Recalled, newer: Mapping[str, ShortTermMemory]) -> Recalled:
-    """A memory with the time at which it was corrected, if it was."""
-    correcting = newer.get(recalled.memory.id)
-    if correcting is None:
+@dataclass(frozen=True, slots=True)
+class CorrectionLinks:
+    """What was corrected in the searched memories. `newer`: by the id of each corrected memory, the one that corrects
+    it; `memory_of`: the memory of an id, if it was searched; `hidden`: ids of memories that may not come."""
+
+    newer: Mapping[str, ShortTermMemory]
+    memory_of: Callable[[str], ShortTermMemory | None]
+    hidden: Collection[str] = ()
+
+    def holds(self, memory: ShortTermMemory) -> bool:
+        """Whether no later memory that may come says otherwise."""
+        correcting = self.newer.get(memory.id)
+        return correcting is None or correcting.id in self.hidden
+
+    def in_recall(self, recall: Recall) -> Recall:
+        """The recall with the newest memory of each chain in the best place of its memories. A question about the past
+        gets the older ones, each with the time of its correction, and a list of plans has only what holds."""
+        if not self.newer:
+            return recall
+        asks_past = asks_for_past(recall.query.said)
+        by_id = {each.memory.id: each for each in (*recall.top, *recall.next, *recall.flashback)}
+        came: set[str] = set()
+
+        def in_place(tier: Iterable[Recalled]) -> tuple[Recalled, ...]:
+            shown: list[Recalled] = []
+            for recalled in tier:
+                if recall.query.plans is not None:
+                    standing = [recalled] if self.holds(recalled.memory) else []
+                elif asks_past:
+                    standing = list(self._with_older(recalled))
+                else:
+                    standing = [self._newest(recalled, by_id)]
+                shown += [each for each in standing if each.memory.id not in came]
+                came.update(each.memory.id for each in standing)
+            return tuple(shown)
+
+        answers = recall.answers
+        if not asks_past:
+            answers = {key: each for key, each in answers.items() if each.id not in self.newer}
+        return replace(
+            recall,
+            top=in_place(recall.top),
+            next=in_place(recall.next),
+            flashback=in_place(recall.flashback),
+            answers=answers,
+        )
+
+    def _with_older(self, recalled: Recalled) -> Iterator[Recalled]:
+        """What a memory corrects, and the memory, each with the time at which it was corrected, if it was."""
+        olders = (self.memory_of(older.id) for older in recalled.memory.corrects)
+        for memory in (*filter(None, olders), recalled.memory):
+            correcting = self.newer.get(memory.id)
+            if correcting is None:
+                yield recalled
+            elif memory.id not in self.hidden:
+                yield replace(recalled, memory=memory, until_ms=correcting.time_ms)
+
+    def _newest(self, recalled: Recalled, by_id: Mapping[str, Recalled]) -> Recalled:
+        """The end of the chain of corrections that begins with a memory, with the one before it, if that came."""
+        memory = recalled.memory
+        before: ShortTermMemory | None = None
+        for _ in range(_MOST_STEPS):
+            correcting = self.newer.get(memory.id)
+            if correcting is None or self.holds(memory) or correcting.time_ms < memory.time_ms:
+                break
+            before, memory = memory, correcting
+        if before is not None:
+            return replace(by_id.get(memory.id, recalled), memory=memory, before=before)
+        for older in memory.corrects:
+            if older.id in by_id and older.id in self.newer:
+                return replace(recalled, before=by_id[older.id].memory)
         return recalled
-    return replace(recalled, until_ms=correcting.time_ms)
-
-
-def _newest(
-    recalled: Recalled,
-    newer: Mapping[str, ShortTermMemory],
-    hidden: frozenset[str],
-    by_id: Mapping[str, Recalled],
-) -> Recalled:
-    """The end of the chain of corrections that begins with a memory, with the one before it; or the memory itself."""
-    memory = recalled.memory
-    before: ShortTermMemory | None = None
-    for _ in range(_MOST_STEPS):
-        correcting = newer.get(memory.id)
-        if correcting is None or correcting.id in hidden or correcting.time_ms < memory.time_ms:
-            break
-        before, memory = memory, correcting
-    if before is None:
-        return _with_before(recalled, newer, by_id)
-    shown = by_id.get(memory.id, recalled)
-    return replace(shown, memory=memory, before=before)
-
-
-def _with_before(
-    recalled: Recalled, newer: Mapping[str, ShortTermMemory], by_id: Mapping[str, Recalled]
-) -> Recalled:
-    """A memory that came by itself, with what it corrects, if that came too."""
-    for older in recalled.memory.corrects:
-        if older.id in by_id and older.id in newer:
-            return replace(recalled, before=by_id[older.id].memory)
-    return recalled

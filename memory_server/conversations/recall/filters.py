@@ -139,7 +139,7 @@ class _Matcher:
         keywords = self._keywords_of(memory)
         shared: tuple[str, ...] = ()
         if self._words:
-            text = index_form(memory.text)
+            text = index_form("\n".join(_texts_of(memory)))
             shared = tuple(
                 word for form, word in self._words.items() if form in text or word in keywords
             )
@@ -185,6 +185,13 @@ class _Matcher:
         keyword_weights = zip(keywords, memory.weights, strict=True)
         points = sum(weights[word] + weight for word, weight in keyword_weights if word in weights)
         return points + memory.score - decay(age_of(memory.time_ms, self._now_ms), self._parameters)
+
+
+def _texts_of(memory: Memory) -> tuple[str, ...]:
+    """What words are looked for in: the text of a memory, and what was done in its turn."""
+    if isinstance(memory, ShortTermMemory):
+        return (memory.text, *memory.work.texts)
+    return (memory.text,)
 
 
 def _is_between(value: float, least: float | None, most: float | None) -> bool:

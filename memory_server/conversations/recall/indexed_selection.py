@@ -22,7 +22,6 @@ from memory_server.conversations.recall.order import (
     Cosines,
     Order,
     Recalled,
-    Standing,
     explained,
     order_of,
     threshold,
@@ -425,14 +424,6 @@ class Indexed:
 
     def time_ms(self, row: int) -> int:
         return int(self.columns.times[row])
-
-    def standing(self, row: int) -> Standing:
-        return Standing(
-            time_ms=self.time_ms(row),
-            match=float(self.match.points[row]),
-            score=float(self.scores[row]),
-            relevance=float(self.relevance[row]),
-        )
 
     def receipt(self, row: int) -> Receipt:
         memory = self.columns.memory(row)

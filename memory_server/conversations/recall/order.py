@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import cache
+from datetime import date
 from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
@@ -18,18 +18,21 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.passages import ends_asking
-from memory_server.conversations.recall.receipts import MatchedWord, Receipt
+from memory_server.conversations.recall.plans import PLANNED_AHEAD_MS, fell_within, open_day
+from memory_server.conversations.recall.receipts import Receipt
 from memory_server.conversations.recall.relevance import cue_points, match_needed
 from memory_server.conversations.recall.words import RecallQuery, is_of_days
 from memory_server.kernel.fusion import FUSED, MEANING, OFFSET, Nearness, fused, needed_cosine
 from memory_server.kernel.messages import said_in
-from memory_server.kernel.times import MINUTE_MS
+from memory_server.kernel.times import MINUTE_MS, local
 from memory_server.kernel.values import dataclass
 from nlp import is_incidental, is_kept, is_speaker, says_little
 from nlp.questions import answers_overview
 
 _OVERVIEW_LOOKED_AT = 10_000
 """Memories whose texts are looked at, those worth most first: at most some 50 ms, in which nothing else is answered."""
+_PLANS_LOOKED_AT = 2_000
+"""Memories in which plans are looked for, those worth most first: some 60 ms."""
 _LOOKED_AT_CHARS = 2_000
 """Characters of a message that are looked at."""
 _NEARLY_BEST_OF_A_DAY = 0.5
@@ -55,7 +58,11 @@ def belongs(memory: ShortTermMemory, query: RecallQuery) -> bool:
             begin <= memory.time_ms < (end + _NIGHT_MS if is_of_days(begin, end) else end)
             for begin, end in query.spans
         )
-        return is_within or not query.days.isdisjoint(memory.words)
+        if is_within or not query.days.isdisjoint(memory.words):
+            return True
+        return _was_planned(memory, query)
+    if query.plans is not None:
+        return open_day(memory, query.plans, query.zone) is not None
     if overview == "everything" and memory.pinned:
         return True
     messages = memory.messages or said_in(memory.text)
@@ -63,6 +70,32 @@ def belongs(memory: ShortTermMemory, query: RecallQuery) -> bool:
         message.content[:_LOOKED_AT_CHARS] for message in messages if message.role == "user"
     )
     return any(answers_overview(text, overview) for text in user_texts)
+
+
+def _was_planned(memory: ShortTermMemory, query: RecallQuery) -> bool:
+    """Whether a memory tells of a plan for the time that `query` names, and was said before it."""
+    days = [
+        (local(begin, query.zone).date(), local(end - 1, query.zone).date())
+        for begin, end in query.spans
+        if is_of_days(begin, end) and 0 < begin - memory.time_ms < PLANNED_AHEAD_MS
+    ]
+    return bool(days) and fell_within(memory, days, query.zone)
+
+
+def _by_day(
+    candidates: Iterable[M], memory_of: Callable[[M], ShortTermMemory], query: RecallQuery
+) -> list[M]:
+    """Those that tell of plans for the days that `query` asks for, in the order of these days."""
+    if query.plans is None:
+        return []
+    days: list[tuple[date, int, M]] = []
+    for candidate in candidates:
+        memory = memory_of(candidate)
+        day = open_day(memory, query.plans, query.zone)
+        if day is not None:
+            days.append((day, memory.time_ms, candidate))
+    days.sort(key=lambda row: row[:2])
+    return [candidate for _day, _time, candidate in days]
 
 
 def spread(
@@ -76,6 +109,9 @@ def spread(
     candidates: list[M] = []
     apart: list[M] = []
     times_apart: list[int] = []
+    if query.plans is not None:
+        newest = islice(best_first, _PLANS_LOOKED_AT)
+        return _by_day(newest, memory_of, query)[:places]
     ordered = list(islice(best_first, _OVERVIEW_LOOKED_AT))
     if query.own_word:  # what the asker said comes before what others said
         ordered.sort(key=lambda candidate: query.own_word not in memory_of(candidate).words)
@@ -96,72 +132,10 @@ def spread(
     return [candidate for candidate in candidates if candidate in chosen]
 
 
-LOOKED_AT = 16
-"""Candidates, best first, among which facts with the same words are looked for: three times the places there are."""
-SAME_MATCH = 0.8
-"""The least share of the older one's match that the newer one has: it says the same, and not only one of its words."""
-
-SHORT_FACT = 1 / 3
-"""The least share of its own words that a fact shares with the question: a longer text says other things too, and that
-it was recalled may be for these. Without this bound a year of LoCoMo's development part lost .056 of R@3."""
-
-
-class Standing(NamedTuple):
-    """What orders a candidate: when it was said (milliseconds since 1970), its points for shared words, those for
-    having been recalled, and all its points."""
-
-    time_ms: int
-    match: float
-    score: float
-    relevance: float
-
-
-class Lent(NamedTuple):
-    """The points that a newer candidate lacks beside an older one, and the number of that one."""
-
-    points: float
-    older: int
-
-
-def telling_words(matched: Iterable[MatchedWord], words: Iterable[str]) -> frozenset[str]:
-    """The words that a candidate shares with the query and that say something, if it says little else; else none.
-    `words`: all of its own."""
-    shared = frozenset(word.word for word in matched if word.telling and word.said)
-    own = {word for word in words if says_something(word) and not any(map(str.isdigit, word))}
-    if len(shared & own) < SHORT_FACT * len(own):
-        return frozenset()
-    return shared
-
-
 def says_something(word: str) -> bool:
     """Whether a word of a memory says something by itself: it is no function word, not incidental, no speaker, and is
     not only kept with the memory."""
     return not (says_little(word) or is_incidental(word) or is_speaker(word) or is_kept(word))
-
-
-def lent_points(
-    standings: Sequence[Standing], words_of: Callable[[int], frozenset[str]]
-) -> dict[int, Lent]:
-    """By the number of each candidate that gets points. `words_of`: its `telling_words`; it is asked only of those that
-    may get or lend some."""
-    telling = cache(words_of)
-    lent: dict[int, Lent] = {}
-    for newer_number, newer in enumerate(standings):
-        most = 0.0
-        for older_number, older in enumerate(standings):
-            lacking = older.relevance - newer.relevance
-            if lacking <= most or not _may_borrow(newer, older):
-                continue
-            if telling(newer_number) and telling(newer_number) == telling(older_number):
-                lent[newer_number] = Lent(lacking, older_number)
-                most = lacking
-    return lent
-
-
-def _may_borrow(newer: Standing, older: Standing) -> bool:
-    """Whether one was said after the other, matches as well, and was recalled less."""
-    matches_as_well = newer.match >= SAME_MATCH * older.match > 0.0
-    return newer.time_ms > older.time_ms and matches_as_well and older.score > newer.score
 
 
 NEAR_MISSES = 3
@@ -265,8 +239,6 @@ if TYPE_CHECKING:  # a protocol of so many methods takes 2 ms to make
 
         def time_ms(self, row: int) -> int: ...
 
-        def standing(self, row: int) -> Standing: ...
-
         def receipt(self, row: int) -> Receipt:
             """The receipt, without the points that the order gives."""
 
@@ -309,13 +281,11 @@ def _rank_in(ranking: Sequence[int], row: int) -> int | None:
 class Order:
     """What was decided. `chosen`: the rows that came as top and next, best first. `passed_over`: relevant rows that the
     rule of spacing held back while there was a free place, each with the chosen row near it. `cues`: points that rows
-    gained for what is asked; `lent`: those that they got from the row of an older memory. `least_beside`: the
-    relevance that is needed beside the best memory; 0: any."""
+    gained for what is asked. `least_beside`: the relevance that is needed beside the best memory; 0: any."""
 
     chosen: Sequence[int]
     passed_over: Mapping[int, int] = field(default_factory=dict)
     cues: Mapping[int, float] = field(default_factory=dict)
-    lent: Mapping[int, Lent] = field(default_factory=dict)
     least_beside: float = 0.0
     nearness: Nearnesses | None = None
 
@@ -333,11 +303,6 @@ def order_of(counted: Counted) -> Order:
     cues = _cues(counted, rows)
     for row, points in cues.items():
         relevance[row] += points
-    lent: dict[int, Lent] = {}
-    if parameters.must_share:
-        lent = _lent(counted, rows)
-    for row, loan in lent.items():
-        relevance[row] += loan.points
     gap = parameters.gap(question=query.question, with_other_words=bool(query.other_words))
     further_gap = parameters.nearly_best_further
     # A question about a day asks for all that was told for it.
@@ -359,7 +324,6 @@ def order_of(counted: Counted) -> Order:
         chosen,
         passed_over=passed_over,
         cues=cues,
-        lent=lent,
         least_beside=least_beside,
         nearness=nearness,
     )
@@ -403,23 +367,6 @@ def _cues(counted: Counted, rows: Rows) -> dict[int, float]:
         if points:
             cues[row] = points
     return cues
-
-
-def _lent(counted: Counted, rows: Rows) -> dict[int, Lent]:
-    """The points that leading candidates get from older ones with the same words."""
-    leading = list(islice(counted.best_first(rows, counted.relevance), LOOKED_AT))
-    standings = list(map(counted.standing, leading))
-    if not any(standing.score for standing in standings):
-        return {}
-
-    def words_of(number: int) -> frozenset[str]:
-        row = leading[number]
-        return telling_words(counted.receipt(row).matched, counted.memory(row).words)
-
-    lent: dict[int, Lent] = {}
-    for newer, loan in lent_points(standings, words_of).items():
-        lent[leading[newer]] = Lent(loan.points, leading[loan.older])
-    return lent
 
 
 def _nearness(counted: Counted, cosines: Cosines) -> Nearnesses:
@@ -479,9 +426,6 @@ def explained(counted: Counted, order: Order, rows: Iterable[int]) -> tuple[Reca
 
 def _explained(counted: Counted, order: Order, row: int) -> Recalled:
     receipt = replace(counted.receipt(row), cue=order.cues.get(row, 0.0))
-    loan = order.lent.get(row)
-    if loan is not None:
-        receipt = replace(receipt, lent=loan.points, older=counted.memory(loan.older).id)
     if order.nearness is not None:
         receipt = replace(receipt, nearness=order.nearness.of(row))
     return Recalled(

@@ -26,6 +26,7 @@ from memory_server.conversations.recall.passages import (
     clipped,
     passages,
 )
+from memory_server.conversations.recall.plans import Plan
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import Message, Role
@@ -86,6 +87,8 @@ class _Line:
     time_ms: int
     after: str = ""
     """What stands after the text: what was true before."""
+    before: str = ""
+    """What stands before the head of a plan that comes by itself: its day. It comes though the line was given before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +169,7 @@ def prompt_lines(
             texts += [
                 recalled.memory.text for recalled in (*recall.top, *recall.next, *recall.flashback)
             ]
+            texts += [plan.message.content for plan in recall.due]
         language = language_of(texts)
     wording = wording or KeywordOptions()
     notes = DayNotes(now_ms, reader.zone, are_shown=wording.enrichment.dates)
@@ -182,7 +186,11 @@ def prompt_lines(
 
 
 def _blocks_of(recall: Recall, readers: _Readers, wording: KeywordOptions) -> Iterator[_Block]:
-    """The memories of a search, and what was said next after those that end with a question."""
+    """The plans for today, the memories of a search, and what was said next after those that end with a question."""
+    for plan in recall.due:
+        lines = _lines_of(replace(plan.memory, messages=(plan.message,)), readers)
+        day = _day_before(plan, readers)
+        yield _Block(plan.memory.id, [replace(line, before=day) for line in lines])
     for recalled in (*recall.top, *recall.next):
         memory = recalled.memory
         match = partial(wording.within(memory.conversation_id).match_of, recall.query)
@@ -197,6 +205,14 @@ def _blocks_of(recall: Recall, readers: _Readers, wording: KeywordOptions) -> It
         memory = recalled.memory
         match = partial(wording.within(memory.conversation_id).match_of, recall.query)
         yield _Block(memory.id, _lines_of(memory, readers, by_chance=True), match)
+
+
+def _day_before(plan: Plan, readers: _Readers) -> str:
+    """`Today: `, or `Tomorrow: ` on the day before a plan."""
+    is_tomorrow = plan.is_on_the_eve(local(readers.now_ms, readers.zone).date())
+    if readers.read_chinese:
+        return "明天：" if is_tomorrow else "今天："
+    return "Tomorrow: " if is_tomorrow else "Today: "
 
 
 def _before_text(older: ShortTermMemory, memory: ShortTermMemory, readers: _Readers) -> str:
@@ -351,10 +367,10 @@ def _within(
         for line, text in _cut_to(new_blocks[number], block_room, measure, readers):
             if given is not None:
                 key = _key(line, text)
-                if key in given:
+                if key in given and not line.before:
                     continue
                 given.add(key)
-            lines.append(line.head + text + line.after)
+            lines.append(line.before + line.head + text + line.after)
     ids_with_room = {new_blocks[number].memory_id for number in block_rooms}
     ids_with_lines = {block.memory_id for block in new_blocks if block.lines}
     return PromptLines("\n".join(lines), frozenset(ids_with_lines - ids_with_room))
@@ -373,7 +389,7 @@ class _Sizes:
 
 
 def _sizes_of(block: _Block, measure: Measure) -> _Sizes:
-    heads = [measure.length(line.head + line.after) + 1 for line in block.lines]
+    heads = [measure.length(line.before + line.head + line.after) + 1 for line in block.lines]
     bodies = [measure.length(line.body) for line in block.lines]
     return _Sizes(heads, bodies)
 
@@ -432,7 +448,8 @@ def _each_line_once(blocks: Iterable[_Block], given: Collection[str]) -> Iterato
         new_lines: list[_Line] = []
         for line in block.lines:
             is_seen = (line.head, line.body) in seen
-            if line.body and not is_seen and _key(line, line.body) not in given:
+            is_new = line.before or _key(line, line.body) not in given
+            if line.body and not is_seen and is_new:
                 seen.add((line.head, line.body))
                 new_lines.append(line)
         yield replace(block, lines=new_lines)

@@ -168,10 +168,9 @@ class ThresholdRule:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Why a memory has its relevance: `match + around + span + cue − decay + score + lent`. `around`: points from its
-    episode; `span`: for lying within the time that the query names; `cue`: for holding the kind of answer that the
-    query asks for; `lent`: from `older`, an older memory with the same words that was recalled more. `nearness`: its
-    place by meaning, where there are vectors."""
+    """Why a memory has its relevance: `match + around + span + cue − decay + score`. `around`: points from its episode;
+    `span`: for lying within the time that the query names; `cue`: for holding the kind of answer that the query asks
+    for. `nearness`: its place by meaning, where there are vectors."""
 
     matched: tuple[MatchedWord, ...]
     decay: float
@@ -180,8 +179,6 @@ class Receipt:
     around: float = 0.0
     span: float = 0.0
     cue: float = 0.0
-    lent: float = 0.0
-    older: str = ""
     nearness: Nearness | None = None
     part: float = 0.0
     """The part of a question that it shares: from 0 to 1, by the points of the words."""
@@ -278,12 +275,12 @@ class Receipt:
 
     @property
     def relevance(self) -> float:
-        return self.match + self.around + self.span + self.cue - self.decay + self.score + self.lent
+        return self.match + self.around + self.span + self.cue - self.decay + self.score
 
     @property
     def relevance_counted(self) -> float:
         """The relevance that the threshold is for: without what orders the candidates."""
-        return self.relevance - self.cue - self.lent
+        return self.relevance - self.cue
 
     def line(self, spelt: Callable[[str], str] = str) -> str:
         """One short line for people: the heaviest shared words, `spelt`, with both weights, decay with age, score."""
@@ -315,12 +312,6 @@ class Receipt:
             age_text(self.age_ms),
             self.score,
         )
-        if self.lent:
-            points += _(
-                "; +{lent:.1f} as {older}, which is older and shares the same words",
-                self.lent,
-                self.older,
-            )
         if self.nearness is not None:
             points = joined("; ", (points, meaning_text(self.nearness)))
         return words + points

@@ -55,6 +55,10 @@ class RecallRequest:
     """How many messages the chat has; None: its recalls are counted."""
     reinforce: bool = True
     """Whether what comes as top and next is reinforced."""
+    include_corrected: bool = False
+    """Whether what was corrected comes as itself too."""
+    plans: bool = False
+    """Whether plans for today come by themselves, each once; this is written."""
     counts: bool = True
     """Whether what comes counts for cooldowns and the like."""
     by: str = "api"

@@ -29,7 +29,6 @@ from memory_server.conversations.recall.order import (
     NearMiss,
     Order,
     Recalled,
-    Standing,
     answers_by_question_id,
     explained,
     may_come,
@@ -38,6 +37,7 @@ from memory_server.conversations.recall.order import (
     threshold,
 )
 from memory_server.conversations.recall.parameters import RecallParameters
+from memory_server.conversations.recall.plans import Plan
 from memory_server.conversations.recall.receipts import Receipt
 from memory_server.conversations.recall.relevance import age_of, receipts
 from memory_server.conversations.recall.request import RecallContext
@@ -79,6 +79,8 @@ class Recall:
     """The most relevant ones that share something, could come and did not."""
     needed: float = 0.0
     """The points at which a memory comes unasked: of what it shares, in the Node original of its relevance."""
+    due: tuple[Plan, ...] = ()
+    """The plans that come by themselves, because it is their day."""
 
     @property
     def came_unasked(self) -> bool:
@@ -205,15 +207,6 @@ class Scanned:
 
     def time_ms(self, row: int) -> int:
         return self.memories[row].time_ms
-
-    def standing(self, row: int) -> Standing:
-        receipt = self.receipts[row]
-        return Standing(
-            time_ms=self.time_ms(row),
-            match=receipt.match,
-            score=receipt.score,
-            relevance=self.relevance[row],
-        )
 
     def receipt(self, row: int) -> Receipt:
         return self.receipts[row]

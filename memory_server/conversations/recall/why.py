@@ -10,15 +10,19 @@ from math import ceil, floor
 from typing import TYPE_CHECKING, NamedTuple
 
 from languages import _, joined, n_, spoken
+from memory_server.conversations.recall.plans import plan_text
 from memory_server.conversations.recall.receipts import age_text
 from memory_server.conversations.recall.words import spelling_of
-from memory_server.kernel.messages import NOTHING
-from memory_server.kernel.times import MINUTE_MS
+from memory_server.kernel.messages import NOTHING, said_beginning
+from memory_server.kernel.recalled_block import one_line
+from memory_server.kernel.times import MINUTE_MS, local
 from memory_server.kernel.values import dataclass
 from nlp import says_little
 from nlp.stems import FUNCTION_CHARACTERS
 
 if TYPE_CHECKING:
+    from memory_server.conversations.model import ShortTermMemory
+    from memory_server.conversations.recall.day_lines import DayNotes
     from memory_server.conversations.recall.order import Recalled
     from memory_server.kernel.recorded_recall import RecordedItem
     from nlp.questions import Overview
@@ -27,6 +31,8 @@ _SMALL = 0.2
 """The share of the heaviest word's points below which a word is not named."""
 _NEAR_MISS_WORDS = 3
 """The number of shared words that the line of a near miss names."""
+_STANDING_CHARS = 60
+"""Characters of a memory that corrects another one."""
 _LATIN = re.compile(r"[A-Za-z0-9_]")
 
 
@@ -217,7 +223,7 @@ def reason(
     return space.join((about_words, *about_others))
 
 
-_FOR_OTHER_REASONS = ("flashback", "answer", "pinned", "last")
+_FOR_OTHER_REASONS = ("flashback", "answer", "plan", "pinned", "last", "action")
 """Tiers of memories that came for another reason than their words."""
 
 
@@ -238,10 +244,14 @@ def _reason(
             return _("It came by chance, as memories do.")
         case "answer":
             return _("It was said right after the one above, as an answer.")
+        case "plan":
+            return _("It is a plan, and its day had come.")
         case "pinned":
             return _("It is pinned, so a new session gets it.")
         case "last":
             return _("It is where you left off, so a new session gets it.")
+        case "action":
+            return _("It speaks of {words}, at which the model was working.", quoted(words, zh=zh))
     if overview:
         return _("It came because an overview was asked for; no word need be the same.")
     if not words:
@@ -333,6 +343,33 @@ def near_miss_text(item: RecordedItem, said: str = "", *, zh: bool) -> str:
             return unknown_reason
 
 
+def standing(
+    memory: ShortTermMemory,
+    corrected_by: ShortTermMemory | None,
+    notes: DayNotes,
+    instead_of: str = "",
+) -> str:
+    """Sentences on the plan that a memory tells of, on what corrected it, and on the id of that in whose place it came;
+    empty if there is nothing to say."""
+    sentences: list[str] = []
+    if instead_of:
+        sentences.append(_("It came in place of {id}, which it corrects.", instead_of))
+    plan = plan_text(memory, notes.now_ms, notes.zone)
+    if plan and notes.are_shown:
+        sentences.append(_("It is {plan}.", plan))
+    if corrected_by is not None:
+        said = local(corrected_by.time_ms, notes.zone)
+        sentences.append(
+            _(
+                "It is corrected by {id}, said on {day:%Y-%m-%d}: {text}",
+                corrected_by.id,
+                said,
+                one_line(said_beginning(corrected_by.text, _STANDING_CHARS)),
+            )
+        )
+    return joined(" ", sentences)
+
+
 def held_back(rule: str, count: int) -> str:
     """How many memories a rule held back, and why."""
     match rule:
@@ -411,6 +448,8 @@ def not_in_overview(overview: Overview) -> str:
             return _("The messages ask what was said in a certain time, and it was not said then.")
         case "name":
             return _("The messages ask for the user's name, and it does not tell the name.")
+        case "plans":
+            return _("The messages ask what is planned, and it tells of no plan for these days.")
 
 
 def lacks_points(

@@ -49,6 +49,7 @@ from nlp.date_words import (
     words_of_days,
 )
 from nlp.keywords import role_weight_of
+from nlp.plans import AskedPlans, asked_plans
 from nlp.query_terms import own_words_term, speaks_of_oneself, telling_count
 from nlp.questions import Cue, Overview, asking_part, cue_of, is_question, overview_of
 from nlp.stems import stem
@@ -147,6 +148,10 @@ class RecallQuery:
     """Whether one of the stretches is named (last week, 7月份), and not only by an adverb such as 今天."""
     overview: Overview | None = None
     """What the last message asks to have an overview of; then there are no words to search by."""
+    plans: AskedPlans | None = None
+    """The days whose plans the last message asks for; then it asks for an overview of them."""
+    zone: tzinfo | None = None
+    """Where days begin and end for the asker; None: in the system's zone."""
     asked_days: AskedDays | None = None
     """The days that a question names: what tells of them comes."""
     days: frozenset[str] = frozenset()
@@ -319,14 +324,20 @@ class KeywordOptions:
             spans = _spans(rest, now.date())
         if self.enrichment.signature:  # the Node original knows no such questions
             is_over = all(moment.end < now for moment in moments)
+            normal_rest = normal_form(rest, self.enrichment)
             overview = overview_of(
-                normal_form(rest, self.enrichment),
+                normal_rest,
                 spans,
                 now.date(),
                 moments_are_over=is_over if moments else None,
             )
+            plans = asked_plans(normal_rest, now.date()) if self.enrichment.dates else None
+            if plans is not None:
+                overview = "plans"
             if overview is not None:
                 return RecallQuery(
+                    plans=plans,
+                    zone=self.zone,
                     said=said,
                     asker=asker,
                     own_word=own_word,

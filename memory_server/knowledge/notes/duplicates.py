@@ -24,7 +24,7 @@ from nlp.index_terms import index_form
 ALIKE: Final = 0.85
 """Dice of pairs of characters from which two texts are alike: measured on pairs written for this project."""
 _LEAST_SHARE: Final = ALIKE / (2 - ALIKE)
-"""The least share of the longer text's pairs that the shorter one of two alike texts has."""
+"""The least share of the longer text's pairs that the shorter one has if two texts are alike."""
 _NEIGHBOURS: Final = 16
 """How many neighbours in the order of its words a text is compared with, so that the work grows with the number of
 texts and not with its square."""
@@ -46,8 +46,8 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class ReindexedNotes:
-    """What a reindex did or would do. `kept_apart`: alike, but with a fact in which they differ; of many notes of one
-    form, the nearest ones."""
+    """What a reindex did or would do. `kept_apart`: pairs that are alike but differ in a fact; for many notes of the
+    same form, only the nearest pairs."""
 
     merged: tuple[Pair, ...]
     kept_apart: tuple[Pair, ...]
@@ -58,12 +58,13 @@ class ReindexedNotes:
 
 
 def text_of(entry: Entry) -> str:
-    """The text of an entry that is compared."""
+    """Return the text by which an entry is compared."""
     return f"{entry.title}\n{entry.body}"
 
 
 def dice(first: str, second: str) -> float:
-    """How alike two texts are: 2 · common pairs of characters / all pairs, 0 to 1; without punctuation and case."""
+    """Measure how alike two texts are, from 0 to 1: 2 · common pairs of characters / all pairs, without punctuation and
+    case."""
     first_pairs = _pairs(first)
     second_pairs = _pairs(second)
     if first_pairs or second_pairs:
@@ -72,7 +73,7 @@ def dice(first: str, second: str) -> float:
 
 
 def count_same(text: str, candidates: Sequence[str]) -> int:
-    """How many of the other texts say the same as `text`."""
+    """Count the candidates that say the same as `text`."""
     return sum(
         dice(text, candidate) >= ALIKE and not difference(text, candidate)
         for candidate in candidates
@@ -112,8 +113,9 @@ _Couple: TypeAlias = tuple[int, int]
 
 
 def pairs_among(entries: Sequence[Entry]) -> list[Pair]:
-    """The pairs of a kind and project that are alike, the most alike first: all that say the same, and of those that
-    differ in a fact, for each entry the nearest. Of many equal texts only the newest two are compared with others."""
+    """Return the pairs of a kind and project that are alike, the most alike first. All pairs that say the same are
+    included; of pairs that differ in a fact, only the nearest of each entry. Of many equal texts only the newest two
+    are compared with others."""
     groups: dict[tuple[str, str], list[Entry]] = defaultdict(list)
     for entry in entries:
         groups[entry.kind, entry.project].append(entry)
@@ -149,14 +151,14 @@ def _pair(first: Entry, second: Entry, alike: float) -> Pair:
 
 
 def _containing(group: Sequence[_Compared]) -> Iterator[_Couple]:
-    """The couples of which one text has all words of the other, and is not much longer. Texts that say the same are
-    among them, because a difference in a word is a difference in a fact."""
+    """Yield the couples in which a text has all words of the other text and is not much longer. Texts that say the same
+    are among them, because a difference in a word is a difference in a fact."""
     numbers_of_word: dict[str, set[int]] = defaultdict(set)
     for number, text in enumerate(group):
         for word in text.words:
             numbers_of_word[word].add(number)
     for number, text in enumerate(group):
-        # The rarest words first: mostly none but the text itself has all of the first few.
+        # The rarest words first: mostly only the text itself has the first few of them.
         holders = sorted((numbers_of_word[word] for word in set(text.words)), key=len)
         containing = set(holders[0]) if holders else set()
         for numbers in holders[1:]:
@@ -169,8 +171,8 @@ def _containing(group: Sequence[_Compared]) -> Iterator[_Couple]:
 
 
 def _may_say_the_same(shorter: _Compared, longer: _Compared) -> bool:
-    """Whether a text that has all words of another may say the same: it has the same words, or more of them, but not so
-    many that the texts are not alike."""
+    """Return whether a text with all words of another text may say the same. It has the same words, or more words but
+    not so many that the texts are no longer alike."""
     if len(shorter.words) == len(longer.words):
         return shorter.words == longer.words
     is_longer = len(shorter.words) < len(longer.words)
@@ -178,8 +180,8 @@ def _may_say_the_same(shorter: _Compared, longer: _Compared) -> bool:
 
 
 def _nearest(group: Sequence[_Compared]) -> Iterator[_Couple]:
-    """For each text the most alike of its neighbours, in the order of the words from the beginning, and from the end:
-    texts that differ in one place are near each other in one of both."""
+    """Yield each text with its most alike neighbours, in the order of the words from the beginning, and from the end.
+    Texts that differ in a single place are near each other in at least one of the two orders."""
     numbers = range(len(group))
     from_beginning = sorted(numbers, key=lambda number: group[number].words)
     from_end = sorted(numbers, key=lambda number: group[number].words[::-1])
@@ -202,8 +204,8 @@ class Merge(NamedTuple):
 
 
 def merges(pairs: Sequence[Pair], now_ms: int) -> list[Merge]:
-    """The merges of those of the `pairs` that say the same. An entry joins others only if it says the same as each of
-    them. A text that would become too long is left as it is."""
+    """Merge the `pairs` that say the same. An entry joins others only if it says the same as each of them. A text that
+    would become too long stays as it is."""
     same = {frozenset(_texts_of(pair)) for pair in pairs if not pair.differs}
     changed: dict[int, Entry] = {}
     members: dict[int, frozenset[str]] = {}
@@ -214,12 +216,18 @@ def merges(pairs: Sequence[Pair], now_ms: int) -> list[Merge]:
         older_text, newer_text = _texts_of(pair)
         newer_members = members.get(newer.id, frozenset([newer_text]))
         older_members = members.get(older.id, frozenset([older_text]))
+
+        # An entry that was already merged into another is out of the way.
         if older.archived_ms is not None or newer.archived_ms is not None:
             continue
+
+        # Likeness is not transitive: every former member must say the same as every other.
         couples = map(frozenset, product(newer_members, older_members))
         if any(len(couple) > 1 and couple not in same for couple in couples):
             continue
-        with suppress(InvalidInput):  # it would be too long, or have too many tags: both stay
+
+        # A note that would be too long, or have too many tags, is not merged.
+        with suppress(InvalidInput):
             merged_note = usable(merged(older, newer))
             removed_note = archived(older, "merged", now_ms)
             changed[merged_note.id] = merged_note
@@ -234,14 +242,17 @@ def _texts_of(pair: Pair) -> tuple[str, str]:
 
 
 def merged(older: Entry, newer: Entry) -> Entry:
-    """The newer entry, with the title and lines of the older one that it does not have; uses summed, confidence
-    averaged, tags, examples and sources united, the earlier creation."""
+    """Merge two entries into the newer one. Return it with the title and the lines that only the older entry has, with
+    uses summed, confidence averaged, tags, examples and sources united, and the earlier creation."""
     newer_lines = dict.fromkeys((newer.title, *newer.body.splitlines()))
     older_lines = dict.fromkeys((older.title, *older.body.splitlines()))
     lacking = [line for line in older_lines if line.strip() and not _is_among(line, newer_lines)]
+
     body = newer.body
     if lacking:
         body = "\n".join([newer.body.rstrip("\n"), *lacking])
+
+    # A source may already be several, from a merge before.
     sources = "; ".join(entry.source for entry in (newer, older) if entry.source).split("; ")
     return replace(
         newer,
@@ -256,13 +267,13 @@ def merged(older: Entry, newer: Entry) -> Entry:
 
 
 def _is_among(line: str, lines: Collection[str]) -> bool:
-    """Whether a line is one of others, or one of them says what it says."""
+    """Return whether a line is among others, or a line among them covers it."""
     return line in lines or any(_covers(candidate, line) for candidate in lines)
 
 
 def _covers(candidate: str, line: str) -> bool:
-    """Whether a candidate says what a line says, with all its words and signs in their order. The case of its first
-    letter is left out of account."""
+    """Return whether a candidate says what a line says, with all its words and signs in their order. The case of its
+    first letter does not count."""
     candidate_tokens = iter(_tokens(candidate))
     in_order = all(token in candidate_tokens for token in _tokens(line))
     return in_order and dice(candidate, line) >= ALIKE and not difference(candidate, line)

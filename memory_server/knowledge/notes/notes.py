@@ -58,8 +58,8 @@ class Remembered:
 
 @dataclass(eq=False)
 class Notes:
-    """The notes. `project` is that of the caller; None: that of the options. A caller without a project sees those of
-    all projects, if it asks for them."""
+    """The notes. `project` is the caller's; if it is None, the options name it. A caller without a project sees the
+    notes of all projects, if it asks for them."""
 
     store: EntryStore
     clock: Callable[[], int]
@@ -75,7 +75,7 @@ class Notes:
             self._publisher = PagePublisher(partial(self.pages, stable=True), self.options.publish)
 
     def project_of(self, given: Project | None = None) -> Project | None:
-        """The project of a caller; None: it is not known."""
+        """Return the project of a caller, or None if it is not known."""
         project = given or self.options.here
         if project is None and self.options.project:
             return Project(self.options.project)
@@ -93,8 +93,8 @@ class Notes:
         project: Project | None = None,
         by: str = "api",
     ) -> Committed[Remembered]:
-        """Store a note. One of the same topic, type and project is replaced; its former text stays in the history.
-        Private parts and recalled memories are left out.
+        """Store a note. It replaces the note of the same topic, type and project, whose former text stays in the
+        history. Private parts and recalled memories are left out.
 
         Raises:
             InvalidInput: the type is unknown, the topic or the content empty, something too long, or the note is of a
@@ -107,12 +107,14 @@ class Notes:
         topic = secrets.of(" ".join(without_surrogates(topic).split()))
         if not index_form(topic).strip():
             raise InvalidInput("The topic is empty; give a title such as `error handling`.")
+
         caller_project = self.project_of(project)
         if kind == "project-tech" and caller_project is None and self.options.needs_project:
             raise InvalidInput(
                 "No project is known here, so this note would come in all of them; start the server in the folder "
                 "of the project, set knowledge.project, or give another type."
             )
+
         project_key = ""
         if caller_project is not None and kind == "project-tech":
             project_key = caller_project.key
@@ -131,10 +133,10 @@ class Notes:
                 source=secrets.of(source),
             )
         )
+
         if note.project and caller_project is not None:
-            await self.settling.settle(
-                caller_project
-            )  # else it would not replace the note of before
+            # Otherwise the note would not replace the same note from before projects had keys.
+            await self.settling.settle(caller_project)
         similar = await self._similar_to(note)
         now_ms = self.clock()
 
@@ -144,6 +146,7 @@ class Notes:
                 return [replace(note, created_ms=now_ms, updated_ms=now_ms)], Remembered(
                     "created", similar
                 )
+
             changed = replace(
                 present,
                 title=note.title,
@@ -151,6 +154,7 @@ class Notes:
                 tags=note.tags,
                 examples=note.examples,
                 source=note.source,
+                # A note that is told again counts as used.
                 uses=present.uses + 1,
                 updated_ms=now_ms,
             )
@@ -171,19 +175,22 @@ class Notes:
         unasked: bool = False,
         other_words: Sequence[str] = (),
     ) -> Hits:
-        """The notes that hold words of `query`, best first, then those that only `other_words` find; without both all
-        notes, the most certain and most used first. Each found note counts one reference, unless `reinforce` is False.
-        `unasked`: where the project is not known, only notes of none. Raises InvalidInput: there are too many other
-        words, or one is too long."""
+        """Return the notes that hold words of `query`, best first, then the notes that only `other_words` find. Without
+        both, return all notes, the most certain and most used first. Each returned note counts one reference, unless
+        `reinforce` is False. With `unasked`, only notes without a project are returned if the project is not known.
+        Raise InvalidInput if there are too many other words, or a word is too long."""
         other_texts = other_words_of(other_words, ()).texts
         where = await self._where(kind, tags, project)
         if unasked and where.projects is None:
             where = replace(where, projects=("",))
+
         if not (query.strip() or other_texts):
             return await self._all(where, limit, offset)
+
         words = Query(
             without_surrogates(query),
             where,
+            # Uses may lift a note into this page, so more hits than the page are ranked.
             limit=max(RERANKED, offset + limit),
             least_share=self.options.least_share,
             other_words=other_texts,
@@ -191,6 +198,7 @@ class Notes:
         matches = await self.store.read(NOTES, lambda view: view.search(words))
         ranked = by_relevance(matches.hits, boosted=True)
         page_of_hits = tuple(ranked[offset : offset + limit])
+
         if reinforce:
             try:
                 await self.store.count_use([hit.entry.id for hit in page_of_hits], self.clock())
@@ -199,7 +207,7 @@ class Notes:
         return replace(matches, hits=page_of_hits)
 
     async def _all(self, where: Filter, limit: int, offset: int) -> Hits:
-        """A page of the notes that meet a condition, the most certain and most used first."""
+        """Return a page of the notes that meet a condition, the most certain and most used first."""
 
         def read(view: ScopeView) -> Hits:
             notes = view.entries(where, order="best", limit=limit, offset=offset)
@@ -211,7 +219,7 @@ class Notes:
         return await self.store.read(NOTES, read)
 
     async def get(self, note_id: int | str) -> Entry:
-        """The note of this number or id, live or archived. Raises MemoryNotFound."""
+        """Return the note of this number or id, live or archived. Raise MemoryNotFound."""
         return await self.store.read(NOTES, lambda view: _existing(view, note_id))
 
     async def edit(
@@ -223,15 +231,16 @@ class Notes:
         append: str = "",
         by: str = "api",
     ) -> Committed[None]:
-        """Replace `find`, which the content has once, by `replacement`, and add the lines of `append`. The former text
-        stays in the history.
+        """Replace `find`, which the content must have once, by `replacement`, and add the lines of `append`. The former
+        text stays in the history.
 
         Raises:
-            MemoryNotFound: there is no such live note. InvalidInput: nothing is to be changed, the content has `find`
+            MemoryNotFound: no such live note exists. InvalidInput: nothing is to be changed, the content has `find`
             not at all or several times, or it would be empty or too long. MemoryPaused, NothingToKeep: as `remember`.
         """
         if not find and not append.strip():
             raise InvalidInput("Nothing is to be changed; give `find` with `replace`, or `append`.")
+
         self.options.refuse()
         new_text = self.options.secrets.of(to_keep(replacement))
         appended_text = self.options.secrets.of(to_keep(append))
@@ -261,7 +270,7 @@ class Notes:
         offset: int = 0,
         project: Project | None = None,
     ) -> tuple[list[Entry], int]:
-        """A page of the notes, by type and topic, and how many there are. It counts no reference."""
+        """Return a page of the notes, by type and topic, and their number. No reference is counted."""
         where = await self._where(kind, tags, project)
 
         def read(view: ScopeView) -> tuple[list[Entry], int]:
@@ -270,7 +279,7 @@ class Notes:
         return await self.store.read(NOTES, read)
 
     async def delete(self, note_id: int | str, *, by: str = "api") -> str | None:
-        """Put a note into the archive; the id of the change.
+        """Put a note into the archive. Return the id of the change.
 
         Raises:
             MemoryNotFound: it does not exist. InvalidInput: it is there already.
@@ -287,7 +296,7 @@ class Notes:
         return (await self._commit(decide, "delete", by)).change_id
 
     async def restore(self, note_id: int | str, *, by: str = "api") -> str | None:
-        """Bring a note back out of the archive; the id of the change.
+        """Bring a note back out of the archive. Return the id of the change.
 
         Raises:
             MemoryNotFound: it does not exist.
@@ -305,16 +314,16 @@ class Notes:
         return (await self._commit(decide, "restore", by)).change_id
 
     async def project_names(self) -> Mapping[str, str]:
-        """What each project is called that has a note, by its key."""
+        """Return the shown name of each project that has a note, by its key."""
         return shown_names(await self.project_counts())
 
     async def project_counts(self) -> Mapping[str, int]:
-        """How many notes each project has, with those in the archive, by its key."""
+        """Count the notes of each project, including the archive, by its key."""
         counts = await self.store.read(NOTES, lambda view: view.counted("project", OF_PROJECTS))
         return {key: count for key, count in counts.items() if key}
 
     async def waiting(self, project: Project | None = None) -> str | None:
-        """A sentence about notes of before that may be of this project; None: there are none."""
+        """Describe the notes from before that may belong to this project; None if no notes do."""
         caller_project = self.project_of(project)
         counts = {} if caller_project is None else await self.settling.waiting(caller_project)
         sentences = [
@@ -336,7 +345,7 @@ class Notes:
         dry_run: bool = False,
         by: str = "api",
     ) -> Committed[Moved]:
-        """Give notes to the project `key`, except those that its own notes are in the way of."""
+        """Give notes to the project `key`, except notes whose place a note of that project has."""
         decide = assigning(chosen, key)
         if not dry_run:
             return await self._commit(decide, "assign", by)
@@ -346,7 +355,7 @@ class Notes:
     async def pages(
         self, *, stable: bool = False, project: Project | None = None
     ) -> dict[Kind, str]:
-        """The page of each type."""
+        """Return the page of each type."""
         where = await self._where(None, (), project)
         notes = await self.store.read(NOTES, lambda view: view.entries(where, order="best"))
         pages: dict[Kind, str] = {}
@@ -377,7 +386,7 @@ class Notes:
             await self._publisher.aclose()
 
     def changed(self) -> None:
-        """Notes were changed: pages that are kept current are made in a while."""
+        """Make the pages that are kept current again in a while, because notes were changed."""
         if self._publisher is not None:
             self._publisher.changed()
 
@@ -417,7 +426,7 @@ def _check(kind: Kind) -> Kind:
 
 
 def _check_once(note: Entry, text: str) -> None:
-    """Raises InvalidInput: a note does not have a text exactly once."""
+    """Raise InvalidInput unless a note has a text exactly once."""
     count = note.body.count(text)
     if count == 1:
         return
@@ -433,7 +442,7 @@ def _check_once(note: Entry, text: str) -> None:
 
 
 def _existing(view: ScopeView, note_id: int | str) -> Entry:
-    """The note of this number or id. Raises MemoryNotFound: there is none."""
+    """Return the note of this number or id. Raise MemoryNotFound if it does not exist."""
     note = view.get(id=note_id) if isinstance(note_id, int) else view.get(ref=note_id)
     if note is None:
         raise MemoryNotFound(

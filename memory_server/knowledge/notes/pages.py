@@ -17,16 +17,16 @@ HEADINGS: dict[Kind, str] = {
     "domain": "Domain Knowledge",
 }
 MARK = "<!-- Made by `memory-server knowledge document`, which replaces this file: change the notes, not the page. -->"
-"""The first line of a page. A file without it is somebody's own."""
+"""The first line of a page. A file without it belongs to a user."""
 FOLDER = "memory-docs"
-"""The folder in which pages are written if no other one is named."""
+"""The folder in which pages are written if no other folder is named."""
 _RUNS = re.compile(r"`+")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 
 
 def page(kind: Kind, notes: Iterable[Entry], *, stable: bool = False) -> str:
-    """The page of a kind, the notes in their order. `stable`: by topic and without counts, so that the page changes
-    only if a note does."""
+    """Return the page of a kind, with the notes in their order. A `stable` page is ordered by topic and has no counts,
+    so it changes only if a note does."""
     ordered_notes = list(notes)
     if stable:
         ordered_notes.sort(key=lambda note: (note.title, note.id))
@@ -51,8 +51,8 @@ def _lines(note: Entry, stable: bool) -> Iterator[str]:
 
 
 def fenced(code: str) -> str:
-    """A block that `code` cannot end: its fence is longer than any run of backticks in it. A block is not put into
-    another one."""
+    """Return a block that `code` cannot end: its fence is longer than any run of backticks in it. Code that is already
+    a block is returned as it is."""
     code = code.strip("\n")
     opening = _FENCE.match(code)
     if opening is not None:

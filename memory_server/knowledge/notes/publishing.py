@@ -26,7 +26,7 @@ class PagePublisher:
     _waiting: asyncio.Task[None] | None = field(default=None, init=False)
 
     def changed(self) -> None:
-        """Notes were changed: their pages are made in a while."""
+        """Make the pages of the changed notes in a while."""
         if self._waiting is None:
             self._waiting = asyncio.create_task(self._write_later())
 

@@ -40,8 +40,8 @@ class ReindexPlan:
         )
 
     def purge(self, view: ScopeView) -> tuple[Sequence[Change], int]:
-        """The decision to remove notes for good, and how many: only those that are as they are in the copy that was set
-        aside, because another process may have changed some meanwhile."""
+        """Decide to remove notes for good. Return the changes and their number. Only notes that did not change since
+        the copy was set aside are removed, because another process may have changed some."""
         changes = []
         for note in self.notes.removable:
             present = view.get(id=note.id)
@@ -50,7 +50,7 @@ class ReindexPlan:
         return changes, len(changes)
 
     def merge(self, view: ScopeView) -> tuple[Sequence[Change], None]:
-        """The decision to merge notes. Raises InvalidInput: one of them was changed meanwhile."""
+        """Decide to merge notes. Raise InvalidInput if a note was changed meanwhile."""
         changed: dict[int, Entry] = {}
         for merge in self.merges:
             changed[merge.whole.id] = merge.whole
@@ -65,7 +65,7 @@ class ReindexPlan:
 
 
 def notes_to_reindex(view: ScopeView, merged_by_ms: int) -> NotesToReindex:
-    """The notes of a reindex. `merged_by_ms`: notes that were merged later stay in the archive."""
+    """Select the notes of a reindex. Notes that were merged after `merged_by_ms` stay in the archive."""
     other_reasons = tuple(reason for reason in get_args(Reason) if reason != "merged")
     removed = view.entries(Filter(archived=True, reasons=other_reasons))
     merged = view.entries(Filter(archived=True, archived_by_ms=merged_by_ms, reasons=("merged",)))
@@ -73,7 +73,7 @@ def notes_to_reindex(view: ScopeView, merged_by_ms: int) -> NotesToReindex:
 
 
 def reindex_plan(notes: NotesToReindex, now_ms: int) -> ReindexPlan:
-    """The plan for these notes; the work grows with their number, also where all are of one form."""
+    """Plan the reindex of these notes. The work grows with their number, even if all notes have the same form."""
     pairs = duplicates.pairs_among(notes.live)
     same = [pair for pair in pairs if not pair.differs]
     different = tuple(pair for pair in pairs if pair.differs)

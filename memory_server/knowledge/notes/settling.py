@@ -1,4 +1,4 @@
-"""Notes that change their project: those of before, which have only the name of a folder, and those that a person
+"""Notes that change their project: notes from before, which have only the name of a folder, and notes that a person
 assigns. The decisions are pure; `Settling` asks the store for what they need."""
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ NOTES = Scope("notes")
 OF_PROJECTS = Filter(kinds=("project-tech",), archived=None)
 _FOLDERS_KNOWN_MS = 60_000
 """The time for which an answer of `is_elsewhere` counts. It reads all conversations, and while nothing may be stored
-each recall asks it. Ours: in a minute nobody begins to work in another folder and wants its notes here."""
+each recall asks it. A choice of this project: within a minute, a user hardly begins to work in another folder and
+expects its notes here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What an assignment did or would do. `in_the_way`: notes that stayed, because the project has one of their
+    """What an assignment did or would do. `in_the_way`: notes that stayed, because the project has a note of their
     topic."""
 
     moved: tuple[Entry, ...]
@@ -40,14 +41,14 @@ class _FoldersKnown:
     asked_ms: int
 
     def counts_at(self, now_ms: int) -> bool:
-        """Whether it still counts."""
+        """Return whether the answer still counts."""
         return 0 <= now_ms - self.asked_ms < _FOLDERS_KNOWN_MS
 
 
 @dataclass(eq=False)
 class Settling:
-    """Gives notes of before to the project whose folder is worked in. `is_elsewhere`: whether another folder than that
-    of the project is known to have a name; `refuse` raises where nothing may be stored now."""
+    """Gives notes from before to the project whose folder is worked in. `is_elsewhere` says whether another folder than
+    the project's is known to have a name; `refuse` raises if nothing may be stored now."""
 
     store: EntryStore
     is_elsewhere: Callable[[str, Project], Awaitable[bool]]
@@ -56,23 +57,25 @@ class Settling:
     _folders_known: dict[tuple[str, str], _FoldersKnown] = field(default_factory=dict, init=False)
 
     async def settle(self, project: Project) -> tuple[str, ...]:
-        """Move the notes of before to `project`, or where several folders have their name, set them aside under it.
-        The keys of those that certainly are of the project and could not be moved, because nothing may be stored
-        now."""
+        """Move the notes from before to `project`, or set them aside if several folders have their name. Return the
+        keys of notes that certainly belong to the project and could not be moved, because nothing may be stored now."""
         former_keys = {*project.former_keys, *project.names}
         live_notes = Filter(OF_PROJECTS.kinds, tuple(former_keys))
         if not former_keys or not await self.store.read(NOTES, lambda view: view.count(live_notes)):
             return ()
+
         counts = await self.store.read(NOTES, lambda view: view.counted("project", OF_PROJECTS))
         present = former_keys & counts.keys()
         certain = [
             name for name in sorted(present) if await self._is_certain(name, project, counts)
         ]
-        # Where the project has a note of its topic, a note waits too.
+
+        # A note whose topic the project has already waits too.
         targets = {name: [unsettled(name_of(name))] for name in present}
         for name in certain:
             targets[name].insert(0, project.key)
-        # An imported note has no topic. Its project may be that of another program, so only the user says whose it is.
+
+        # An imported note has no topic. Another program may have named its project, so only the user says whose it is.
         targets_of_imported = dict(targets)
         for name in present & {*project.names}:
             targets_of_imported[name] = targets[name][-1:]
@@ -85,6 +88,7 @@ class Settling:
             )
             return (*own.moved, *imported.moved), None
 
+        # A recall must not fail because its notes cannot be moved now.
         try:
             self.refuse()
             await self.store.commit(NOTES, decide, Operation("assign", "first use in the folder"))
@@ -94,7 +98,8 @@ class Settling:
         return ()
 
     async def _is_certain(self, name: str, project: Project, keys: Collection[str]) -> bool:
-        """Whether notes that have only this name are of the project; `keys`: those of all projects with notes."""
+        """Return whether notes with only this name belong to the project. `keys` are the keys of all projects with
+        notes."""
         if name in project.former_keys:
             return True
         own_keys = {name, project.key, *project.former_keys}
@@ -103,7 +108,7 @@ class Settling:
         return not await self._is_elsewhere(name, project)
 
     async def _is_elsewhere(self, name: str, project: Project) -> bool:
-        """The answer of `is_elsewhere`, which is kept for a short time: it depends on the project too."""
+        """Return the answer of `is_elsewhere`, kept for a short time. It depends on the project too."""
         now_ms = self.clock()
         current = {
             key: answer for key, answer in self._folders_known.items() if answer.counts_at(now_ms)
@@ -115,7 +120,7 @@ class Settling:
         return current[name, project.key].elsewhere
 
     async def waiting(self, project: Project) -> dict[str, int]:
-        """How many notes have only a name of the project's folder, which other folders have too; by name."""
+        """Count the notes that have only a name of the project's folder which other folders have too; by name."""
         if not project.names:
             return {}
         aside = {unsettled(name): name for name in project.names}
@@ -127,8 +132,8 @@ class Settling:
 def moved_to(
     view: ScopeView, notes: Iterable[Entry], targets: Mapping[str, Sequence[str]]
 ) -> Moved:
-    """Notes with the key of another project: the first of those that `targets` has for the key of each. A live one
-    moves only to a project that has no live one of its topic."""
+    """Move each note to the first of its target projects that has no live note on the same topic. Archived notes are
+    moved without this check. `targets` has the target projects by the note's present key."""
     moved: list[Entry] = []
     in_the_way: list[Entry] = []
     taken: set[tuple[str, str | None]] = set()
@@ -147,7 +152,7 @@ def moved_to(
 
 
 def _has_the_topic(view: ScopeView, taken: Container[tuple[str, str | None]], note: Entry) -> bool:
-    """Whether the project of a live note has another live one of its topic."""
+    """Return whether the project of a live note has another live note on the same topic."""
     if note.archived_ms is not None or note.key is None:
         return False
     if (note.project, note.key) in taken:
@@ -156,7 +161,7 @@ def _has_the_topic(view: ScopeView, taken: Container[tuple[str, str | None]], no
 
 
 def assigning(chosen: Callable[[ScopeView], Sequence[Entry]], key: str) -> Decide[Moved]:
-    """The decision that gives notes to the project `key`."""
+    """Return the decision that gives the notes which `chosen` selects to the project `key`."""
 
     def decide(view: ScopeView) -> tuple[Sequence[Change], Moved]:
         notes = [note for note in chosen(view) if note.project != key]

@@ -74,8 +74,7 @@ class Fact(NamedTuple):
 
 
 def asked(texts: Sequence[SessionText], memories: Sequence[Entry]) -> str:
-    """The texts and the memories that are stored already, as JSON, so that nothing of it can be taken for the
-    prompt."""
+    """Return the texts and the memories that are already stored, as JSON, so that no part can be taken for the prompt."""
     data = {
         "messages": [
             {"role": text.metadata.get("role", "user"), "content": text.text} for text in texts
@@ -88,7 +87,7 @@ def asked(texts: Sequence[SessionText], memories: Sequence[Entry]) -> str:
 
 
 def facts_of(answer: Mapping[str, Any]) -> tuple[Fact, ...]:
-    """The facts in an answer. Raises ValueError: it is not of the schema."""
+    """Return the facts in an answer. Raise ValueError if it does not fit the schema."""
     facts = answer.get("facts")
     if not isinstance(facts, list) or len(facts) > MOST_FACTS:
         raise ValueError(_("its answer is not a list of at most {facts} facts", MOST_FACTS))
@@ -96,7 +95,7 @@ def facts_of(answer: Mapping[str, Any]) -> tuple[Fact, ...]:
 
 
 def text_of(value: Any) -> str:
-    """The text in an answer, or in a fact. Raises ValueError: there is none, or it is too long for a fact."""
+    """Return the text in an answer, or in a fact. Raise ValueError if it is missing or too long for a fact."""
     text = value.get("text") if isinstance(value, dict) else None
     if not isinstance(text, str) or not text.strip() or len(text) > MOST_FACT_CHARS:
         raise ValueError(
@@ -109,7 +108,7 @@ def text_of(value: Any) -> str:
 
 
 def merged_of(value: Mapping[str, Any]) -> str:
-    """The text of a merged memory, which may be long. Raises ValueError: there is none."""
+    """Return the text of a merged memory, which may be long. Raise ValueError if it is missing."""
     text = value.get("text")
     if not isinstance(text, str) or not text.strip():
         raise ValueError(_("its answer has no text"))
@@ -117,7 +116,7 @@ def merged_of(value: Mapping[str, Any]) -> str:
 
 
 def number_of(value: Mapping[str, Any]) -> int | None:
-    """The memory that a fact replaces. Raises ValueError: it is not a number."""
+    """Return the id of the memory that a fact replaces. Raise ValueError if it is not a number."""
     number = value.get("replaces")
     if number is not None and type(number) is not int:
         raise ValueError(_("its answer has a `replaces` that is not a whole number"))
@@ -141,9 +140,9 @@ class FactDecisions:
     new: Entry
 
     def decided(self, view: ScopeView, facts: Sequence[Fact]) -> list[MemoryEvent]:
-        """What happens to each fact. `NONE`: a memory says it already (knowledge/differences.py). `UPDATE`: it replaces
-        one that was shown and did not change since. `ADD`: all else, also where a model names the memory of somebody
-        else."""
+        """Decide what happens to each fact. `NONE`: a memory already says it (knowledge/differences.py). `UPDATE`: it
+        replaces a memory that was shown and did not change since. `ADD`: all other facts, also if a model names the
+        memory of another user."""
         events: list[MemoryEvent] = []
         replaced_ids: set[int] = set()
         for fact in facts:
@@ -151,8 +150,12 @@ class FactDecisions:
             if same is not None:
                 events.append(MemoryEvent("NONE", same))
                 continue
+
+            # A model may give the same fact twice.
             if any(same_words(event.memory.body, fact.text) for event in events):
                 continue
+
+            # Two facts must not replace the same memory, or the first would be lost.
             replaceable = None
             if fact.replaces not in replaced_ids:
                 replaceable = self._replaceable(view, fact)
@@ -160,6 +163,7 @@ class FactDecisions:
                 memory = replace(self.new, body=fact.text, origin="inferred")
                 events.append(MemoryEvent("ADD", usable(memory)))
                 continue
+
             replaced_ids.add(replaceable.id)
             changed = replace(
                 replaceable, body=fact.text, origin="inferred", updated_ms=self.new.updated_ms
@@ -168,12 +172,12 @@ class FactDecisions:
         return events
 
     def _with_the_words(self, view: ScopeView, fact: Fact) -> Entry | None:
-        """The memory that says a fact already."""
+        """Return the memory that already says a fact."""
         hits = view.search(Query(fact.text, self.where, SHOWN)).hits
         return next((hit.entry for hit in hits if same_words(hit.entry.body, fact.text)), None)
 
     def _replaceable(self, view: ScopeView, fact: Fact) -> Entry | None:
-        """The memory in whose place a fact comes: one that the model saw as a whole and as it is now."""
+        """Return the memory that a fact replaces; the model must have seen it whole and unchanged."""
         versions = {memory.id: memory.version for memory in self.shown}
         if fact.replaces not in versions:
             return None
@@ -184,6 +188,7 @@ class FactDecisions:
             or memory.version != versions[memory.id]
         ):
             return None
+        # The model has seen only its beginning.
         if len(memory.body) > MOST_FACT_CHARS:
-            return None  # the model has seen its beginning only
+            return None
         return memory

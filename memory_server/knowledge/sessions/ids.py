@@ -19,10 +19,10 @@ from memory_server.kernel.values import dataclass
 
 Source = Literal["argument", "header", "session", "setting"]
 SOURCES: tuple[Source, ...] = get_args(Source)
-"""The sources of ids, from the one that counts first."""
+"""The sources of ids, in order of precedence."""
 FIELDS = ("user_id", "agent_id", "run_id")
 EVERY = "*"
-"""As agent or run: those of all agents or runs of the user, for reading only."""
+"""The value that means all agents or runs of the user, for reading only."""
 MAX_ID_CHARS = 100
 MAX_HEADER_CHARS = 4_096
 MAX_METADATA_CHARS = 4_096
@@ -35,7 +35,7 @@ HEADERS = {f"x-memory-{name.replace('_', '-')}": name for name in FIELDS}
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The ids that one source names; None: it does not name this one."""
+    """The ids that a source names; None for an id that it does not name."""
 
     user_id: str | None = None
     agent_id: str | None = None
@@ -43,7 +43,7 @@ class Identity:
     metadata: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
     def completed_by(self, other: Identity) -> Identity:
-        """These ids, and those of another source that are not named here."""
+        """Return these ids, completed by the ids of another source that are not named here."""
         return Identity(
             self.user_id or other.user_id,
             self.agent_id or other.agent_id,
@@ -65,8 +65,8 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class RequestInfo:
-    """How a call came: the ids in the headers of its request, whether it belongs to a session, and to which; None: to
-    that of the process, as over standard input."""
+    """How a call came: the ids in the headers of its request, whether it belongs to a session, and to which; `begun` is
+    None for the session of the process, as over standard input."""
 
     headers: Identity = NOBODY
     lasts: bool = True
@@ -74,8 +74,8 @@ class RequestInfo:
 
     @property
     def header_ids(self) -> Identity:
-        """The ids of the headers: those of the request, and where it names no other user, those with which its session
-        began."""
+        """The ids of the headers of the request, completed by the headers with which its session began if the request
+        names no other user."""
         first = NOBODY if self.begun is None else self.begun.headers
         if self.headers.user_id not in (None, first.user_id):
             return self.headers
@@ -84,9 +84,9 @@ class RequestInfo:
 
 @dataclass(frozen=True, slots=True)
 class SessionIds:
-    """The ids that a call means. `agent_id` and `run_id` None: memories of no certain agent or run are written, those
-    of all are read. `sources` says where each id comes from, `overridden` which of them replace another one that the
-    headers or the session have."""
+    """The ids that a call means. If `agent_id` or `run_id` is None, a call writes memories without an agent or run, and
+    reads the memories of all. `sources` says where each id comes from; `overridden` names the ids that replace another
+    id of the headers or the session."""
 
     user_id: str
     agent_id: str | None = None
@@ -112,10 +112,11 @@ def named(
     run_id: str | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Identity:
-    """The ids of a source, checked; None: it does not name this one.
+    """Check the ids of a source; None for an id that it does not name.
 
     Raises:
-        InvalidInput: an id is empty or cannot be used, or the metadata cannot."""
+        InvalidInput: an id is empty or cannot be used, or the metadata cannot be used.
+    """
     ids: dict[str, str] = {}
     for name, value in zip(FIELDS, (user_id, agent_id, run_id), strict=True):
         if value is not None:
@@ -134,7 +135,7 @@ def checked_id(text: str, field_name: str) -> str:
     """`text` as an id, in NFC.
 
     Raises:
-        InvalidInput: it is empty or too long, or has characters that nobody sees, by which two ids could look the same.
+        InvalidInput: it is empty or too long, or has invisible characters, by which two ids could look the same.
     """
     if not text or text.isspace():
         raise InvalidInput("The {what} is empty; give a name, or leave it out.", field_name)
@@ -149,6 +150,8 @@ def checked_id(text: str, field_name: str) -> str:
             len(normal),
             MAX_ID_CHARS,
         )
+
+    # Ids that look the same must be the same.
     hidden = any(
         unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp", "Cn", "Co") for char in normal
     )
@@ -157,6 +160,7 @@ def checked_id(text: str, field_name: str) -> str:
             "The {what} holds characters that cannot be seen, or spaces around it; use visible ones.",
             field_name,
         )
+
     if field_name == "user_id" and normal == EVERY:
         raise InvalidInput(
             "`*` is not a user; name one, since no call looks at the memories of several users."
@@ -165,11 +169,12 @@ def checked_id(text: str, field_name: str) -> str:
 
 
 def from_headers(headers: Iterable[tuple[str, str]]) -> Identity:
-    """The ids in the headers of a request: `X-Memory-User-ID`, `-Agent-ID`, `-Run-ID` as percent-decoded UTF-8, and
-    `-Session-Metadata` as a JSON object.
+    """Read the ids in the headers of a request: `X-Memory-User-ID`, `-Agent-ID`, `-Run-ID` as percent-decoded UTF-8,
+    and `-Session-Metadata` as a JSON object.
 
     Raises:
-        InvalidInput: one of them cannot be used, or comes twice; the request must be refused with this sentence."""
+        InvalidInput: a header cannot be used, or comes twice; the request must be refused with this sentence.
+    """
     texts: dict[str, str] = {}
     for header, value in headers:
         name = header.lower()
@@ -183,7 +188,7 @@ def from_headers(headers: Iterable[tuple[str, str]]) -> Identity:
 
 
 def _header_text(name: str, value: str) -> str:
-    """The text of a header. Raises InvalidInput: it is too long, or not UTF-8."""
+    """Decode the text of a header. Raise InvalidInput if it is too long, or not UTF-8."""
     from urllib.parse import unquote_to_bytes
 
     if len(value) > MAX_HEADER_CHARS:
@@ -204,7 +209,7 @@ def _header_text(name: str, value: str) -> str:
 
 
 def _metadata_of(text: str) -> dict[str, Any]:
-    """The metadata of a header. Raises InvalidInput: it is not a JSON object."""
+    """Parse the metadata of a header. Raise InvalidInput if it is not a JSON object."""
     try:
         values = json.loads(text)
     except (ValueError, RecursionError):
@@ -220,13 +225,15 @@ def _metadata_of(text: str) -> dict[str, Any]:
 def resolve(
     sources: Mapping[Source, Identity], *, require_user: bool = False, changes: bool = False
 ) -> SessionIds:
-    """The ids that a call means: each id and the metadata from the first source that has it. Those of a source that
-    names another user than the chosen one do not count. `require_user`: the settings do not name the user. `changes`:
-    the call changes something, so it concerns one agent and run.
+    """Decide which ids a call means: each id and the metadata come from the first source that has them. A source that
+    names another user than the chosen user does not count. With `require_user`, the settings do not name the user. With
+    `changes`, the call changes something, so it concerns a single agent and run.
 
     Raises:
-        InvalidInput: no user is named, or a changing call has `*`."""
+        InvalidInput: no user is named, or a changing call has `*`.
+    """
     in_order = {source: sources[source] for source in SOURCES if source in sources}
+
     users = {source: identity.user_id for source, identity in in_order.items() if identity.user_id}
     if require_user:
         users.pop("setting", None)
@@ -234,12 +241,15 @@ def resolve(
         raise InvalidInput(
             "No user is named; give user_id, or call memory_init_session with one first."
         )
+
     source_of_user, user_id = next(iter(users.items()))
+    # An agent or run of one user means nothing for another.
     of_user = {
         source: identity
         for source, identity in in_order.items()
         if identity.user_id in (None, user_id)
     }
+
     ids: dict[str, str] = {"user_id": user_id}
     origins: dict[str, Source] = {"user_id": source_of_user}
     for name in ("agent_id", "run_id"):
@@ -253,6 +263,7 @@ def resolve(
             raise InvalidInput(
                 "`*` as {open} is for reading only; name one {open}, or leave it out.", name
             )
+
     metadata = next(
         (identity.metadata for identity in of_user.values() if identity.metadata), NOTHING
     )
@@ -263,8 +274,8 @@ def resolve(
 
 
 def _overridden(sources: Mapping[Source, Identity], ids: Mapping[str, str]) -> tuple[str, ...]:
-    """The names of the ids for which the headers or the session have another value; those of the settings are meant to
-    be replaced."""
+    """Return the names of the ids for which the headers or the session have another value. Ids of the settings are
+    defaults, so replacing them is not reported."""
     defaults = [sources[source] for source in ("header", "session") if source in sources]
     names = []
     for name, value in ids.items():

@@ -78,7 +78,7 @@ class OperationInProgress:
 
 @dataclass(frozen=True, eq=False)
 class SessionModels:
-    """The models of the settings (None: there are none), and the vectors of the memories in `store`."""
+    """The models of the settings (None without models), and the vectors of the memories in `store`."""
 
     store: EntryStore
     options: SessionOptions
@@ -94,7 +94,7 @@ class SessionModels:
         schema: Mapping[str, Any],
         read: Callable[[Any], T],
     ) -> T:
-        """Ask a model, and note what it took. Raises ModelsFailed: there is none, or none answered."""
+        """Ask a model, and note what it took. Raise ModelsFailed if no model is configured, or no model answered."""
         if self.models is None:
             raise ModelsFailed(NO_MODEL)
         response = await self.models.ask(
@@ -126,8 +126,8 @@ class SessionModels:
     async def vector_of(
         self, caller: SessionIds, operation: OperationInProgress, query: str
     ) -> bytes:
-        """The vector of a query; empty: there is nothing to compare it with. Raises ModelsFailed: no model gives it.
-        NothingToKeep: all of it is private or recalled."""
+        """Return the vector of a query; empty if there is nothing to compare it with. Raise ModelsFailed if no model
+        gives it, and NothingToKeep if all of it is private or recalled."""
         scope = scope_of(caller)
         where = where_of(caller)
         text = to_keep(query)
@@ -145,7 +145,7 @@ class SessionModels:
     async def related(
         self, caller: SessionIds, operation: OperationInProgress, words: str
     ) -> list[Entry]:
-        """The memories that share words with what was said, and those that are near to it."""
+        """Return the memories that share words with these words, and the memories that are near to them in meaning."""
         vector = b""
         with suppress(ModelsFailed, NothingToKeep):
             vector = await self.vector_of(caller, operation, words)
@@ -168,7 +168,8 @@ class SessionModels:
         memories: Sequence[Entry],
         prompt: str | None,
     ) -> tuple[Fact, ...]:
-        """The facts that a model finds in texts, with `prompt` added to its own. Raises ModelsFailed: none answered."""
+        """Return the facts that a model finds in texts, with `prompt` added to its own prompt. Raise ModelsFailed if no
+        model answered."""
         system = self.options.extraction_prompt or EXTRACTION
         if prompt:
             system += f"\n{prompt}"
@@ -182,7 +183,7 @@ class SessionModels:
         )
 
     async def merged(self, operation: OperationInProgress, memory: str, data: str) -> str:
-        """What a model makes of both. Raises ModelsFailed: none answered."""
+        """Return the text that a model makes of both. Raise ModelsFailed if no model answered."""
         system = self.options.merge_prompt or MERGE
         texts = json.dumps({"memory": memory, "data": data}, ensure_ascii=False)
         try:

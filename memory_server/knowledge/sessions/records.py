@@ -76,7 +76,7 @@ class SessionFigures:
 
 
 def measured(operations: Sequence[Operation]) -> dict[str, Measured]:
-    """The figures of each kind of operation."""
+    """Return the figures of each kind of operation."""
     by_kind: dict[str, list[Operation]] = defaultdict(list)
     for operation in operations:
         by_kind[operation.op].append(operation)
@@ -86,7 +86,7 @@ def measured(operations: Sequence[Operation]) -> dict[str, Measured]:
 
 
 def spent(operations: Sequence[Operation]) -> dict[str, float]:
-    """What models took for these operations: calls, tokens and cost."""
+    """Sum up what models took for these operations: calls, tokens and cost."""
     amounts: dict[str, float] = {}
     for name in ("model_calls", "input_tokens", "output_tokens", "cost"):
         amounts[name] = sum(operation.detail.get(name, 0) for operation in operations)
@@ -94,7 +94,7 @@ def spent(operations: Sequence[Operation]) -> dict[str, float]:
 
 
 def sources_of(operations: Sequence[Operation]) -> dict[str, dict[str, int]]:
-    """For each id, how often it came from each source, and how often it replaced another one (`overridden`)."""
+    """Count, for each id, how often it came from each source, and how often it replaced another id (`overridden`)."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for operation in operations:
         for name, source in operation.caller.get("sources", {}).items():
@@ -121,7 +121,7 @@ def _quantile(in_order: Sequence[float], share: float) -> float:
 
 
 def texts_of(messages: str | Sequence[GivenMessage]) -> list[SessionText]:
-    """The texts to keep, with what is known about each. Raises NothingToKeep: there are none."""
+    """Return the texts to keep, with what is known about each. Raise NothingToKeep if no text is left."""
     if isinstance(messages, str):
         return [SessionText(to_keep(without_surrogates(messages)), {})]
     texts: list[SessionText] = []
@@ -145,7 +145,7 @@ def _metadata_of(message: Message) -> dict[str, Any]:
 
 
 def counts_of(view: ScopeView, where: Filter) -> SessionFigures:
-    """The counts and sizes of the memories that meet a condition, without operations."""
+    """Return the counts and sizes of the memories that meet a condition, without operations."""
     return SessionFigures(
         figures=view.figures(replace(where, archived=None)),
         by_agent=view.counted("agent_id", where),
@@ -156,8 +156,8 @@ def counts_of(view: ScopeView, where: Filter) -> SessionFigures:
 
 
 def own(view: ScopeView, caller: SessionIds, memory_id: int) -> Entry:
-    """The live memory of this session. Raises MemoryNotFound: there is none, or it is somebody else's; the sentence is
-    the same."""
+    """Return the live memory of this session. Raise MemoryNotFound if it does not exist or belongs to another user; the
+    sentence is the same in both cases."""
     entry = view.get(id=memory_id)
     if entry is None or entry.archived_ms is not None or not _is_of(entry, caller):
         raise MemoryNotFound(
@@ -172,22 +172,22 @@ def _is_of(entry: Entry, caller: SessionIds) -> bool:
 
 
 def scope_of(caller: SessionIds) -> Scope:
-    """The scope of the user."""
+    """Return the scope of the user."""
     return Scope("sessions", caller.user_id)
 
 
 def narrowed(caller: SessionIds) -> dict[str, str]:
-    """The agent and run that are set."""
+    """Return the agent and run that are set."""
     return {name: value for name, value in caller.ids.items() if name != "user_id"}
 
 
 def where_of(caller: SessionIds) -> Filter:
-    """The memories that a caller sees, in the scope of the user."""
+    """Return the filter for the memories that a caller sees, in the scope of the user."""
     return Filter(**narrowed(caller))  # type: ignore[arg-type]
 
 
 def caller_json(caller: SessionIds) -> dict[str, Any]:
-    """A caller as the history keeps it."""
+    """Return a caller in the form that the history keeps."""
     caller_json: dict[str, Any] = caller.ids | {"sources": dict(caller.sources)}
     if caller.metadata:
         caller_json["metadata"] = dict(caller.metadata)

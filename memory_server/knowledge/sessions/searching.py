@@ -34,7 +34,7 @@ class _NearMemories:
 
 @dataclass(frozen=True, slots=True)
 class MemorySearch:
-    """A search in the scope of a user. `vector`: that of the query; empty: it is searched by words only."""
+    """A search in the scope of a user. `vector` is the vector of the query; if it is empty, only words are searched."""
 
     scope: Scope
     words: Query
@@ -48,17 +48,17 @@ class MemorySearch:
         return {"text": self.by_words, "vector": self.by_vector, "hybrid": self.by_both}
 
     def by_words(self, view: ScopeView) -> FoundMemories:
-        """Memories by words in any language."""
+        """Search memories by words in any language."""
         matches = view.search(self.words)
         return FoundMemories(by_relevance(matches.hits), matches.total)
 
     def by_vector(self, view: ScopeView) -> FoundMemories:
-        """Memories by meaning."""
+        """Search memories by meaning."""
         near = self._near(view)
         return FoundMemories(near.hits[: self.limit], len(near.ids), near.missing)
 
     def by_both(self, view: ScopeView) -> FoundMemories:
-        """Memories by words and by meaning."""
+        """Search memories by words and by meaning."""
         matches = view.search(self.words)
         near = self._near(view)
         in_both = sum(hit.entry.id in near.ids for hit in matches.hits)
@@ -74,7 +74,7 @@ class MemorySearch:
 
 
 def hits_of(view: ScopeView, scope: Scope, cosines: Sequence[tuple[int, float]]) -> list[Hit]:
-    """The entries of these ids that are still there, with their cosines as relevance."""
+    """Return the entries of these ids that still exist, with their cosines as relevance."""
     hits = []
     for entry_id, cosine in cosines:
         entry = view.get(id=entry_id)

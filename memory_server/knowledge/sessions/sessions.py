@@ -1,7 +1,7 @@
-"""Memories of users, agents and runs, which never see those of another user (seed 001).
+"""Memories of users, agents and runs, which are never shown to another user (seed 001).
 
-A user is a scope of the store, so no query crosses to another one. Each call is noted in the history of its user, also
-a search and a refusal; notes hold ids, never texts.
+A user is a scope of the store, so no query reads another user's memories. Each call is noted in the history of its
+user, also a search and a refusal; notes hold ids, never texts.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ from memory_server.knowledge.sessions.searching import MemorySearch
 
 T = TypeVar("T")
 MOST_TRIES = 3
-"""The number of times that a memory is merged again which somebody else changed meanwhile."""
+"""The number of tries to merge a memory that another caller changed meanwhile."""
 MEASURED = 10_000
 """The number of newest operations of which statistics are made."""
 
@@ -103,10 +103,12 @@ class Sessions:
         )
 
     def begin(self, named_ids: Identity, wire: RequestInfo = STDIO) -> SessionIds:
-        """Set what later calls that name nobody mean; what `named_ids` leaves out stays. Nothing named: only tell it.
+        """Set the ids for later calls that name no ids. Ids that `named_ids` leaves out stay. Without any named id,
+        only return the present ids.
 
         Raises:
-            InvalidInput: connections do not last here."""
+            InvalidInput: connections do not last here.
+        """
         if named_ids != NOBODY:
             if not wire.lasts:
                 raise InvalidInput(
@@ -114,7 +116,8 @@ class Sessions:
                     "with each request, or give the ids as arguments."
                 )
             begun = wire.begun or self._begun
-            if named_ids.user_id in (None, begun.ids.user_id):  # of another user nothing is kept
+            # Nothing is kept of another user.
+            if named_ids.user_id in (None, begun.ids.user_id):
                 named_ids = named_ids.completed_by(begun.ids)
             begun.ids = named_ids
         return self.caller(NOBODY, wire)
@@ -122,7 +125,7 @@ class Sessions:
     def caller(
         self, arguments: Identity, wire: RequestInfo = STDIO, *, changes: bool = False
     ) -> SessionIds:
-        """Who is meant by a call with these arguments. Raises as `callers.resolve`."""
+        """Return the ids that a call with these arguments means. Raise as `resolve`."""
         begun_ids = NOBODY
         if wire.lasts:
             begun_ids = (wire.begun or self._begun).ids
@@ -147,8 +150,9 @@ class Sessions:
         mode: Mode = "inference",
         by: str = "api",
     ) -> Outcome:
-        """Store what was said. `inference`: the facts that a model finds in it, with `prompt` added to its own. With
-        `direct`, or where no model answers: a text as one memory, of messages each but the system's.
+        """Store messages. With `inference`, a model finds the facts in them, with `prompt` added to its own prompt.
+        With `direct`, or if no model answers, a text becomes a single memory, and of messages each becomes a memory,
+        except the system's.
 
         Raises:
             InvalidInput: nothing is in it, or it is too long. MemoryPaused: the memory is paused. NothingToKeep: all of
@@ -159,6 +163,7 @@ class Sessions:
             now_ms = self.clock()
             own_metadata = self.secrets.of(dict(metadata or {}))
             texts = self.secrets.of(texts_of(messages))
+
             base = Entry(
                 "",
                 agent_id=caller.agent_id,
@@ -167,6 +172,7 @@ class Sessions:
                 created_ms=now_ms,
                 updated_ms=now_ms,
             )
+
             reason = None
             if mode == "inference":
                 try:
@@ -175,10 +181,12 @@ class Sessions:
                     )
                 except ModelsFailed as failure:
                     reason = str(failure)
+
             memories = [
                 usable(replace(base, body=text.text, metadata={**text.metadata, **own_metadata}))
                 for text in texts
             ]
+
             operation.detail |= {"mode": "direct"}
             await self._with_models.embed(caller, operation, [memory.body for memory in memories])
             entries, change = await self._commit(
@@ -196,7 +204,7 @@ class Sessions:
         prompt: str | None,
         by: str,
     ) -> Outcome:
-        """Store the facts that a model finds. Raises ModelsFailed: none answered; nothing was stored."""
+        """Store the facts that a model finds. Raise ModelsFailed if no model answered; then nothing was stored."""
         length = sum(len(text.text) for text in texts)
         if length > MOST_ASKED_CHARS:
             raise ModelsFailed(
@@ -204,14 +212,16 @@ class Sessions:
                 length,
                 MOST_ASKED_CHARS,
             )
-        usable(
-            replace(base, body=".")
-        )  # so that metadata which cannot be stored are refused before a model is asked
+
+        # Metadata that cannot be stored are refused before a model is asked.
+        usable(replace(base, body="."))
+
         memories = await self._with_models.related(
             caller, operation, "\n".join(text.text for text in texts)
         )
         facts = await self._with_models.facts(operation, texts, memories=memories, prompt=prompt)
         await self._with_models.embed(caller, operation, [fact.text for fact in facts])
+
         decisions = FactDecisions(where_of(caller), memories, base)
         events: list[MemoryEvent] = []
 
@@ -220,11 +230,14 @@ class Sessions:
             return [event.memory for event in events if event.event != "NONE"]
 
         entries, change = await self._commit(caller, operation, op="add", by=by, decide=decide)
+
+        # A fact that was already known has no new entry.
         stored = iter(entries)
         outcomes = []
         for event in events:
             memory = event.memory if event.event == "NONE" else next(stored)
             outcomes.append(MemoryEvent(event.event, memory))
+
         reason = None if facts else _("the model found nothing to keep")
         return Outcome(tuple(outcomes), "inference", reason=reason, change_id=change)
 
@@ -238,14 +251,15 @@ class Sessions:
         other_words: Sequence[str] = (),
         by: str = "api",
     ) -> SessionHits:
-        """Memories by words in any language (`text`), by meaning (`vector`) or by both (`hybrid`). Where the meaning of
-        no model gives that of the query, by words. `other_words` for the same count less, and not for the meaning.
-        Raises InvalidInput: the query is empty, or the other words are too many or too long."""
+        """Search memories by words in any language (`text`), by meaning (`vector`) or by both (`hybrid`). If no model
+        gives the vector of the query, only words are searched. `other_words` for the same count less, and do not count
+        for the meaning. Raise InvalidInput if the query is empty, or the other words are too many or too long."""
         async with self._noting(caller, "search", by) as operation:
             query = without_surrogates(query)
             if not query.strip():
                 raise InvalidInput("The query is empty; write words of what you look for.")
             other_texts = other_words_of(other_words, ()).texts
+
             reason = None
             vector = b""
             if search_type != "text":
@@ -253,6 +267,8 @@ class Sessions:
                     vector = await self._with_models.vector_of(caller, operation, query)
                 except (ModelsFailed, NothingToKeep) as failure:
                     reason = str(failure)
+
+            # Without a vector of the query, words still find something.
             if not vector:
                 search_type = "text"
             most_by_words = limit if search_type == "text" else FUSED
@@ -263,6 +279,7 @@ class Sessions:
                 least_share=self.options.least_share,
                 other_words=other_texts,
             )
+
             search = MemorySearch(
                 scope_of(caller),
                 words,
@@ -270,6 +287,7 @@ class Sessions:
                 min_similarity=self.options.min_similarity,
                 limit=limit,
             )
+
             result = await self.store.read(scope_of(caller), search.searches[search_type])
             if result.missing:
                 memories = counted(result.missing, "memory")
@@ -277,6 +295,7 @@ class Sessions:
                     "no vector yet for {what}; `memory-server knowledge cleanup` makes them",
                     memories,
                 )
+
             operation.ids = [hit.entry.id for hit in result.hits]
             operation.detail |= {"search_type": search_type}
             return SessionHits(
@@ -290,7 +309,7 @@ class Sessions:
     async def page(
         self, caller: SessionIds, *, limit: int = 100, offset: int = 0, by: str = "api"
     ) -> tuple[list[Entry], int]:
-        """Memories, made last first, and how many there are."""
+        """Return memories, last made first, and their number."""
         async with self._noting(caller, "get_all", by) as operation:
             where = where_of(caller)
 
@@ -313,8 +332,9 @@ class Sessions:
         mode: Mode | None = None,
         by: str = "api",
     ) -> Outcome:
-        """Replace the text of a memory, and its metadata where they are given; what it was is kept in the history.
-        `inference`, the default where there is a model: by what a model makes of the old text and `data`.
+        """Replace the text of a memory, and its metadata if they are given; the former ones are kept in the history.
+        With `inference`, the default if there is a model, the new text is what a model makes of the old text and
+        `data`.
 
         Raises:
             MemoryNotFound: it is not in this session. InvalidInput: the text is empty or too long. ModelsFailed: no
@@ -324,15 +344,19 @@ class Sessions:
             operation.ids = [memory_id]
             self.refuse()
             text = to_keep(self.secrets.of(without_surrogates(data)))
+
             used_mode: Mode = mode or ("direct" if self.models is None else "inference")
             reason = None
             if used_mode == "inference" and self.models is None:
                 used_mode = "direct"
                 reason = _(NO_MODEL)
+
+            # A model takes seconds, in which another call may change the memory.
             for _try in range(MOST_TRIES):
                 before: Entry = await self.store.read(
                     scope_of(caller), lambda view: own(view, caller, memory_id)
                 )
+
                 body = text
                 if used_mode == "inference":
                     body = await self._with_models.merged(operation, before.body, text)
@@ -357,6 +381,7 @@ class Sessions:
                 entries, change = await self._commit(
                     caller, operation, op="update", by=by, decide=decide
                 )
+
                 if entries:
                     return Outcome(
                         (MemoryEvent("UPDATE", entries[0]),),
@@ -367,7 +392,7 @@ class Sessions:
             raise InvalidInput("Memory {memory} was changed meanwhile; read it again.", memory_id)
 
     async def delete(self, caller: SessionIds, memory_id: int, *, by: str = "api") -> Outcome:
-        """Put a memory into the archive; it, as it was. Raises MemoryNotFound: it is not in this session."""
+        """Put a memory into the archive, and return it as it was. Raise MemoryNotFound if it is not in this session."""
         async with self._noting(caller, "delete", by) as operation:
             operation.ids = [memory_id]
             deleted: list[Entry] = []
@@ -382,10 +407,11 @@ class Sessions:
     async def delete_all(
         self, caller: SessionIds, *, confirm: bool, by: str = "api"
     ) -> tuple[int, str | None]:
-        """Put all memories of this session into the archive, as one change; how many.
+        """Put all memories of this session into the archive, as one change. Return their number and the id of the
+        change.
 
         Raises:
-            InvalidInput: it is not confirmed; the sentence says how many it would be.
+            InvalidInput: it is not confirmed; the sentence says how many memories it would be.
         """
         async with self._noting(caller, "delete_all", by) as operation:
             where = where_of(caller)
@@ -407,7 +433,8 @@ class Sessions:
     async def history(
         self, caller: SessionIds, *, limit: int = 50, before: int | None = None
     ) -> list[Operation]:
-        """What was done in this session, newest first; `before` is the id of the last one of the page before."""
+        """Return what was done in this session, newest first. `before` is the id of the last operation of the former
+        page."""
         page = await self.store.operations(
             scope_of(caller), before=before, limit=limit, caller=narrowed(caller)
         )
@@ -422,7 +449,7 @@ class Sessions:
             await self.store.log_operation(scope_of(caller), note, passing=True)
 
     async def statistics(self, caller: SessionIds) -> SessionFigures:
-        """Counts and sizes of the memories of this session, and figures of its newest operations."""
+        """Return counts and sizes of the memories of this session, and figures of its newest operations."""
         where = where_of(caller)
         counts = await self.store.read(scope_of(caller), lambda view: counts_of(view, where))
         operations = await self.history(caller, limit=MEASURED)
@@ -441,7 +468,7 @@ class Sessions:
         by: str,
         decide: Callable[[ScopeView], Sequence[Change]],
     ) -> tuple[tuple[Entry, ...], str | None]:
-        """Commit what `decide` says, with its note; the entries as they are stored, and the id of the change."""
+        """Commit what `decide` says, with its note. Return the entries as they are stored, and the id of the change."""
         note = Operation(
             op, by, caller=caller_json(caller), took_ms=operation.took_ms, detail=operation.detail
         )
@@ -455,16 +482,18 @@ class Sessions:
     async def _noting(
         self, caller: SessionIds, op: str, by: str
     ) -> AsyncIterator[OperationInProgress]:
-        """Note a call in the history of its user, unless a commit has done it: also one that is refused. A note that
+        """Note a call in the history of its user, unless a commit has done it. Refused calls are noted too. A note that
         cannot be written now is left out, so that a search does not wait for writers."""
         operation = OperationInProgress()
         error = None
+
         try:
             yield operation
         except MemoryServerError as problem:
             error = shown(problem.sentence.english, 200)
             raise
         finally:
+            # A commit stores its note together with the change.
             if not operation.noted:
                 note = Operation(
                     op,

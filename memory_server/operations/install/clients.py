@@ -24,9 +24,20 @@ System = Literal["linux", "macos", "windows"]
 
 HOOK_EVENTS: Mapping[str, int | None] = {"SessionStart": 10, "UserPromptSubmit": 10, "Stop": 30}
 """The events, each with the seconds after which the client itself gives up; the hook does so after `HOOK_SECONDS`."""
+TOOL_EVENTS: Mapping[str, int | None] = {
+    "PreToolUse": 5,
+    "PostToolUse": 5,
+    "PostToolUseFailure": 5,
+}
+"""The same for calls of tools, of Claude Code."""
 CURSOR_EVENTS: Mapping[str, int | None] = {"sessionStart": None, "stop": None}
 """The same for Cursor, whose hook of a prompt cannot add to it, and about whose unit of time sources disagree."""
-MATCHERS: Mapping[str, str] = {"SessionStart": "startup|clear|compact"}
+MATCHERS: Mapping[str, str] = {
+    "SessionStart": "startup|clear|compact",
+    "PreToolUse": "Edit|Write|MultiEdit|NotebookEdit|Bash",
+    "PostToolUse": "Read",
+    "PostToolUseFailure": "Bash",
+}
 """The kinds of an event that need the hook, if not all do: a continued session has its context."""
 HOOKS_VARIABLE = {"MEMORY_SERVER_HOOKS": "true"}
 """The setting that tells a server that hooks recall and remember."""
@@ -67,7 +78,11 @@ class Form:
 
 CLIENTS: Mapping[Client, Form] = {
     "claude-code": Form(
-        "Claude Code", "CLAUDE-OR-HOME/.claude.json", ".mcp.json", typed=True, hooks=HOOK_EVENTS
+        "Claude Code",
+        "CLAUDE-OR-HOME/.claude.json",
+        ".mcp.json",
+        typed=True,
+        hooks={**HOOK_EVENTS, **TOOL_EVENTS},
     ),
     "claude-desktop": Form("Claude Desktop", "appData/Claude/claude_desktop_config.json"),
     "cursor": Form("Cursor", "~/.cursor/mcp.json", ".cursor/mcp.json", hooks=CURSOR_EVENTS),
@@ -309,10 +324,11 @@ def shell_line(command: Sequence[str], system: System) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """Whether a client has our server, and whether it has our hooks."""
+    """Whether a client has our server, whether it has our hooks, and whether it has those for calls of tools."""
 
     server: bool
     hooks: bool
+    tool_hooks: bool = True
 
 
 def present(servers: Any, settings: Any) -> Presence:
@@ -326,6 +342,7 @@ def present(servers: Any, settings: Any) -> Presence:
     return Presence(
         server=any(is_our_server(entry) for entry in entries),
         hooks=any(_has_our_hook(hooks.get(event)) for event in HOOK_EVENTS),
+        tool_hooks=any(_has_our_hook(hooks.get(event)) for event in TOOL_EVENTS),
     )
 
 

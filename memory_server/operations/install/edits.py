@@ -13,12 +13,13 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from languages import MessageError, _
 from memory_server.kernel.values import dataclass
 from memory_server.operations.install.clients import (
     CLIENTS,
+    TOOL_EVENTS,
     Client,
     Server,
     System,
@@ -97,7 +98,16 @@ def of_server(server: Server, client: Client) -> Edits:
     )
 
 
-def of_hooks(server: Server, system: System, client: Client = "claude-code") -> Edits:
+HooksAtTools = Literal["wanted", "left out", "kept"]
+"""Whether hooks for calls of tools are added, are taken out, or stay where they are."""
+
+
+def of_hooks(
+    server: Server,
+    system: System,
+    client: Client = "claude-code",
+    at_tools: HooksAtTools = "wanted",
+) -> Edits:
     """The edits of the lists of hooks of a client."""
     events = CLIENTS[client].hooks
 
@@ -106,11 +116,17 @@ def of_hooks(server: Server, system: System, client: Client = "claude-code") -> 
             document.setdefault("version", 1)
         hooks = _inner(document, "hooks", {})
         for event in events:
+            had_list = event in hooks
             items = _inner(hooks, event, [])
-            entry = hook_entry(server, event, system, client)
+            entries = [hook_entry(server, event, system, client)]
             our_items = [item for item in items if is_our_hook(item)]
-            if our_items != [entry]:
-                hooks[event] = [*_without_ours(items), entry]
+            is_kept = at_tools == "kept" and not our_items
+            if event in TOOL_EVENTS and (at_tools == "left out" or is_kept):
+                entries = []
+            if our_items != entries:
+                hooks[event] = [*_without_ours(items), *entries]
+            if not hooks[event] and (our_items or not had_list):
+                del hooks[event]
 
     def take(document: Document) -> None:
         hooks = document.get("hooks")

@@ -54,7 +54,7 @@ class BackupFolder:
         self.folder = folder
 
     def must_be_possible(self) -> None:
-        """Raises InvalidInput: other means back these memories up."""
+        """Refuse backups of a store that has other means for them. Raises InvalidInput."""
 
     def begin(self, name: str, created_ms: int, *, numbered: bool = False) -> BackupFileWriter:
         """Begin the backup called `name`; `numbered`: where another has that name, it gets a number. What killed
@@ -73,11 +73,11 @@ class BackupFolder:
                 folders.remove_file(path)
 
     def try_hold(self, name: str) -> Callable[[], None] | None:
-        """Let nobody delete or restore the backup called `name` before what this gives is called; None: another process
-        does that now. Does not wait."""
+        """Keep other processes from deleting or restoring the backup `name`. Return a function that ends this, or
+        None if another process deletes or restores the backup now. Does not wait."""
         path = self.folder.with_name(f"{self.folder.name}.{backup_name(name)}.lock")
         if not self.folder.is_dir():
-            return lambda: None  # there is no backup
+            return lambda: None  # without a folder there are no backups
         lock = _try_lock(path)
         if lock is None:
             return None
@@ -91,7 +91,7 @@ class BackupFolder:
 
     @contextlib.contextmanager
     def exclusively(self) -> Iterator[None]:
-        """Let nobody else give a backup its name or delete one: for moments only. Raises LockTimeout."""
+        """Lock the folder while a backup gets its name or is deleted: for moments only. Raises LockTimeout."""
         lock = self._lock()
         try:
             yield
@@ -100,7 +100,7 @@ class BackupFolder:
                 lock.release()
 
     def _lock(self) -> FileLock | None:
-        """The lock on the folder; None: there is no folder. Raises LockTimeout."""
+        """Return the lock on the folder, or None without a folder. Raises LockTimeout."""
         path = self.folder.with_name(f"{self.folder.name}.lock")
         tries = pauses()
         while self.folder.is_dir():
@@ -112,8 +112,8 @@ class BackupFolder:
 
     @contextlib.contextmanager
     def open(self, name: str) -> Iterator[tuple[Backup, Iterator[Contents]]]:
-        """The facts of a backup and its conversations, one after the other. The whole backup is checked first. Raises
-        BackupNotFound; BackupBroken: it is damaged, cut off or of a newer format."""
+        """Read the facts of a backup and its conversations, one after the other. The whole backup is checked first.
+        Raises BackupNotFound; BackupBroken: it is damaged, cut off or of a newer format."""
         path = self._path(name)
         with self._opened(path, name) as file:
             try:
@@ -133,6 +133,7 @@ class BackupFolder:
                     ),
                     path,
                 ) from error
+
             yield backup, conversations_in(file, start)
 
     def rewrite(self, name: str, change: Callable[[Contents], Contents]) -> None:
@@ -146,11 +147,11 @@ class BackupFolder:
                 writer.discard()
 
     def knowledge_of(self, name: str) -> Path:
-        """The path of the knowledge of that backup, which may not be there: a file beside it."""
+        """Return the path of the knowledge of that backup: a file beside it, which may be missing."""
         return self.folder / f"{backup_name(name)}{KNOWLEDGE_ENDING}"
 
     def listed(self) -> list[Backup]:
-        """All backups, newest first; one that cannot be read has a `problem`."""
+        """List all backups, newest first. A backup that cannot be read has a `problem`."""
         if not self.folder.is_dir():
             return []
         backups = [
@@ -221,8 +222,11 @@ class BackupFolder:
             zlib.error,
         ) as error:
             problem = visible(str(error))
+
+        # It was deleted while it was read, so the disk knows neither its size nor its age.
         if not os.path.lexists(path):
             return Backup(name, 0, 0, problem=problem)
+
         facts = path.lstat()
         return Backup(name, facts.st_mtime_ns // 1_000_000, facts.st_size, problem=problem)
 
@@ -268,12 +272,13 @@ class BackupFileWriter:
         self._long_term += len(contents.long_term)
 
     def finish(self, *, replaces: bool = False) -> Backup:
-        """Make the backup durable and visible; `replaces`: in place of the one of its name. Raises InvalidInput: another
-        backup took the name meanwhile."""
+        """Make the backup durable and visible. With `replaces` it takes the place of the backup of its name. Raises
+        InvalidInput: another backup took the name meanwhile."""
         with _storage_errors(self._path.parent):
             self._gzip.write(record_lines.last_line(self._conversations))
             self._gzip.close()
             size = self._write_aside()
+            # Two processes must not take the same name at the same time.
             with self._store.exclusively():
                 if replaces:
                     folders.take_name(self._aside, self._path)
@@ -281,6 +286,7 @@ class BackupFileWriter:
                 else:
                     self._publish()
             self.discard()
+
         return Backup(
             self._name,
             self._created_ms,
@@ -302,6 +308,7 @@ class BackupFileWriter:
             "longTerm": self._long_term,
             "sha256": hashlib.file_digest(self._file, "sha256").hexdigest(),
         }
+        # The checksum is in the first line, so that line is written when the rest is known.
         self._file.seek(0)
         with folders.open_file(self._aside, "xb") as backup:
             backup.write(gzip.compress(json_text.dumps(facts) + b"\n", mtime=0))
@@ -311,7 +318,7 @@ class BackupFileWriter:
             return backup.tell()
 
     def beside(self) -> Path:
-        """A path for a copy of the knowledge, which gets its name with the backup."""
+        """Return a path for a copy of the knowledge, which gets its name with the backup."""
         return self._knowledge
 
     def discard(self) -> None:
@@ -335,9 +342,11 @@ class BackupFileWriter:
                 raise _taken(self._name)
             self._name = next(further_names)
             self._path = self._path.with_name(self._name + ENDING)
+
         if self._knowledge.exists():
             beside = self._path.with_name(f"{self._name}{KNOWLEDGE_ENDING}")
             folders.patiently(lambda: self._knowledge.replace(beside))
+
         try:
             folders.patiently(lambda: os.link(self._aside, self._path))
         except FileExistsError as error:
@@ -346,6 +355,7 @@ class BackupFileWriter:
             if os.path.lexists(self._path):
                 raise _taken(self._name) from None
             folders.patiently(lambda: self._aside.rename(self._path))
+
         folders.sync_folder(self._path.parent)
 
 

@@ -28,7 +28,7 @@ LEAST_UNPACKED_BYTES = 64 * 1024 * 1024
 
 
 def facts_in(file: BufferedReader, path: Path, name: str) -> tuple[Backup, dict[str, Any]]:
-    """The facts of a backup; `file` stands after them. Raises NotARecord, zlib.error."""
+    """Read the facts of a backup, and leave `file` at the end of them. Raises NotARecord, zlib.error."""
     unpacked = zlib.decompressobj(wbits=31)
     packed = file.read(MAX_FACTS_BYTES)
     try:
@@ -37,8 +37,11 @@ def facts_in(file: BufferedReader, path: Path, name: str) -> tuple[Backup, dict[
         raise json_text.NotARecord(
             "it is not a backup of memory-server, or its first part is damaged"
         ) from error
+
     if not unpacked.eof:
         raise json_text.NotARecord("its first part is damaged")
+
+    # The facts are a gzip member of their own; `conversations_in` reads on after it.
     file.seek(len(packed) - len(unpacked.unused_data))
     try:
         fields = json_text.loads(line)
@@ -52,11 +55,12 @@ def facts_in(file: BufferedReader, path: Path, name: str) -> tuple[Backup, dict[
         raise
     except (ValueError, KeyError, TypeError) as error:
         raise json_text.NotARecord("its first part is damaged") from error
+
     return Backup(name, created, path.stat().st_size, *counts), fields
 
 
 def conversations_in(file: BufferedReader, start: int) -> Iterator[Contents]:
-    """The conversations of a backup, whose first member ends at `start`. Raises NotARecord, zlib.error."""
+    """Read the conversations of a backup, whose first member ends at `start`. Raises NotARecord, zlib.error."""
     packed = file.seek(0, os.SEEK_END) - start
     file.seek(start)
     with gzip.GzipFile(fileobj=file, mode="rb") as body:
@@ -65,7 +69,7 @@ def conversations_in(file: BufferedReader, start: int) -> Iterator[Contents]:
 
 
 def _lines(body: gzip.GzipFile, room: UnpackingRoom) -> Iterator[bytes]:
-    """The lines of a file, as far as `room` goes. Raises zlib.error before more is unpacked."""
+    """Read the lines of a file, as far as `room` goes. Raises zlib.error before more is unpacked."""
     line = body.readline(record_lines.LONGEST_LINE + 1)
     while line:
         if line.startswith(record_lines.HEAD_START):

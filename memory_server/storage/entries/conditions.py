@@ -12,14 +12,15 @@ from nlp.index_terms import index_form
 
 
 class Dialect(Protocol):
-    """What a database writes in its own way: how a column is one of a list, and has a tag or a text."""
+    """What a database writes in its own way: the test that a column is in a list, and that an entry has a tag or a
+    text."""
 
     AMONG: ClassVar[str]
     TAGGED: ClassVar[str]
     HOLDS: ClassVar[str]
 
     def listed(self, values: Sequence[Any]) -> Any:
-        """A list as the value of a parameter."""
+        """Return a list as the value of a parameter."""
 
 
 ORDERS: Mapping[Order, str] = {
@@ -33,7 +34,7 @@ ORDERS: Mapping[Order, str] = {
 
 
 def condition_of(where: Filter, view: Dialect) -> tuple[str, list[Any]]:
-    """The conditions of a filter in the SQL of this view, with their values."""
+    """Return the conditions of a filter in the SQL of this view, with their values."""
     conditions = _Conditions()
     if where.kinds:
         conditions.add(f"e.kind {view.AMONG}", view.listed(where.kinds))
@@ -59,6 +60,7 @@ def condition_of(where: Filter, view: Dialect) -> tuple[str, list[Any]]:
         conditions.add(view.HOLDS, where.text)
     if where.ref_prefix:
         conditions.add("substr(e.ref, 1, ?) = ?", len(where.ref_prefix), where.ref_prefix)
+
     return " AND ".join(conditions.statements), conditions.values
 
 

@@ -22,10 +22,10 @@ class Database(Protocol):
 
     def view(self, scope: Scope, embeds: str = "", *, make: bool = False) -> ScopeRows: ...
     def json_of(self, text: str | bytes, damaged: Any) -> Any:
-        """A value that was stored as JSON; `damaged` where it cannot be read, and such values are shown."""
+        """Parse a value that was stored as JSON. Return `damaged` if it cannot be read, and such values are shown."""
 
     def field(self, column: str, name: str) -> str:
-        """The SQL of a text in a column of JSON."""
+        """Return the SQL of a text in a column of JSON."""
 
     def empty_index(self) -> None:
         """Nothing of deleted entries is left in it; it is of the normal form of this process."""

@@ -45,7 +45,7 @@ class EntryFile:
 
 
 def unusable(facts: os.stat_result, owners: Collection[int] | None) -> Sentence | None:
-    """Why a file is not read; None: it is."""
+    """Say why a file is not read. Return None if it is."""
     reason = foreign(facts, owners)
     if reason is not None:
         return Sentence("it {reason}", reason)
@@ -60,7 +60,7 @@ def numbered(key: str, first: int) -> Iterator[str]:
 
 
 def name_of(entry: Entry, stem: str) -> str:
-    """The name of the file of an entry, live or archived."""
+    """Return the name of the file of an entry, live or archived."""
     if entry.archived_ms is None:
         return f"{stem}{ENDING}"
     return f"{ARCHIVE}{stem}{ENDING}"
@@ -75,7 +75,7 @@ class ListedFile:
 
 
 def listed_files(folder: Path, prefix: str) -> list[ListedFile]:
-    """The files and links of a folder that may be entries, changed last first."""
+    """List the files and links of a folder that may be entries, changed last first."""
     files = []
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder / prefix) as directory:
         for item in directory:
@@ -97,9 +97,10 @@ class FileContent:
 
 
 def read_entry(folder: Path, file: ListedFile, zone: tzinfo | None) -> FileContent:
-    """The content of a file. Raises FileNotFoundError: it is there no more."""
+    """Read the content of a file. Raises FileNotFoundError: it was removed."""
     if file.name != without_surrogates(file.name):
         return FileContent(None, Sentence("its name is not UTF-8; rename it"))
+
     try:
         page = front_matter.read(folders.read_file(folder / file.name, links=False))
     except FileNotFoundError:
@@ -108,13 +109,16 @@ def read_entry(folder: Path, file: ListedFile, zone: tzinfo | None) -> FileConte
         return FileContent(None, error.sentence)
     except OSError as error:
         return FileContent(None, Sentence(str(error)))
+
     if page is None:
         return FileContent(None)
+
     wrong = next(
         (name for name, is_right in _FORMS.items() if not is_right(page.fields.get(name))), ""
     )
     if wrong:
         return FileContent(None, Sentence("its `{name}` is of the wrong kind", wrong))
+
     return FileContent(_entry_of(file, page, zone))
 
 
@@ -123,12 +127,12 @@ def _is_text(value: Any) -> bool:
 
 
 def _are_tags(value: Any) -> bool:
-    """Whether a value is a text, or a list of texts."""
+    """Tell whether a value is a text, or a list of texts."""
     return all(map(_is_text, value)) if isinstance(value, list) else _is_text(value)
 
 
 def _is_metadata(value: Any) -> bool:
-    """Whether a value is an object, or nothing."""
+    """Tell whether a value is an object, or nothing."""
     return isinstance(value, dict) or value in (None, "", "null", "~")
 
 
@@ -141,6 +145,7 @@ _FORMS: dict[str, Callable[[Any], bool]] = {
 
 
 def _entry_of(file: ListedFile, page: front_matter.Page, zone: tzinfo | None) -> Entry:
+    # A file that a person wrote need not have times: the file system has one.
     changed_ms = file.facts.st_mtime_ns // 1_000_000
     created_ms = front_matter.moment_ms(page.fields.get("created_at"), zone)
     updated_ms = (
@@ -149,6 +154,7 @@ def _entry_of(file: ListedFile, page: front_matter.Page, zone: tzinfo | None) ->
     archived_ms = None
     if file.name.startswith(ARCHIVE):
         archived_ms = front_matter.moment_ms(page.fields.get("archived_at"), zone) or changed_ms
+
     metadata = page.fields.get("metadata")
     key = _key_of(file.name, page.fields.get("key"))
     return Entry(
@@ -165,7 +171,7 @@ def _entry_of(file: ListedFile, page: front_matter.Page, zone: tzinfo | None) ->
 
 
 def _key_of(name: str, written_key: Any) -> str:
-    """The key in a file, or where it has none, its name."""
+    """Return the key in a file, or else the name of the file."""
     key = ""
     if isinstance(written_key, str):
         key = written_key.strip()
@@ -184,7 +190,7 @@ def _tags_of(written_tags: Any) -> tuple[str, ...]:
 
 
 def entries_that_count(files: Mapping[str, EntryFile]) -> dict[str, Entry]:
-    """The entries by file; of two live files of one key the newer one counts."""
+    """Return the entries by file. Of two live files with the same key the newer file counts."""
     entries = {name: file.entry for name, file in sorted(files.items()) if file.entry is not None}
     newest: dict[str | None, Entry] = {}
     for entry in entries.values():
@@ -200,7 +206,7 @@ def entries_that_count(files: Mapping[str, EntryFile]) -> dict[str, Entry]:
 
 
 def new_file(path: Path, entry: Entry, zone: tzinfo | None) -> bytes:
-    """The content of a new file. Raises InvalidInput: nobody could read it again."""
+    """Return the content of a new file. Raises InvalidInput: it could not be read again."""
     fields: dict[str, Any] = {"key": entry.key, "tags": list(entry.tags)}
     for name, attribute in _TIMES.items():
         fields[name] = front_matter.moment(getattr(entry, attribute), zone)
@@ -215,7 +221,7 @@ def new_file(path: Path, entry: Entry, zone: tzinfo | None) -> bytes:
 def changed_file(
     path: Path, entry: Entry, before: Entry, former_data: bytes, zone: tzinfo | None
 ) -> bytes:
-    """The content of a file that changes. Raises InvalidInput: nobody could read it again."""
+    """Return the content of a file that changes. Raises InvalidInput: it could not be read again."""
     former = front_matter.read(former_data)
     fields: dict[str, Any] = {"key": entry.key, "tags": list(entry.tags)}
     for name, attribute in _TIMES.items():
@@ -228,7 +234,7 @@ def changed_file(
     except front_matter.Unreadable as error:
         if entry.archived_ms is None:
             raise _not_written(path, error) from error
-        # Only the time of the move does not fit, and that of the file says it too: it must make room for others.
+        # Only the time of the move does not fit, and the time of the file says it too: it must make room for others.
         return former_data
 
 
@@ -247,7 +253,7 @@ def _not_written(path: Path, error: front_matter.Unreadable) -> InvalidInput:
 
 
 def is_plain(key: str) -> bool:
-    """Whether a key can be the name of a file as it is."""
+    """Tell whether a key can be the name of a file as it is."""
     if len(key.encode(errors="surrogateescape")) > _NAME_BYTES or key.endswith("."):
         return False
     return _PLAIN.fullmatch(key) is not None and not is_reserved(key)

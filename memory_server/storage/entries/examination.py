@@ -44,7 +44,7 @@ _WITHOUT_VECTOR = (
 
 
 def examine(path: Path, embeds: str, connection: sqlite3.Connection) -> list[Finding]:
-    """The findings about the file at `path`; `embeds`: the model of the vectors, "" for none."""
+    """Return the findings about the file at `path`; `embeds`: the model of the vectors, "" without a model."""
     size = path.stat().st_size
     troubles = list(_troubles(path, embeds, connection=connection, size=size))
     if troubles:
@@ -61,8 +61,8 @@ def examine(path: Path, embeds: str, connection: sqlite3.Connection) -> list[Fin
 
 
 def damage(connection: sqlite3.Connection) -> str:
-    """The damage of the database; empty: there is none. A damaged index does not count, because it can be made again.
-    10,000 notes take 0.15 s."""
+    """Describe the damage of the database; empty if it is whole. A damaged index does not count, because it can be
+    made again. 10,000 notes take 0.15 s."""
     (check,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if check != "ok" and "fts5" not in check.lower():
         return " ".join(check.replace("*", "").split())
@@ -78,7 +78,7 @@ def damage(connection: sqlite3.Connection) -> str:
 
 
 def unusable_entries(connection: Any, place: object) -> str | None:
-    """A sentence on the entries with a value of a wrong type; None: there are none."""
+    """Write a sentence on the entries with a value of a wrong type. Return None if all can be used."""
     reasons: list[str] = []
     for row in connection.execute(f"SELECT {COLUMNS} FROM entries e"):
         values = values_of(connection, row)
@@ -87,8 +87,10 @@ def unusable_entries(connection: Any, place: object) -> str | None:
             reasons.append(
                 _("entry {id}: its `{field}` is of the wrong kind", values["id"], field_name)
             )
+
     if not reasons:
         return None
+
     return n_(
         "{count} entry of {place} cannot be used ({reasons}); the others are used, it stays as it is.",
         "{count} entries of {place} cannot be used ({reasons}); the others are used, these stay as they are.",
@@ -106,6 +108,7 @@ def _troubles(
     path: Path, embeds: str, connection: sqlite3.Connection, size: int
 ) -> Iterator[tuple[Grade, str]]:
     value = partial(_value, connection)
+    # Nothing else can be said of a damaged file for sure.
     damaged_part = damage(connection)
     if damaged_part:
         sentence = _(
@@ -116,9 +119,11 @@ def _troubles(
             _("{said}; `memory-server backup restore NAME --overwrite` replaces it.", sentence),
         )
         return
+
     unusable = unusable_entries(connection, path)
     if unusable is not None:
         yield "warning", unusable
+
     past = value(_WRONG_PAST)
     if past:
         changes = counted(past, "change")
@@ -126,6 +131,7 @@ def _troubles(
             "warning",
             _("{changes} in the history of {place} cannot be used; the others are.", changes, path),
         )
+
     wrong = value(_WRONGLY_INDEXED)
     if wrong:
         yield (
@@ -135,14 +141,18 @@ def _troubles(
                 wrong,
             ),
         )
+
+    # Another version of this program, or of its dictionaries, made the index.
     if value("SELECT value FROM meta WHERE name = 'terms'") != signature():
         yield (
             "warning",
             _("The index has other normal forms of words; run `memory-server knowledge reindex`."),
         )
+
     missing = 0
     if embeds:
         missing = value(_WITHOUT_VECTOR)
+
     if missing:
         memories = counted(missing, "memory")
         yield (
@@ -152,12 +162,14 @@ def _troubles(
                 memories,
             ),
         )
+
     if value("PRAGMA journal_mode") != "wal":
         sentence = _(
             "{place} cannot have a write-ahead log; keep it on a disk of this machine, not on a network.",
             path,
         )
         yield "warning", sentence
+
     if path.stat().st_mode & 0o077:
         yield "warning", _("{place} can be read by others; run `chmod 600` on it.", path)
     if size > LARGE_BYTES:

@@ -19,10 +19,10 @@ from memory_server.storage.entries import schema
 
 SIGNATURE = b"SQLite format 3\0"
 MOST_ROWS = 1_000_000
-"""The most rows of one table."""
+"""The most rows of a table."""
 MOST_BYTES = 1024**3
-"""The most bytes of all texts, as of a file that is read whole. A whole database has no more than its file: in a damaged
-one a page may stand in many places."""
+"""The most bytes of all texts, as of a file that is read whole. A whole database has no more than its file: a damaged
+database may refer to a page many times."""
 _LEAST_ROW_BYTES = 6
 """The bytes of the smallest row: its place in the page, its length, its number, and its header."""
 _BESIDE = ("-wal", "-journal")
@@ -39,8 +39,8 @@ class Table(NamedTuple):
 
 
 def tables_of(path: Path) -> dict[str, Table]:
-    """The tables by name, without those of SQLite and of full-text indexes. Raises InvalidInput: the database cannot be
-    read."""
+    """Return the tables by name, without tables of SQLite and of full-text indexes. Raises InvalidInput: the database
+    cannot be read."""
     with _opened(path) as connection:
         try:
             return {
@@ -53,11 +53,11 @@ def tables_of(path: Path) -> dict[str, Table]:
 def rows_of(
     path: Path, columns: Mapping[str, Collection[str]]
 ) -> dict[str, list[Mapping[str, Any]]]:
-    """The rows of the tables that are there, with those of the columns that are there. Raises InvalidInput: the
-    database cannot be read, or has too much."""
+    """Read the rows of these tables, in the columns that the database has. Raises InvalidInput: the database cannot
+    be read, or has too much."""
     rows_by_table: dict[str, list[Mapping[str, Any]]] = {}
     file_bytes = _bytes_of(path)
-    room = min(MOST_BYTES, 2 * file_bytes)  # a text of UTF-8 may be longer than that of UTF-16
+    room = min(MOST_BYTES, 2 * file_bytes)  # a text may be longer in UTF-8 than in UTF-16
     most_rows = min(MOST_ROWS, file_bytes // _LEAST_ROW_BYTES)
     with _opened(path) as connection:
         try:
@@ -75,11 +75,12 @@ def rows_of(
                     rows.append(dict(zip(row.keys(), row, strict=True)))
         except sqlite3.Error as error:
             raise _refusal(path, error) from error
+
     return rows_by_table
 
 
 def _selection(connection: sqlite3.Connection, table: str, columns: Collection[str]) -> str:
-    """The statement for those of the columns that a table has."""
+    """Write the statement for the columns that a table has."""
     stored = _columns(connection, table)
     selected = ", ".join(_quoted(column) for column in columns if column in stored)
     return f"SELECT {selected or 'NULL'} FROM {_quoted(table)} LIMIT {MOST_ROWS + 1}"
@@ -87,8 +88,8 @@ def _selection(connection: sqlite3.Connection, table: str, columns: Collection[s
 
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that reads only, within bounds, and leaves nothing beside the database: with its journal, SQLite
-    reads it in a copy. Raises InvalidInput: it cannot be opened."""
+    """Open a connection that reads only, within bounds, and leaves nothing beside the database: with its journal,
+    SQLite reads it in a copy. Raises InvalidInput: it cannot be opened."""
     if not _has_journal(path):
         with closing(_connection(path, path, "immutable")) as connection:
             yield connection
@@ -138,13 +139,14 @@ def _bytes_of(path: Path) -> int:
 
 
 def _connection(path: Path, name: Path, mode: str) -> sqlite3.Connection:
-    """A connection to the database at `path`, which messages call `name`."""
+    """Connect to the database at `path`, which messages call `name`."""
     try:
         connection = schema.connect(path, mode, 1.0)
     except sqlite3.Error as error:
         raise _refusal(name, error) from error
     connection.text_factory = lambda text: text.decode(errors="replace")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
+    # A made-up database can make a query run for hours.
     deadline = time.monotonic() + MOST_SECONDS
     connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
     try:
@@ -157,8 +159,8 @@ def _connection(path: Path, name: Path, mode: str) -> sqlite3.Connection:
 
 
 def _has_journal(path: Path) -> bool:
-    """Whether another program has left or writes a journal: beside one, the file alone is not whole, and SQLite reads
-    both."""
+    """Tell whether another program has left or writes a journal: beside a journal, the file alone is not whole, and
+    SQLite reads both."""
     for ending in _BESIDE:
         journal = path.with_name(path.name + ending)
         if journal.exists() and journal.stat().st_size:
@@ -177,7 +179,7 @@ def _table(connection: sqlite3.Connection, name: str) -> Table:
 
 
 def _columns(connection: sqlite3.Connection, name: str) -> frozenset[str]:
-    """The columns that are stored as they were given: `table_info` leaves out what is computed."""
+    """Return the columns that are stored as they were given: `table_info` leaves out what is computed."""
     return frozenset(
         str(row[1]) for row in connection.execute(f"PRAGMA table_info({_quoted(name)})")
     )

@@ -79,10 +79,10 @@ _PAUSE_SECONDS = 0.005
 
 @dataclass(eq=False)
 class MarkdownFolder:
-    """The entries in `place`. `locks`: a folder of this user for locks; `scope`: that of the entries; `project`: the
-    folder above `place` that may come from others; `zone`: that of times in files that name none. Looks and changes
-    have a thread each, so that a look does not wait for the lock, and a caller who gives up leaves no half of a
-    change."""
+    """The entries in `place`. `locks`: a folder of this user for locks; `scope`: the scope of the entries; `project`:
+    the folder above `place` that may come from others; `zone`: the zone of times in files that name no zone. Looks
+    and changes have a thread each, so that a look does not wait for the lock, and a caller who gives up leaves no
+    half of a change."""
 
     place: Path
     _: KW_ONLY
@@ -168,7 +168,7 @@ class MarkdownFolder:
         return [Finding("ok", _("layers"), count)]
 
     def _trouble_sentences(self) -> Iterator[str]:
-        """What is wrong with files: first those that cannot be read, then those whose key another one has."""
+        """Say what is wrong with files: first the files that cannot be read, then files whose key another file has."""
         in_order = sorted(self._files.items())
         for name, file in in_order:
             if file.trouble:
@@ -182,7 +182,7 @@ class MarkdownFolder:
 
     async def aclose(self) -> None:
         await asyncio.to_thread(self._writes.shutdown)
-        self._closed = True  # a look that nobody waits for any more ends at its next file
+        self._closed = True  # a look whose caller has gone ends at its next file
         await asyncio.to_thread(self._looks.shutdown)
         self._index.close()
 
@@ -205,7 +205,9 @@ class MarkdownFolder:
                 self.place,
             ) from error
         finally:
+            # Also after an error: some of the files may have been written.
             view = self._refreshed()
+
         self.meter.count("layers", "commits", int(bool(changes)))
         stored = [view.get(ref=name) for name in names]
         return Committed(result, tuple(filter(None, stored)), None)
@@ -222,8 +224,8 @@ class MarkdownFolder:
         return None
 
     def _refuse_impossible(self, view: ScopeRows, changes: Sequence[Change]) -> None:
-        """Raises InvalidInput: an entry does not exist any more, two live entries would have one key, or a file that
-        cannot be read has the name of a change. StorageUnwritable: the archive is not a folder."""
+        """Raise InvalidInput if an entry does not exist any more, two live entries would have the same key, or a file
+        that cannot be read has the name of a change; StorageUnwritable if the archive is not a folder."""
         for change in changes:
             if isinstance(change, Archive):
                 self._refuse_without_archive()
@@ -233,6 +235,8 @@ class MarkdownFolder:
                 before = view.get(id=change.id) if change.id else None
                 if before is None or before.archived_ms != change.archived_ms:
                     self._refuse_unreadable(change)
+
+        # The index refuses what the folder cannot hold, so the changes are tried there before a file is written.
         self._index.execute("SAVEPOINT trial")
         try:
             for change in changes:
@@ -242,7 +246,7 @@ class MarkdownFolder:
             self._index.execute("RELEASE trial")
 
     def _refuse_without_archive(self) -> None:
-        """Raises StorageUnwritable: something else is where the archive should be."""
+        """Raise StorageUnwritable if something else is where the archive should be."""
         if os.path.lexists(self.archive) and not self.archive.is_dir():
             raise StorageUnwritable(
                 Sentence(
@@ -253,7 +257,7 @@ class MarkdownFolder:
             )
 
     def _refuse_unreadable(self, entry: Entry) -> None:
-        """Raises InvalidInput: a file that cannot be read has a name of the entry."""
+        """Raise InvalidInput if a file that cannot be read has a name of the entry."""
         for stem in (entry.key or "", hashed_name(entry.key or "")):
             name = name_of(entry, stem)
             file = self._files.get(name)
@@ -265,7 +269,7 @@ class MarkdownFolder:
                 )
 
     def _refreshed(self) -> ScopeRows:
-        """The index, brought to what the folder holds."""
+        """Bring the index to what the folder holds, and return it."""
         try:
             self._files = self._read_all()
         except OSError as error:
@@ -273,14 +277,17 @@ class MarkdownFolder:
                 Sentence("{name} cannot be read: {reason}.", self.place, folders.advice_on(error)),
                 self.place,
             ) from error
+
         view = self._index.view(self.scope, make=True)
         entries = entries_that_count(self._files)
         if entries == self._indexed:
             return view
+
         outdated = [name for name, entry in self._indexed.items() if entries.get(name) != entry]
         changed = [entry for name, entry in entries.items() if self._indexed.get(name) != entry]
         self._index.execute("BEGIN")
         with self._index:
+            # Removed before others are added: a renamed file has the key of its former name.
             for name in outdated:
                 indexed = view.get(ref=name)
                 if indexed is not None:
@@ -288,11 +295,12 @@ class MarkdownFolder:
             for entry in changed:
                 self._refuse_closed()
                 view.apply(entry, mirror=True)
+
         self._indexed = entries
         return view
 
     def _read_all(self) -> dict[str, EntryFile]:
-        """The files of the folder and of its archive. Of each, the newest are read as far as there is room."""
+        """Read the files of the folder and of its archive. Of each, the newest are read as far as there is room."""
         files: dict[str, EntryFile] = {}
         now_ns = time.time_ns()
         owners = None if self.project is None else owners_in(self.project)
@@ -309,11 +317,12 @@ class MarkdownFolder:
                         trouble = _LEFT_OUT
                 with suppress(FileNotFoundError):
                     files[file.name] = self._looked_at(file, trouble, now_ns)
+
         return files
 
     def _looked_at(self, file: ListedFile, trouble: Sentence | None, now_ns: int) -> EntryFile:
-        """A file as it is now, read again only where it may have changed. Raises FileNotFoundError: it is there no
-        more."""
+        """Return a file as it is now, read again only where it may have changed. Raises FileNotFoundError: it was
+        removed."""
         seen = (file.facts.st_size, file.facts.st_mtime_ns, file.facts.st_ino)
         if trouble is not None:
             return EntryFile(seen, False, entry=None, trouble=trouble)
@@ -336,11 +345,14 @@ class MarkdownFolder:
                 self.place / name, new_file(self.place / name, entry, self.zone), None
             )
             return name
+
         if not difference(before, entry):
             return before.ref
+
         name = before.ref
         if name_of(before, before.key or "") != name_of(entry, entry.key or ""):
             name = self._free_name(entry)
+
         path = self.place / name
         former_path = self._path(before)
         data = changed_file(
@@ -356,6 +368,7 @@ class MarkdownFolder:
         if former_path != path:
             # The copy is there: a crash now leaves both, and the live one counts.
             self._remove(former_path)
+
         return name
 
     def _replace_file(self, path: Path, data: bytes, mode: int | None) -> None:
@@ -363,7 +376,7 @@ class MarkdownFolder:
         folders.replace_file(path, data, mode)
 
     def _path(self, entry: Entry) -> Path:
-        """Where the file of an entry is, also if a change of this commit made room there."""
+        """Return the path of the file of an entry, also if a change of this commit made room there."""
         return self.place / self._moved.get(entry.ref, entry.ref)
 
     def _remove(self, path: Path) -> None:
@@ -371,7 +384,7 @@ class MarkdownFolder:
         folders.sync_folder(path.parent)
 
     def _free_name(self, entry: Entry) -> str:
-        """A name that no other file has, on any file system."""
+        """Return a name that no other file has, on any file system."""
         key = entry.key or ""
         stems = [hashed_name(key)]
         if is_plain(key):
@@ -403,7 +416,8 @@ class MarkdownFolder:
         return name_of(entry, stem)
 
     def _locked(self) -> FileLock:
-        """Raises LockTimeout: another process held the folder for too long."""
+        """Take the lock. Raises LockTimeout: another process held the folder for too long."""
+        # The lock is not in the folder itself, which may be a part of a repository.
         place_bytes = os.path.realpath(self.place).encode(errors="surrogateescape")
         folder = self.locks / hashlib.sha256(place_bytes).hexdigest()[:32]
         deadline = time.monotonic() + self.wait_seconds
@@ -430,5 +444,6 @@ class MarkdownFolder:
                 ),
                 folder,
             ) from error
+
         self.meter.count("layers", "waits", waited)
         return lock

@@ -22,7 +22,7 @@ _JSON = ("tags", "examples", "metadata")
 """Those of them that hold JSON."""
 _CHANGED = "INSERT INTO changes(operation, entry, before, after_version) VALUES(?, ?, ?, ?)"
 _VECTOR_MS = 86_400_000
-"""A vector that no live entry has, such as that of a query, is kept for a day."""
+"""A vector without a live entry, such as the vector of a query, is kept for a day."""
 
 
 def commit(
@@ -34,14 +34,15 @@ def commit(
     *,
     mirror: bool = False,
 ) -> Committed[T]:
-    """Decide and store, in the caller's transaction. `mirror`: of entries that are kept elsewhere, so without history,
-    and what is archived is searched too."""
+    """Decide and store, in the caller's transaction. With `mirror` the entries are kept elsewhere: no history is
+    written, and archived entries are searched too."""
     began = time.perf_counter()
     changes, result = decide(connection.view(scope, embeds))
     view = connection.view(scope, embeds, make=bool(changes))
     applied_changes = [view.apply(change, mirror=mirror) for change in changes]
     formers = [applied.former for applied in applied_changes if applied.former is not None]
     stored = tuple(applied.entry for applied in applied_changes if applied.entry is not None)
+    # An operation that changed nothing is not written to the history.
     if not formers or mirror:
         return Committed(result, stored, None)
     took_ms = (operation.took_ms or 0.0) + (time.perf_counter() - began) * 1000
@@ -59,7 +60,7 @@ def operations(
     limit: int,
     caller: Mapping[str, str],
 ) -> list[tuple[Scope, Operation]]:
-    """A page of what was done, newest first."""
+    """Return a page of what was done, newest first."""
     of_caller = "".join(f" AND {connection.field('o.caller', name)} = :{name}" for name in caller)
     statement = (
         "SELECT s.space, s.owner, o.op, o.by, o.at_ms, o.caller, o.entries, o.error, o.took_ms, o.detail, o.seq "
@@ -96,12 +97,12 @@ def _operation_of(connection: Database, row: Sequence[Any]) -> tuple[Scope, Oper
 
 
 def _typed(value: T, usual: T) -> T:
-    """A value, or the usual one where it is of another type."""
+    """Return a value, or the usual value if it is of another type."""
     return value if isinstance(value, type(usual)) else usual
 
 
 def scopes(connection: Database, space: Space | None = None) -> list[Scope]:
-    """The scopes, or those of one space."""
+    """List the scopes, or the scopes of `space`."""
     query = "SELECT space, owner FROM scopes WHERE ? IN ('', space) ORDER BY space, owner"
     return [Scope(row[0], row[1]) for row in connection.execute(query, (space or "",))]
 
@@ -119,10 +120,11 @@ def rebuild(connection: Database) -> int:
 
 
 def erase(connection: Database, erasure: Erasure, *, past: bool = False) -> None:
-    """Delete what is erased from all tables. `past`: this is a former copy, of which entries that hold a text of it go
-    too, because nobody could see and name those."""
+    """Delete what is erased from all tables. With `past` this is a former copy: its entries that hold an erased text
+    go too, because people cannot see them there and name them."""
     entries = _erase_entries(connection, erasure, past=past)
     for item in erasure.items:
+        # The vector of a memory of a conversation has no entry, so it is found by its text, with any model.
         if item.family == "memories":
             key = vector_key("", Scope("conversations", item.place), item.text)[4:]
             connection.execute("DELETE FROM vectors WHERE substr(key, 5) = ?", (key,))
@@ -149,16 +151,20 @@ def _erase_entries(
         texts = dict(zip(_TEXTS, values, strict=True))
         for name in _JSON:
             texts[name] = connection.json_of(texts[name], [])
+
+        # The text of an entry can be elsewhere too: only the named entry goes, unless `past`.
         is_named = bool({ref, str(entry_id)} & erasure.in_place(place))
         if not is_named and not (past and erasure.held_in(texts)):
             entries[entry_id] = texts
             continue
+
         connection.execute("DELETE FROM vectors WHERE key = ?", (vector,))
         connection.view(Scope(space, owner)).unindex(entry_id)
         connection.execute("DELETE FROM entries WHERE id = ?", (entry_id,))
         connection.execute(
             "UPDATE changes SET before = '{}' WHERE entry = ? AND before NOTNULL", (entry_id,)
         )
+
     return entries
 
 
@@ -187,8 +193,8 @@ def _erase_user(connection: Database, user: str) -> None:
 def _erase_changes(
     connection: Database, erasure: Erasure, entries: dict[int, dict[str, Any]]
 ) -> None:
-    """Take what is erased out of the texts that entries had before. A change keeps only what it replaced, so each entry
-    is followed back, from the one that is there now."""
+    """Take what is erased out of the texts that entries had before. A change keeps only what it replaced, so each
+    entry is followed back from its present form."""
     rows = connection.execute(
         "SELECT rowid, entry, before FROM changes WHERE before NOTNULL ORDER BY operation DESC, rowid DESC"
     )
@@ -197,6 +203,7 @@ def _erase_changes(
         former = {"body": "", **entries.get(entry_id, {}), **replaced}
         entries[entry_id] = former
         has_texts = not replaced.keys().isdisjoint(_TEXTS)
+        # The words of an erased text may be in two fields, of which a change replaced only one.
         if erasure.held_in(replaced) or (has_texts and erasure.held_in(former)):
             connection.execute("UPDATE changes SET before = '{}' WHERE rowid = ?", (row_id,))
 
@@ -209,11 +216,12 @@ def complete(
     later: Later | None,
     embeds: str,
 ) -> int:
-    """Make a copy ready to take the place of the store that is `present`: with the note of `operation`, whose number is
-    returned, and with what `later` brings over of each scope."""
+    """Make a copy ready to replace the store `present`: add the note of `operation`, and what `later` brings over of
+    each scope. Return the number of the operation."""
     number = source.view(scope, make=True).log_operation(operation, ())
     if present is None or later is None:
         return number
+    # The copy is older than the store: what is newer must not be lost with it.
     keep = replace(operation, op="keep", detail={})
     for own_scope in dict.fromkeys((*scopes(present), *scopes(source))):
         decide = partial(later, present.view(own_scope, embeds))
@@ -231,6 +239,7 @@ def tidy(
         f"DELETE FROM vectors WHERE length(key) = ? AND used_ms < ? AND {unused}",
         (KEY_BYTES["sessions"], now_ms - _VECTOR_MS),
     )
+    # A change is kept longer than the text before it: it still tells that an entry changed.
     of_older_operation = "operation IN (SELECT seq FROM operations WHERE at_ms < ?)"
     connection.execute(
         f"UPDATE changes SET before = '{{}}' WHERE before IS NOT NULL AND {of_older_operation}",
@@ -239,6 +248,7 @@ def tidy(
     connection.execute(f"DELETE FROM changes WHERE {of_older_operation}", (operations_before_ms,))
     for table in ("operations", "model_calls"):
         connection.execute(f"DELETE FROM {table} WHERE at_ms < ?", (operations_before_ms,))
+
     connection.execute(
         "DELETE FROM scopes WHERE id NOT IN (SELECT scope FROM entries) AND id NOT IN (SELECT scope FROM operations)"
     )

@@ -15,7 +15,7 @@ from memory_server.knowledge.notes.pages import MARK
 
 
 def pages_in(*folders_of_pages: Path) -> list[Path]:
-    """The files in these folders that `write_pages` made; a folder need not be there."""
+    """List the files in these folders that `write_pages` made; a folder may be missing."""
     paths: list[Path] = []
     for folder in dict.fromkeys(folders_of_pages):
         for path in sorted(folder.glob("*.md")):
@@ -26,10 +26,11 @@ def pages_in(*folders_of_pages: Path) -> list[Path]:
 
 
 def write_pages(folder: Path, pages: Mapping[str, str], *, force: bool = False) -> list[Path]:
-    """Write each page as `NAME.md`; the files. One that is as it should be is not touched, so that git stays quiet.
+    """Write each page as `NAME.md`. Return the files. A file that is as it should be is not touched, so that git
+    stays quiet.
 
     Raises:
-        InvalidInput: a file is somebody's own, and `force` is not given; no page was written.
+        InvalidInput: a file was made by a person, and `force` is not given; no page was written.
         StorageUnwritable: a page cannot be written, or the folder is in a project, which a link leads out of.
     """
     folder = folder.expanduser().absolute()
@@ -40,6 +41,8 @@ def write_pages(folder: Path, pages: Mapping[str, str], *, force: bool = False) 
                 project / ".git"
             ):  # also of another user, who may have made a link for us
                 refuse_foreign(project, folder)
+
+        # All files are read before the first is written, so a refusal changes nothing.
         present = {
             path: folders.read_file(path, links=False) for path in files if os.path.lexists(path)
         }
@@ -50,6 +53,7 @@ def write_pages(folder: Path, pages: Mapping[str, str], *, force: bool = False) 
                 "--force. No page was written.",
                 own_paths[0],
             )
+
         for path, data in files.items():
             if present.get(path) != data:
                 folders.make_folder(folder)
@@ -63,9 +67,10 @@ def write_pages(folder: Path, pages: Mapping[str, str], *, force: bool = False) 
             ),
             folder,
         ) from error
+
     return list(files)
 
 
 def _is_own(data: bytes) -> bool:
-    """Whether a file is somebody's own, and not empty."""
+    """Tell whether a file was made by a person, and is not empty."""
     return bool(data.strip()) and not data.startswith(MARK.encode())

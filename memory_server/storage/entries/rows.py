@@ -1,5 +1,5 @@
-"""Entries as rows: the SQL that every database of entries takes, in the caller's thread and transaction. What only one
-of them takes is in sqlite_rows.py and in postgres/entry_rows.py."""
+"""Entries as rows: the SQL that every database of entries takes, in the caller's thread and transaction. What only
+SQLite or only PostgreSQL takes is in sqlite_rows.py and in postgres/entry_rows.py."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ INDEXED_FIELDS = {"title", "tags", "body", "examples", "archived_ms"}
 
 
 class FormerRow(NamedTuple):
-    """The row that tells what a change did to an entry. `before`: its fields as JSON; None: it was new."""
+    """The row that tells what a change did to an entry. `before`: its fields as JSON, or None for a new entry."""
 
     entry_id: int
     before: str | None
@@ -60,7 +60,7 @@ class FormerRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AppliedChange:
-    """An entry as it is stored, and what it was before; None where nothing is different."""
+    """An entry as it is stored, and what it was before. Both are None if nothing is different."""
 
     entry: Entry | None = None
     former: FormerRow | None = None
@@ -91,7 +91,7 @@ class ScopeRows:
     `embeds`: the model of the vectors, "" for none."""
 
     AMONG: ClassVar[str]
-    """SQL after a column: it has one of the values that `listed` makes one value of."""
+    """SQL after a column: its value is in a list that `listed` makes the value of a parameter."""
     FOUND: ClassVar[str] = ""
     """How `WITH` says that the hits are found once, before anything is joined to them."""
     TAGGED: ClassVar[str]
@@ -116,7 +116,7 @@ class ScopeRows:
 
     @abstractmethod
     def listed(self, values: Sequence[Any]) -> Any:
-        """A list as `AMONG` takes it."""
+        """Return a list as `AMONG` takes it."""
 
     @abstractmethod
     def index(self, entry: Entry) -> None:
@@ -126,17 +126,17 @@ class ScopeRows:
     def unindex(self, id: int) -> None: ...
     @abstractmethod
     def _scored(self, terms: Sequence[IndexTerm]) -> tuple[str, list[Any]]:
-        """SQL of the ids that hold a term, each with its score, which is lower where it is better."""
+        """Return SQL of the ids that hold a term, each with its score, which is lower where it is better."""
 
     @abstractmethod
     def _matched(
         self, ids: Sequence[int], terms: Sequence[IndexTerm]
     ) -> Mapping[int, Mapping[str, tuple[str, ...]]]:
-        """The words that each field of these entries holds."""
+        """Return the words that each field of these entries holds."""
 
     @abstractmethod
     def _holding(self, terms: Sequence[IndexTerm]) -> list[int]:
-        """The ids of the entries that hold all these terms, in order."""
+        """Return the ids of the entries that hold all these terms, in order."""
 
     @abstractmethod
     def _fields_with(self, terms: Sequence[IndexTerm]) -> Iterator[tuple[int, int, int]]:
@@ -206,7 +206,7 @@ class ScopeRows:
         return Hits(hits, len(ranking.entries), dict(left_off))
 
     def _holding_text(self, where: Filter, limit: int) -> Hits:
-        """The entries that hold the text of a filter as it is written, newest first."""
+        """Find the entries that hold the text of a filter as it is written, newest first."""
         entries = self.entries(where, limit=limit)
         if not entries:
             return Hits()
@@ -253,6 +253,7 @@ class ScopeRows:
         query = np.frombuffer(vector, np.float32)
         cosines: list[tuple[int, float]] = []
         missing = 0
+        # Read in parts, so that the vectors of all entries are never in memory at once.
         part = rows.fetchmany(_VECTORS_AT_ONCE)
         while part:
             comparable = [
@@ -264,6 +265,7 @@ class ScopeRows:
             entry_ids = [entry_id for entry_id, _ in comparable]
             cosines += zip(entry_ids, (matrix @ query).tolist(), strict=True)
             part = rows.fetchmany(_VECTORS_AT_ONCE)
+
         best_first = sorted(cosines, key=lambda pair: (-pair[1], -pair[0]))
         return best_first, missing
 
@@ -286,7 +288,7 @@ class ScopeRows:
         return list(self.rows(f"{among} ORDER BY e.id", [self.listed(chosen)]))
 
     def _sharing_groups(self, terms: Sequence[IndexTerm], most: int) -> list[int]:
-        """The entries that hold most groups of neighbouring terms."""
+        """Return the entries that hold most groups of neighbouring terms."""
         size = min(max(_LEAST_TOGETHER, len(terms) // _GROUPS), _MOST_TOGETHER)
         votes: Counter[int] = Counter()
         for start in range(0, max(1, len(terms) - size + 1), size):
@@ -365,7 +367,7 @@ class ScopeRows:
         return stored
 
     def _values_of(self, entry: Entry) -> dict[str, Any]:
-        """The columns of the row of an entry, but for its id."""
+        """Return the columns of the row of an entry, but for its id."""
         values = json_of(entry)
         del values["id"]
         for name in (*LISTS, "metadata"):
@@ -403,7 +405,8 @@ class ScopeRows:
         return self.entries_of(self._selected(COLUMNS, condition, values))
 
     def entries_of(self, rows: Iterable[Sequence[Any]]) -> Iterator[Entry]:
-        """The entries of rows of `COLUMNS`. A row with a value of a wrong type counts for nothing, and stays as it is."""
+        """Yield the entries of rows of `COLUMNS`. A row with a value of a wrong type counts for nothing, and stays as
+        it is."""
         for row in rows:
             values = values_of(self._connection, row)
             wrong = wrong_field(values)
@@ -415,9 +418,11 @@ class ScopeRows:
             yield changed_by_json(Entry(""), values)
 
     def _matches(self, query: Query, terms: Sequence[IndexTerm]) -> list[Match]:
-        """The entries that hold a term, best first, also those that are hidden."""
+        """Find the entries that hold a term, best first, also hidden entries."""
         if not terms or self._number is None:
             return []
+
+        # These conditions do not exclude an entry: they give the reason why it is not shown.
         expired, expired_values = self._condition(
             Filter(archived=None, unexpired_at_ms=query.where.unexpired_at_ms)
         )
@@ -443,13 +448,15 @@ class ScopeRows:
         terms: Sequence[IndexTerm],
         caller_terms: Sequence[IndexTerm],
     ) -> Iterator[Hit]:
-        """These entries, each with the words of the query and the other words that its fields hold."""
+        """Yield a hit for each of these entries, with the words of the query and the other words that its fields
+        hold."""
         ids = [candidate.id for candidate in ranked]
         entries = {entry.id: entry for entry in self.rows(f"e.id {self.AMONG}", [self.listed(ids)])}
         matched = self._matched(ids, terms)
         other_matched: Mapping[int, Mapping[str, tuple[str, ...]]] = {}
         if caller_terms:
             other_matched = self._matched(ids, caller_terms)
+
         for candidate in ranked:
             entry = entries.get(candidate.id)
             if entry is None or candidate.id not in matched:
@@ -469,7 +476,7 @@ class ScopeRows:
     # --- what was before ---------------------------------------------------------------------------------
 
     def object_of(self, text: str | bytes) -> dict[str, Any]:
-        """The object of JSON that a text is; an empty one, if it is another value."""
+        """Parse an object of JSON. Return an empty object if the text is another value."""
         value = self._connection.json_of(text, {})
         return value if isinstance(value, dict) else {}
 
@@ -530,8 +537,8 @@ class ScopeRows:
         return texts
 
     def former_entries(self) -> list[Entry]:
-        """As `ScopeView.former_entries`. A change keeps only what it replaced, so each entry is followed back from the
-        one that is there now."""
+        """Do as `ScopeView.former_entries`. A change keeps only what it replaced, so each entry is followed back from
+        its present form."""
         rows = self._connection.execute(
             "SELECT c.entry, c.before FROM changes c JOIN operations o ON o.seq = c.operation "
             "WHERE o.scope = ? AND c.before NOTNULL ORDER BY c.operation DESC, c.rowid DESC",
@@ -548,7 +555,7 @@ class ScopeRows:
 
 
 def values_of(connection: Any, row: Sequence[Any]) -> dict[str, Any]:
-    """The fields of a row of `COLUMNS` as JSON has them."""
+    """Return the fields of a row of `COLUMNS` as JSON has them."""
     values = dict(zip(FIELDS, row, strict=True))
     for name in LISTS:
         values[name] = connection.json_of(values[name], [])
@@ -557,12 +564,12 @@ def values_of(connection: Any, row: Sequence[Any]) -> dict[str, Any]:
 
 
 def _as_beginning(term: IndexTerm) -> IndexTerm:
-    """A term that also finds longer ones which begin so, if it is long enough."""
+    """Return a term that also finds longer terms which begin so, if it is long enough."""
     return replace(term, prefix=term.prefix or len(term.term) >= _LEAST_BEGINNING)
 
 
 def _can_be_ranked(created_ms: Any, importance: Any) -> bool:
-    """Whether a row has a time and an importance, as all but unusable ones have."""
+    """Tell whether a row has a time and an importance, as all usable rows have."""
     return isinstance(created_ms, int) and isinstance(importance, int | float | None)
 
 

@@ -72,7 +72,7 @@ NUMBERED = ("entries", "operations")
 
 
 def connect(path: Path | None, mode: str, wait_seconds: float) -> Connection:
-    """A connection to the file at `path`, or to memory for None. `mode`: `rw`, `ro`, or `immutable`, which works in a
+    """Connect to the file at `path`, or to memory for None. `mode`: `rw`, `ro`, or `immutable`, which works in a
     folder that cannot be written."""
     if sqlite3.sqlite_version_info < LEAST_SQLITE:
         raise StorageError(
@@ -81,8 +81,11 @@ def connect(path: Path | None, mode: str, wait_seconds: float) -> Connection:
                 sqlite3.sqlite_version,
             )
         )
+
+    # A link could make this program write into a file of another user's choice.
     if path is not None and mode == "rw" and path.is_symlink():
         raise folders.FileRefused(path, _("is a link and not a file"))
+
     connection = sqlite3.connect(
         _uri_of(path, mode),
         timeout=wait_seconds,
@@ -98,7 +101,7 @@ def connect(path: Path | None, mode: str, wait_seconds: float) -> Connection:
 
 
 def _folded(value: object) -> str | None:
-    """The form in which texts are compared; None for a value that is not a text."""
+    """Return the form in which texts are compared, or None for a value that is not a text."""
     return index_form(value) if isinstance(value, str) else None
 
 
@@ -126,11 +129,14 @@ def prepare(
     connection.execute(f"PRAGMA synchronous = {durability}")
     if version_of(connection, path) == VERSION:
         return
+
     if path is not None:
-        # Two processes may switch at once; SQLite then refuses one of them without waiting.
+        # Two processes may switch at once; SQLite then refuses either of them without waiting.
         with contextlib.suppress(sqlite3.OperationalError):
             connection.execute("PRAGMA journal_mode = WAL")
+
     connection.execute("BEGIN IMMEDIATE")
+    # Asked again under the lock: another process may have made the tables meanwhile.
     try:
         if version_of(connection, path) == 0:
             for statement in TABLES.split(";\n"):
@@ -142,19 +148,20 @@ def prepare(
     except BaseException:
         connection.execute("ROLLBACK")
         raise
+
     if path is not None:
         connection.execute("PRAGMA journal_mode = WAL")
 
 
 def in_memory() -> Connection:
-    """A new database in memory."""
+    """Make a new database in memory."""
     connection = connect(None, "rw", 0)
     prepare(connection, None, durability="off", cache_mb=16)
     return connection
 
 
 def version_of(connection: sqlite3.Connection, path: Path | None) -> int:
-    """The version of the tables; 0 for a new file.
+    """Return the version of the tables; 0 for a new file.
 
     Raises:
         StorageError: the file is another program's, or a newer version's.
@@ -170,6 +177,7 @@ def version_of(connection: sqlite3.Connection, path: Path | None) -> int:
             ),
             path,
         )
+
     if version > VERSION:
         raise StorageUnwritable(
             Sentence(
@@ -178,11 +186,12 @@ def version_of(connection: sqlite3.Connection, path: Path | None) -> int:
             ),
             path,
         )
+
     return int(version)
 
 
 def check(connection: sqlite3.Connection, path: Path) -> None:
-    """Raises StorageError: the file cannot be used as knowledge."""
+    """Check that the file can be used as knowledge. Raises StorageError."""
     outcome = version_of(connection, path)
     if outcome:
         (outcome,) = connection.execute("PRAGMA quick_check(1)").fetchone()
@@ -198,7 +207,7 @@ def check(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def last_operation(connection: sqlite3.Connection) -> int:
-    """The number of the last operation, also of one that is forgotten; 0: there was none."""
+    """Return the number of the last operation, also of a forgotten operation; 0 before the first."""
     row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'operations'").fetchone()
     if row is None:
         return 0
@@ -226,11 +235,10 @@ def refuse_cut(path: Path) -> None:
 
 
 def _is_cut(path: Path) -> bool:
-    """Whether pages are missing (https://www.sqlite.org/fileformat2.html, "WAL File Format").
+    """Tell whether pages are missing (https://www.sqlite.org/fileformat2.html, "WAL File Format").
 
     SQLite opens and closes the file itself: a descriptor of ours would, when it is closed, take away the locks that
-    other connections of this process have (https://www.sqlite.org/howtocorrupt.html, section 2.2). The log has none.
-    """
+    other connections of this process have (https://www.sqlite.org/howtocorrupt.html, section 2.2). The log has none."""
     log = _logged(Path(f"{path}-wal"))  # before the file: what leaves the log is in the file then
     if log.pages:
         pages_in_file = path.stat().st_size // log.page_size
@@ -247,8 +255,8 @@ def _is_cut(path: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _WriteAheadLog:
-    """The facts of a write-ahead log: the bytes of a page, how many pages the database has after the last commit (0:
-    there is no commit), and which of them the log has."""
+    """The facts of a write-ahead log: the bytes of a page, how many pages the database has after the last commit (0
+    without a commit), and which of them the log has."""
 
     page_size: int = 0
     pages: int = 0
@@ -256,7 +264,7 @@ class _WriteAheadLog:
 
 
 def _logged(path: Path) -> _WriteAheadLog:
-    """What a write-ahead log has; nothing where there is no log."""
+    """Read the facts of a write-ahead log; all are empty without a log."""
     pages = 0
     logged_pages: set[int] = set()
     try:
@@ -275,12 +283,12 @@ def _logged(path: Path) -> _WriteAheadLog:
 
 
 def _code_of(error: sqlite3.Error) -> int:
-    """The extended code of an error; 0: it has none."""
+    """Return the extended code of an error, or 0."""
     return getattr(error, "sqlite_errorcode", None) or 0
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether the file is damaged, or is not a database."""
+    """Tell whether the file is damaged, or is not a database."""
     primary_code = _code_of(error) & 0xFF
     return primary_code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or _is_no_text(error)
 
@@ -290,7 +298,7 @@ def _is_no_text(error: sqlite3.Error) -> bool:
 
 
 def trouble(error: sqlite3.Error, path: Path | None) -> StorageError:
-    """The error of SQLite as one with a sentence that says what to do."""
+    """Return the error of SQLite as an error with a sentence that says what to do."""
     code = _code_of(error)
     if code == sqlite3.SQLITE_CORRUPT_VTAB:
         return StorageError(
@@ -300,6 +308,7 @@ def trouble(error: sqlite3.Error, path: Path | None) -> StorageError:
             ),
             path,
         )
+
     if is_damage(error):
         sentence = _(
             "{place} is damaged or is not a database ({reason}); `memory-server doctor` examines it, and ",
@@ -313,6 +322,7 @@ def trouble(error: sqlite3.Error, path: Path | None) -> StorageError:
             ),
             path,
         )
+
     match code & 0xFF:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return LockTimeout(
@@ -348,8 +358,9 @@ def trouble(error: sqlite3.Error, path: Path | None) -> StorageError:
 
 
 def make_file(path: Path) -> None:
-    """An empty file at `path`, its owner's only, unless something is there; SQLite gives the files beside it the same
-    mode. A file that is there is not opened: closing it would take away the locks that this process has on it."""
+    """Make an empty file at `path`, only for its owner, unless something is there; SQLite gives the files beside it
+    the same mode. A file that is there is not opened: closing it would take away the locks that this process has on
+    it."""
     folders.make_folder(path.parent)
     with contextlib.suppress(FileExistsError):
         folders.open_file(path, "xb").close()

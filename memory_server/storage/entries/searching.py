@@ -1,8 +1,7 @@
-"""Where words stand in bytes that are kept: in the rows of a database, in records of JSON, or in a text as a whole.
+"""Finds words in bytes that are kept: in the rows of a database, in records of JSON, or in a text as a whole.
 
-Two words in two memories of one file are not in one text. So bytes are taken apart into records before the words are
-looked for, and a record is read only where its bytes have all of them.
-"""
+Two words in two memories of a file are not in the same text. So bytes are taken apart into records before the words
+are looked for, and a record is read only where its bytes have all of them."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ _WAIT_SECONDS = 5.0
 _JSON = ("{", "[")
 _LOG_VERSIONS = slice(18, 20)
 """The bytes of a database that say whether it has a write-ahead log (https://www.sqlite.org/fileformat2.html, 1.3.3):
-2 for one that has; a copy in memory cannot have one."""
+2 with a log; a copy in memory cannot have a log."""
 
 
 class NotSearched(Exception):
@@ -32,8 +31,8 @@ class NotSearched(Exception):
 
 
 def trace_in(data: bytes, erasure: Erasure, path: Path | None = None) -> Trace | None:
-    """The place where bytes have all the words of an erasing; `path`: of the file that they are, of which a database
-    may have a log. Raises NotSearched: nothing was found, and not all of a database could be read."""
+    """Find where bytes have all the words of an erasure. `path` is the file with these bytes; a database there may
+    have a log. Raises NotSearched: nothing was found, and not all of a database could be read."""
     if not data.startswith(SIGNATURE):
         return _trace_in_text(data, erasure)
     try:
@@ -55,7 +54,7 @@ def _trace_in_text(data: bytes, erasure: Erasure) -> Trace | None:
 
 
 def trace_among(records: Iterable[Any], erasure: Erasure) -> Trace | None:
-    """The trace in these records: a text of one of them counts more than a name of another."""
+    """Return the trace in these records: a text in any of them counts more than a name."""
     in_names = False
     for record in records:
         trace = erasure.trace_in(record)
@@ -67,7 +66,7 @@ def trace_among(records: Iterable[Any], erasure: Erasure) -> Trace | None:
 
 
 def row_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of a table as a record: values that are JSON are read, and what is packed is unpacked."""
+    """Return a row of a table as a record: values that are JSON are read, and what is packed is unpacked."""
     row = {name: _value(value) for name, value in values.items()}
     before = row.pop("before", None)
     if isinstance(before, dict):  # the fields that a change of an entry replaced
@@ -94,7 +93,7 @@ class SearchedDatabase(NamedTuple):
 
 
 def _opened(data: bytes, path: Path | None) -> SearchedDatabase:
-    """The database of these bytes: with its log, or else without it, or else a copy in memory."""
+    """Open the database of these bytes: with its log, or else without it, or else a copy in memory."""
     has_log = False
     if path is not None:
         has_log = _is_filled(path.with_name(f"{path.name}-wal"))
@@ -121,7 +120,7 @@ def _is_filled(path: Path) -> bool:
 
 
 def _rows(connection: Connection) -> Iterator[dict[str, Any]]:
-    """The rows of the tables that a store keeps; of another program's database those of all its tables."""
+    """Yield the rows of the tables that a store keeps, or of all tables if the database belongs to another program."""
     connection.read_leniently()
     tables = [
         name

@@ -15,9 +15,9 @@ from memory_server.storage.entries.rows import COLUMNS, INDEXED, ScopeRows
 from nlp.index_terms import IndexTerm, signature, terms_of
 
 TERMS = """CREATE VIRTUAL TABLE terms USING fts5(title, tags, body, tokenize = "ascii tokenchars '+#_'")"""
-"""The index: of each live entry, under its id, the terms of its texts (nlp/index_terms.py), each with the number of its
-scope: `7_披萨`. A query of one scope cannot match the entries of another, and the rarity of a term is that in its
-scope."""
+"""The index: of each live entry, under its id, the terms of its texts (nlp/index_terms.py), each with the number of
+its scope: `7_披萨`. A query of a scope cannot match the entries of another scope, and the rarity of a term is its
+rarity in the scope."""
 _MATCHING = "SELECT rowid FROM terms WHERE terms MATCH ?"
 
 
@@ -43,7 +43,8 @@ class Connection(sqlite3.Connection):
         return SqliteRows(self, scope, embeds, make=make)
 
     def json_of(self, text: str | bytes, damaged_value: Any) -> Any:
-        """Raises sqlite3.DatabaseError: it cannot be read, and this connection is not lenient."""
+        """Parse a value that was stored as JSON. Raises sqlite3.DatabaseError: it cannot be read, and this connection
+        is not lenient."""
         try:
             return orjson.loads(text)
         except ValueError as error:
@@ -55,7 +56,7 @@ class Connection(sqlite3.Connection):
         return f"json_extract({column}, '$.{name}')"
 
     def empty_index(self) -> None:
-        """It is made again, so that a damaged one is mended, and nothing of deleted entries is left in it."""
+        """Make the index again, so that a damaged index is mended, and nothing of deleted entries is left in it."""
         self.execute("DROP TABLE terms")
         self.execute(TERMS)
         self.execute("UPDATE meta SET value = ? WHERE name = 'terms'", (signature(),))
@@ -69,7 +70,7 @@ def _lenient(raw: bytes) -> str:
 
 
 def damaged(sentence: str) -> sqlite3.DatabaseError:
-    """The error of a file that SQLite reads, and that is damaged all the same."""
+    """Return the error of a file that SQLite reads, and that is damaged all the same."""
     error = sqlite3.DatabaseError(sentence)
     error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     return error
@@ -112,7 +113,7 @@ class SqliteRows(ScopeRows):
             yield from self.entries_of(self._readable(query, [entry_id]))
 
     def _readable(self, query: str, ids: Sequence[int]) -> list[Any]:
-        """The rows of these ids; where the file is damaged, only those that can be read."""
+        """Read the rows of these ids; where the file is damaged, only the rows that can be read."""
         try:
             return list(self._connection.execute(query, (self.listed(ids),)))
         except sqlite3.Error:
@@ -126,7 +127,7 @@ class SqliteRows(ScopeRows):
         return rows
 
     def _match(self, terms: Sequence[IndexTerm]) -> str:
-        """What FTS5 looks for: any of these terms."""
+        """Write what FTS5 looks for: any of these terms."""
         return " OR ".join(self._quoted(term) + (" *" if term.prefix else "") for term in terms)
 
     def _quoted(self, term: IndexTerm) -> str:
@@ -155,7 +156,7 @@ class SqliteRows(ScopeRows):
         return matched
 
     def _form_in_index(self, term: IndexTerm) -> str:
-        """A term as it stands in a field of the index, between spaces."""
+        """Return a term as a field of the index has it, between spaces."""
         form = f" {self._number}_{term.term}"
         return form if term.prefix else f"{form} "
 

@@ -49,7 +49,7 @@ _AGAIN_SECONDS = 0.2
 """The time after which an index can be read that another process was about to make: the making takes some
 milliseconds."""
 _WAITED_SECONDS = 0.05
-"""A write that begins later than this counts as one that waited, in the figures."""
+"""A write that begins later than this counts as a write that waited, in the figures."""
 
 
 @dataclass(eq=False)
@@ -126,13 +126,13 @@ class SqliteStore(DatabaseStore[Connection]):
         copy_database(connection, path)
         kept_from_ms = self.clock() - self.keep_ms
         for former_copy in path.parent.glob("knowledge-*.sqlite3*"):
-            with suppress(FileNotFoundError):  # that of another process, which is made just now
+            with suppress(FileNotFoundError):  # another process is making that copy just now
                 if former_copy.stat().st_mtime * 1000 < kept_from_ms:
                     folders.remove_file(former_copy)
         return path
 
     def _place_aside(self, file: Path) -> Path:
-        """A new empty file, named after the present moment or the first one after it that no other copy has."""
+        """Make a new empty file, named after the present moment or the first moment after it that no other copy has."""
         now_ms = self.clock()
         aside = file.parent / "archive"
         folders.make_folder(aside)
@@ -188,7 +188,7 @@ class SqliteStore(DatabaseStore[Connection]):
             connection.close()
 
     async def _read(self, read: Callable[[Connection], T]) -> T:
-        """The result of `read`. Where the file is damaged, it reads once more, and gets what can be read."""
+        """Return the result of `read`. Where the file is damaged, it reads once more, and gets what can be read."""
         return await self._timed(
             "reads", "read_us", self._run(self._readers, partial(self._read_now, read))
         )
@@ -222,7 +222,7 @@ class SqliteStore(DatabaseStore[Connection]):
         return result
 
     def _refuse_damaged(self, connection: Connection) -> None:
-        """Refuse to write to a damaged file: where damage was met, and before the first write to one that is not
+        """Refuse to write to a damaged file: where damage was met, and before the first write to a file that is not
         large. Raises sqlite3.DatabaseError."""
         if self.place is None or (connection is self._checked and not self._damaged):
             return
@@ -236,7 +236,7 @@ class SqliteStore(DatabaseStore[Connection]):
     async def _write(
         self, write: Callable[[Connection], T], wait_seconds: float | None = None
     ) -> T:
-        """The result of `write`, which runs in a transaction that nobody else writes in."""
+        """Return the result of `write`, which runs in a transaction that excludes other writers."""
         timeout_seconds = self.wait_seconds if wait_seconds is None else wait_seconds
 
         def run() -> tuple[T, bool]:
@@ -255,7 +255,7 @@ class SqliteStore(DatabaseStore[Connection]):
         return result
 
     async def _optional_statement(self, statement: str) -> None:
-        """A statement that other processes may make impossible, and that can then be left for the next time."""
+        """Run a statement that other processes may make impossible, and that can then be left for the next time."""
         with suppress(StorageError):
             await self._run(
                 self._writer, lambda: self._connection("write").execute(statement).fetchall()
@@ -265,7 +265,7 @@ class SqliteStore(DatabaseStore[Connection]):
         return await run_in_thread(threads, work, self.place)
 
     def _connection(self, role: str) -> Connection:
-        """The connection of this thread; opened again where the file at that place is another one than it was."""
+        """Return the connection of this thread; it is opened again where the file was replaced."""
         if role == "write" and self.place is not None and not self.place.exists():
             schema.make_file(self.place)
         file_number = 0
@@ -300,7 +300,7 @@ class SqliteStore(DatabaseStore[Connection]):
         raise AssertionError("no mode")
 
     def _prepared(self, file: Path | None) -> Connection:
-        """A connection that can write."""
+        """Open a connection that can write."""
         connection = schema.connect(file, "rw", self.wait_seconds)
         try:
             schema.prepare(connection, file, durability=self.durability, cache_mb=self.cache_mb)
@@ -312,9 +312,9 @@ class SqliteStore(DatabaseStore[Connection]):
 
 @dataclass(eq=False)
 class _Replacement:
-    """The work of `replace_by`, in the thread that writes. From the first page to the last nobody else can write: so a
-    write that was acknowledged is kept. SQLite copies also what changes in the source meanwhile: so all of it is there
-    at once, or nothing."""
+    """The work of `replace_by`, in the thread that writes. From the first page to the last no other process can
+    write, so an acknowledged write is kept. SQLite copies also what changes in the source meanwhile, so all of it is
+    there at once, or nothing."""
 
     store: SqliteStore
     path: Path
@@ -325,7 +325,8 @@ class _Replacement:
     former: Path | None = None
 
     def run(self) -> tuple[int, Path | None]:
-        """The number of the operation, and where a copy of what the store held until now is."""
+        """Replace the store. Return the number of the operation, and where a copy of what the store held until now
+        is."""
         file = self.store.place
         source_place = None if file is None else self.store._place_aside(file)
         try:
@@ -338,7 +339,7 @@ class _Replacement:
         return self.seq or 0, self.former
 
     def _copy(self, source: Connection) -> None:
-        """Copy the source over the store; a damaged one is kept elsewhere."""
+        """Copy the source over the store. A damaged store is kept elsewhere."""
         try:
             source.backup(
                 self.store._connection("write"),
@@ -354,7 +355,7 @@ class _Replacement:
             source.backup(self.store._connection("write"))
 
     def _complete_at_first(self, source: Connection, status: int, *_: int) -> None:
-        """Complete the source after the first page, when nobody else can write any more."""
+        """Complete the source after the first page, when other processes can no longer write."""
         if self.seq is not None or status != sqlite3.SQLITE_OK:
             return
         present = None
@@ -371,12 +372,15 @@ class _Replacement:
                 last_seq = schema.last_operation(present)
                 self.former = former
         except sqlite3.Error as error:
+            # What a damaged store held cannot be copied or brought over.
             if not schema.is_damage(error):
                 raise
             present = None
+
         operation = self.operation
         if self.former is not None:
             operation = replace(operation, detail={**operation.detail, REPLACED: str(self.former)})
+
         source.execute("BEGIN")
         with source:
             schema.number_after(source, last_seq)

@@ -72,7 +72,7 @@ def empty_free_pages(connection: sqlite3.Connection, wait_seconds: float) -> Non
 
 
 def _log_is_used(connection: sqlite3.Connection) -> bool:
-    """Whether another process still reads the log, so that it could not be emptied."""
+    """Tell whether another process still reads the log, so that it could not be emptied."""
     (busy, *_pages) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     return bool(busy)
 

@@ -35,8 +35,8 @@ class _Statement:
 
 @dataclass(eq=False)
 class DatabaseStore(Generic[D]):
-    """Entries in a database. `mirror`: of entries that are kept elsewhere, so without history, and what is archived is
-    searched too. `embeds`: the model of the vectors."""
+    """Entries in a database. With `mirror` the entries are kept elsewhere: no history is written, and archived
+    entries are searched too. `embeds`: the model of the vectors."""
 
     place: Path | None
     clock: Callable[[], int]
@@ -50,12 +50,12 @@ class DatabaseStore(Generic[D]):
 
     @abstractmethod
     async def _read(self, read: Callable[[D], T]) -> T:
-        """The result of `read`, which runs in a thread and sees one moment."""
+        """Return the result of `read`, which runs in a thread and sees one moment."""
 
     @abstractmethod
     async def _write(self, write: Callable[[D], T], wait_seconds: float | None = None) -> T:
-        """The result of `write`, which runs in a transaction that nobody else writes in. `wait_seconds`: how long it
-        waits for other writers; None: the `wait_seconds` of the store."""
+        """Return the result of `write`, which runs in a transaction that excludes other writers. `wait_seconds`: how
+        long it waits for other writers (default: `wait_seconds` of the store)."""
 
     async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
         dated = self._dated(operation)
@@ -211,7 +211,7 @@ class DatabaseStore(Generic[D]):
 
 
 def name_taken() -> InvalidInput:
-    """The error where a live entry has the key of one that comes."""
+    """Return the error where a live entry has the key of a new entry."""
     return InvalidInput(
         _("Another entry has that name now; rename or delete it first. Nothing was changed.")
     )

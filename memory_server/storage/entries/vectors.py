@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def known_vectors(
     connection: Database, embeds: str, scope: Scope, texts: Sequence[str]
 ) -> dict[str, bytes]:
-    """The vectors of those texts that have one."""
+    """Return the known vectors by their texts."""
     query = "SELECT vector FROM vectors WHERE key = ?"
     vectors: dict[str, bytes] = {}
     for text in texts:
@@ -25,8 +25,8 @@ def known_vectors(
 
 
 def without_vector(connection: Database, embeds: str, limit: int) -> list[tuple[Scope, str]]:
-    """Texts of memories of users without a vector, newest first. Before, keys of another model, and those that a
-    process without a model left out, are set, and vectors of another length than the newest are removed."""
+    """List texts of memories of users without a vector, newest first. Before that, set the keys of another model and
+    the keys that a process without a model left out, and remove vectors of another length than the newest."""
     live = "e.archived_ms IS NULL AND s.space = 'sessions'"
     of_other_model = (
         "SELECT e.id, s.space, s.owner, e.body FROM entries e JOIN scopes s ON s.id = e.scope "
@@ -38,6 +38,7 @@ def without_vector(connection: Database, embeds: str, limit: int) -> list[tuple[
         of_other_model, (model_mark,)
     ).fetchall():
         keys.append((vector_key(embeds, Scope(space, owner), body), entry_id))
+
     connection.executemany("UPDATE entries SET vector_key = ? WHERE id = ?", keys)
     _forget_other_lengths(connection, model_mark)
     missing = (

@@ -46,7 +46,7 @@ class Position:
     edit: snapshots.HandEdit | None = None
     """The edit of snapshots that is not in the journal yet; the state holds it already."""
     unsettled: bool = False
-    """Whether a snapshot cannot be read because somebody may be saving it now; the state is without it."""
+    """Whether a snapshot cannot be read because another program may be saving it now; the state is without it."""
     damaged: bool = False
     """Whether lines of the journal do not count, or `conversation.json` does not name the conversation."""
 
@@ -88,7 +88,7 @@ READ_TRIES = 5
 
 class ConversationFiles:
     """The files of the conversation `conversation_id` in `folder`, which need not exist. `at_once`: a broken snapshot
-    is mended at once, although somebody may be saving it."""
+    is mended at once, although another program may be saving it."""
 
     def __init__(self, folder: Path, conversation_id: str, *, at_once: bool = False) -> None:
         self._private = folder / folders.PRIVATE
@@ -106,7 +106,7 @@ class ConversationFiles:
         return self._journal.exists() or self._snapshots.exist()
 
     def load(self) -> tuple[ConversationState, Position]:
-        """The state, and the position up to which the files were read. Raises as `open` does."""
+        """Return the state, and the position up to which the files were read. Raises as `open` does."""
         opened = self.open()
         self._warn(opened.tail)
         edit = opened.position.edit
@@ -143,22 +143,26 @@ class ConversationFiles:
         )
 
     def read_since(self, position: Position) -> tuple[tuple[Commit, ...], Position] | None:
-        """The commits after `position`, which stays the same object if there is nothing new. None if only `load` can
-        tell: another journal, a line cut off because it could not be made durable, an edited snapshot."""
+        """Read the commits after `position`, which stays the same object if there is nothing new. Return None if only
+        `load` can tell: another journal, a line cut off because it could not be made durable, an edited snapshot."""
         if position.journal_end is None:
             return self._read_before_journal(position)
+
         try:
             news = journal.follow(self._journal, position.journal_end)
         except FileNotFoundError:
             return None
+
         marks = position.marks
         if self._snapshots.marks() != marks or news is None:
             return None
         if position.unsettled and not self._snapshots.may_be_being_saved(*marks.values()):
             return None
+
         tail, journal_end = news
         if journal_end is position.journal_end and tail.torn == position.torn:
             return (), position
+
         self._warn(tail)
         damaged = position.damaged or bool(tail.bad)
         after = replace(position, journal_end=journal_end, torn=tail.torn, damaged=damaged)
@@ -167,8 +171,8 @@ class ConversationFiles:
     def _read_before_journal(
         self, position: Position
     ) -> tuple[tuple[Commit, ...], Position] | None:
-        """The same for a position without a journal. One with a broken header is not a missing one: it must not be
-        replaced by a new one."""
+        """Do the same for a position without a journal. A journal with a broken header is not a missing journal: it
+        must not be replaced."""
         if self._snapshots.marks() != position.marks or self._journal.exists():
             return None
         return (), position
@@ -181,14 +185,14 @@ class ConversationFiles:
             return 0
 
     def damaged(self) -> int:
-        """How many unreadable pieces were set aside, not counting unfinished writes."""
+        """Count the unreadable pieces that were set aside, without unfinished writes."""
         return sum(piece.reason != past.UNFINISHED.english for piece in past.pieces(self._private))
 
     # --- writing, under the lock -----------------------------------------------------------------------
 
     def append(self, state: ConversationState, position: Position, commit: Commit) -> Position:
-        """Make `commit`, the next one of `state`, durable; the position after it. Raises StorageUnwritable: the journal
-        is of a newer format; OSError. Then nothing was written."""
+        """Make `commit`, the next commit of `state`, durable. Return the position after it. Raises StorageUnwritable:
+        the journal is of a newer format; OSError. Then nothing was written."""
         journal.refuse_newer(self.folder, position.header)
         if position.journal_end is None:
             position = self._begin_journal(position, state.version)
@@ -200,34 +204,43 @@ class ConversationFiles:
         """Commit the edit at `position`, which `state` holds already, and mend what is damaged; damaged files are kept.
         Returns the commit, if the edit changed anything, and the position after it. A broken snapshot is first kept as
         it is, and then written again; until then every reader finds the same in its place."""
+        # A newer program knows what to do with its own files.
         if position.newer:
             return None, position
         if position.damaged:
             position = self._mend(state, position, at_ms)
+
         edit = position.edit
         if edit is None:
             return None, position
+
+        # The broken file is the only copy of what it holds, so it is kept before it is written again.
         for name, broken in edit.broken.items():
             self._set_snapshot_aside(name, broken, at_ms)
+
         if position.journal_end is None:
             position = self._begin_journal(position, state.version)
         if edit.hashes:
             log.info("edited by hand: %s, %d changes", self.folder, len(edit.changes))
+
         commit = None
         lines: list[Mapping[str, Any]] = []
         if edit.changes:
             commit = Commit(state.version + 1, at_ms, by="hand", changes=edit.changes)
             lines.append(change_forms.commit_json(commit))
+
         if edit.hashes:
             lines.append({"v": journal.FORMAT, "edited": dict(edit.hashes)})
         if lines:
             position = self._append(position, lines)
+
         self._copy_edited(edit)
         position = replace(position, edit=None)
         if edit.broken:
             # Its own value: only the event loop changes `state`.
             mended = state if commit is None else replace(state, version=commit.version)
             position = self.compact(mended, position, mend=True)
+
         return commit, position
 
     def _copy_edited(self, edit: snapshots.HandEdit) -> None:
@@ -245,14 +258,15 @@ class ConversationFiles:
         """Write `state` as snapshots and begin the journal's next generation; the position after it. `mend`: also if
         nothing happened since, because a snapshot is broken. A crash at any step leaves files that `load` reads as
         `state`: the journal still holds every commit, and replaying it over a newer snapshot changes nothing."""
+        # The journal is empty, or a newer program wrote it.
         header = position.header
         if header is None or position.newer or (header.base == state.version and not mend):
             return position
         if position.unsettled and self._snapshots.may_be_being_saved(*position.marks.values()):
             return position
-        unusable = past.unusable_changes(journal.newest_first([self._journal]))
-        if any(map(change_forms.is_of_newer_type, unusable)):
+        if any(map(change_forms.has_newer_change, journal.newest_first([self._journal]))):
             return position  # the newer program that made it has yet to fold it
+
         data = snapshots.contents_of(state)
         asides = {
             name: folders.write_aside(self._private / name, content)
@@ -261,6 +275,7 @@ class ConversationFiles:
         if self._snapshots.marks() != position.marks:
             # Edited a moment ago: an edit must be read first, and is never written over.
             return position
+
         # Noted before the renames: otherwise a crash between them would look like an edit by hand.
         hashes: dict[str, str | None] = {
             name: snapshots.hash_of(content) for name, content in data.items()
@@ -268,14 +283,18 @@ class ConversationFiles:
         position_after = self._append(position, [{"v": journal.FORMAT, "compacted": hashes}])
         for name, aside in asides.items():
             folders.take_name(aside, self.folder / name)
+
         folders.sync_folder(self.folder)
         for name, content in data.items():
             snapshots.write_copy(self._private, name, content)
+
         self.note.write(ConversationFacts.of(state))
         self.past.fold()
         if self.unread(position_after):
-            # On a disk without working locks somebody wrote meanwhile: that must not be lost with the old journal.
+            # On a disk without working locks another process wrote meanwhile: its commits must not be lost with the
+            # old journal.
             return replace(position_after, marks=self._snapshots.marks())
+
         log.debug("compacted %s: %d bytes of journal", self.folder, position_after.journal_size)
         without_journal = Position(None, None, self._snapshots.marks())
         new_header = journal.Header(header.generation + 1, state.version, hashes)
@@ -332,6 +351,7 @@ class ConversationFiles:
         )
 
     def _set_snapshot_aside(self, name: str, broken: snapshots.Broken, now_ms: int) -> None:
+        # The file is missing, so there is nothing to keep.
         """Note why the snapshot in the file `name` does not count, and keep a copy of the file unless it is missing."""
         path = self.folder / name
         if broken.data is None:
@@ -342,6 +362,7 @@ class ConversationFiles:
                 broken.reason,
             )
             return
+
         copy = past.keep_broken(
             self._private, name, data=broken.data, now_ms=now_ms, only_copy=broken.only_copy
         )
@@ -387,6 +408,7 @@ class ConversationFiles:
             last_cleanup_ms=facts.last_cleanup_ms,
             chats=dict(facts.chats),
         )
+        # The journal first, then the edit: the editor saw what the journal holds.
         replay(state, commits)
         is_named = self._is_named()
         position.damaged = bool(tail.bad) or not is_named
@@ -394,18 +416,20 @@ class ConversationFiles:
         position.edit = snapshots.hand_edit(read_snapshots, state)
         if position.edit is not None:
             apply(state, position.edit.changes)
+
         unusable: dict[bytes, UnusableRecord] = {}
         for row in (*_unusable_in(read_snapshots), *self._kept_records()):
-            # One that is nested too deeply cannot be written anywhere else: it stays in its file only.
+            # A record that is nested too deeply cannot be written anywhere else: it stays in its file only.
             if not row.is_in(state) and not deeper(row.record):
                 unusable.setdefault(json_text.dumps(row.record), row)
+
         state.unusable += unusable.values()
         return Opened(
             state, position, tail=tail, commits=commits, snapshots=read_snapshots, named=is_named
         )
 
     def _kept_records(self) -> Iterator[UnusableRecord]:
-        """The records that cannot be used in the files that may be the only copy of them."""
+        """Yield the records that cannot be used in the files that may be the only copy of them."""
         for path, _time in past.broken_files(self._private):
             # A number may follow the name.
             name = next((name for name in snapshots.SNAPSHOTS if name in path.name), None)
@@ -413,7 +437,7 @@ class ConversationFiles:
                 yield from snapshots.unusable_in(name, folders.read_file(path))
 
     def _base(self, header: journal.Header | None, commits: Sequence[Commit]) -> int:
-        """The version on which `commits`, those of the journal, build."""
+        """Return the version on which `commits` of the journal build."""
         if header is not None:
             return header.base
         if commits:
@@ -428,7 +452,7 @@ class ConversationFiles:
             )
 
     def _is_named(self) -> bool:
-        """Whether `conversation.json` names the conversation, need not do so, or cannot be replaced."""
+        """Tell whether `conversation.json` names the conversation, need not do so, or cannot be replaced."""
         is_hashed = "~" in self.folder.name
         if not self._journal.exists() and not (is_hashed and self._snapshots.exist()):
             return True
@@ -462,14 +486,14 @@ class ConversationFiles:
 
 
 def _unusable_in(read_snapshots: Mapping[str, snapshots.Snapshot]) -> Iterator[UnusableRecord]:
-    """The records of the snapshots that cannot be used."""
+    """Yield the records of the snapshots that cannot be used."""
     for snapshot in read_snapshots.values():
         if snapshot.broken is not None:
             yield from snapshot.broken.unusable
 
 
 def _known_hashes(header: journal.Header, tail: journal.Tail) -> dict[str, snapshots.Known]:
-    """The hashes of each snapshot that a journal knows."""
+    """Return the hashes of each snapshot that a journal knows."""
     hashes_by_name: dict[str, set[str | None]] = {name: set() for name in snapshots.SNAPSHOTS}
     lines = [{"compacted": dict.fromkeys(hashes_by_name) | dict(header.snapshots)}, *tail.lines]
     for line in lines:
@@ -484,8 +508,8 @@ def _known_hashes(header: journal.Header, tail: journal.Tail) -> dict[str, snaps
 
 
 def conversation_id_in(folder: Path) -> str | None:
-    """The id of the conversation kept in `folder`: the noted id, or the folder's name if only the Node original wrote
-    it. None if the folder is not a conversation."""
+    """Return the id of the conversation kept in `folder`: the noted id, or the folder's name if only the Node
+    original wrote it. Return None if the folder is not a conversation."""
     files = ConversationFiles(folder, folder.name)
     if not files.exists():
         return None

@@ -26,7 +26,7 @@ class ConversationFacts:
 
     @staticmethod
     def of(state: ConversationState) -> ConversationFacts:
-        """The facts of a state."""
+        """Return the facts of a state."""
         return ConversationFacts(state.last_cleanup_ms, state.chats)
 
 
@@ -40,7 +40,7 @@ class ConversationNote:
 
     @property
     def id(self) -> str | None:
-        """The id that is noted; None: none is."""
+        """The noted id, or None."""
         noted_id = self._fields().get("id")
         if not isinstance(noted_id, str):
             return None
@@ -52,7 +52,7 @@ class ConversationNote:
         return folders.refusal_of(self._path) is None
 
     def facts(self) -> ConversationFacts:
-        """The facts that are noted."""
+        """Return the noted facts."""
         fields = self._fields()
         return ConversationFacts(
             codec.cleanup_time(fields.get("lastCleanup")), chats_of(fields.get("chats"))

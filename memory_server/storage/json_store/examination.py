@@ -1,8 +1,8 @@
 """Findings about a data folder and about each conversation in it, as opening finds them; that changes nothing. And
-`doctor --repair`: it mends the files of a conversation as its next use would, even one that somebody may be saving.
+`doctor --repair`: it mends the files of a conversation as its next use would, even if another program may be saving a
+file.
 
-docs/reference/findings.md explains each finding and changes with this file.
-"""
+docs/reference/findings.md explains each finding and changes with this file."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ MENDS = N_("the next use repairs it, or `memory-server doctor --repair`")
 def examine_folder(
     data_dir: Path, now_ms: int, pause: Pause | None = None, last_run_ms: int | None = None
 ) -> Iterator[Finding]:
-    """The findings about the folder itself, which is in this `pause`, and in which upkeep ran last at `last_run_ms`."""
+    """Return the findings about the folder itself, which is in this `pause`, and in which upkeep ran last at
+    `last_run_ms`."""
     if data_dir.exists() and not data_dir.is_dir():
         yield Finding(
             "error",
@@ -86,7 +87,7 @@ def _findings(about: str, sentences: Iterable[GradedSentence]) -> Iterator[Findi
 
 
 def examine_conversation(data_dir: Path, folder: Path, now_ms: int) -> list[Finding]:
-    """The findings about one subfolder; one that cannot be read is itself a finding."""
+    """Return the findings about a subfolder. A subfolder that cannot be read is itself a finding."""
     try:
         return list(examine(data_dir, folder, now_ms))
     except OSError as error:
@@ -95,15 +96,19 @@ def examine_conversation(data_dir: Path, folder: Path, now_ms: int) -> list[Find
 
 
 def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
-    """The findings about the conversation in `folder`, not sorted by grade; empty if it is not a conversation."""
+    """Return the findings about the conversation in `folder`, not sorted by grade; empty if it is not a conversation."""
     name = conversation_id_in(folder)
     if name is None:
         return
+
+    # A file that must not be read, such as a link that leads out of the folder, would end the examination with an
+    # error.
     refusals = list(filter(None, (folders.refusal_of(folder / file) for file in FILES)))
     if refusals:
         for refusal in refusals:
             yield Finding("error", name, _("{reason}.", refusal))
         return
+
     opened = ConversationFiles(folder, name, at_once=True).open()
     sentences = [
         *_folder_name(data_dir, folder, name),
@@ -123,7 +128,7 @@ def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
 
 
 def _counts(opened: Opened) -> str:
-    """How many memories and commits a conversation has."""
+    """Say how many memories and commits a conversation has."""
     short, long = (len(opened.snapshots[file_name].latest) for file_name in SNAPSHOTS)
     memories = _("{short} short-term and {long} long-term memories in the files", short, long)
     commits = counted(len(opened.commits), "commit")
@@ -153,8 +158,10 @@ def _journal_damage(opened: Opened, path: Path) -> Iterator[GradedSentence]:
             "error",
             _("The first line of {path} is broken; {number} behind it can be read", path, count),
         )
+        # The sentence above tells of the first line already.
         if bad_lines[0].offset == 0:
             bad_lines = bad_lines[1:]
+
     for line in bad_lines:
         yield (
             "error",
@@ -168,7 +175,7 @@ def _journal_damage(opened: Opened, path: Path) -> Iterator[GradedSentence]:
 
 
 def _folder_name(data_dir: Path, folder: Path, name: str) -> Iterator[GradedSentence]:
-    """Whether the conversation is looked for in this folder."""
+    """Report a conversation that is not looked for in this folder."""
     path = folder / folders.PRIVATE / "conversation.json"
     if "~" in name and name == folder.name and folder_name(name) != name:
         state = _("does not name the conversation") if path.exists() else _("is missing")
@@ -181,6 +188,7 @@ def _folder_name(data_dir: Path, folder: Path, name: str) -> Iterator[GradedSent
             ),
         )
         return
+
     home = find_folder(data_dir, name)
     if not home.exists():
         yield (
@@ -192,6 +200,7 @@ def _folder_name(data_dir: Path, folder: Path, name: str) -> Iterator[GradedSent
             ),
         )
     elif home.samefile(folder):
+        # The folder is found by this name. It can still be the name of another conversation in a wrong encoding.
         yield from _misread_id(data_dir, folder, name)
     elif hash_in(folder.name) == hash_in(home.name):
         # Its bytes may not be UTF-8: they are shown as $'…' of a shell takes them.
@@ -216,8 +225,8 @@ def _folder_name(data_dir: Path, folder: Path, name: str) -> Iterator[GradedSent
 
 
 def _misread_id(data_dir: Path, folder: Path, name: str) -> Iterator[GradedSentence]:
-    """Whether an id in UTF-8 was read as `name` under another locale, and the folder's name written as the same bytes
-    again."""
+    """Report an id in UTF-8 that was read as `name` under another locale, so that the folder's name was written as
+    the same bytes again."""
     meant = folder.name.rpartition("~")[0]
     is_as_made = unicodedata.normalize("NFC", folder.name) in (
         folder_name(name),
@@ -226,6 +235,7 @@ def _misread_id(data_dir: Path, folder: Path, name: str) -> Iterator[GradedSente
     )
     if is_as_made or not meant.isprintable() or not find_folder(data_dir, meant).exists():
         return
+
     fact = _(
         "{folder} holds memories of {meant}, whose id was misread under another locale: export this",
         folder,
@@ -238,6 +248,7 @@ def _misread_id(data_dir: Path, folder: Path, name: str) -> Iterator[GradedSente
 
 
 def _journal(opened: Opened, path: Path) -> Iterator[GradedSentence]:
+    # A new conversation has no journal either; a history shows that there was one.
     if opened.position.header is None:
         if not path.exists() and path.with_name("history.jsonl").exists():
             lost = _("what was stored since the JSON files were last written is lost")
@@ -250,6 +261,7 @@ def _journal(opened: Opened, path: Path) -> Iterator[GradedSentence]:
             "warning",
             _("{path} is of a newer memory-server; update this one to write here.", path),
         )
+
     if opened.tail.torn:
         torn = _(
             "The last {torn} bytes of {path} are a write that was never finished",
@@ -260,6 +272,7 @@ def _journal(opened: Opened, path: Path) -> Iterator[GradedSentence]:
             "note",
             _("{torn} and never acknowledged; the next write moves them to set-aside.jsonl.", torn),
         )
+
     yield from unusable_changes(path, opened.tail.lines)
 
 
@@ -273,6 +286,7 @@ def _snapshots(opened: Opened, now_ms: int) -> Iterator[GradedSentence]:
                     file_name,
                 ),
             )
+
         if snapshot.copied and snapshot.broken is None:
             yield (
                 "note",
@@ -281,6 +295,7 @@ def _snapshots(opened: Opened, now_ms: int) -> Iterator[GradedSentence]:
                     file_name,
                 ),
             )
+
     for commit in opened.commits:
         if commit.at_ms > now_ms + FUTURE_MS:
             time = times.iso(commit.at_ms)
@@ -292,6 +307,7 @@ def _snapshots(opened: Opened, now_ms: int) -> Iterator[GradedSentence]:
                     time,
                 ),
             )
+
     for file_name, snapshot in opened.snapshots.items():
         future_times = [
             memory.made_ms for memory in snapshot.latest if memory.made_ms > now_ms + FUTURE_MS
@@ -307,9 +323,11 @@ def _snapshots(opened: Opened, now_ms: int) -> Iterator[GradedSentence]:
 
 
 def _lock(path: Path) -> Iterator[GradedSentence]:
-    """Whether the lock can be taken and keeps others out, as far as can be tried."""
+    """Tell whether the lock can be taken and keeps others out, as far as can be tried."""
     if not path.exists():
         return
+
+    # A lock that can be taken twice protects nothing.
     try:
         first_lock = try_lock(path)
         second_lock = None if first_lock is None else try_lock(path)
@@ -322,8 +340,10 @@ def _lock(path: Path) -> Iterator[GradedSentence]:
             advice = folders.advice_on(error)
         yield "error", _("{path}: {what}.", path, advice)
         return
+
     for lock in filter(None, (second_lock, first_lock)):
         lock.release()
+
     if first_lock is None:
         yield "note", _("It is being written just now by another process.")
     elif second_lock is not None:
@@ -331,15 +351,17 @@ def _lock(path: Path) -> Iterator[GradedSentence]:
 
 
 def _open_to_others(folder: Path) -> Iterator[GradedSentence]:
-    """A warning if others may read the folder, or it belongs to another user. Windows has no such permissions."""
+    """Warn if others may read the folder, or it belongs to another user. Windows has no such permissions."""
     if os.name == "nt" or not folder.exists():
         return
+
     facts = folder.stat()
     if facts.st_uid != os.geteuid():
         yield (
             "warning",
             _("{folder} belongs to another user; writing memories there may fail.", folder),
         )
+
     if facts.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         mode = f"{stat.S_IMODE(facts.st_mode):o}"
         yield (
@@ -367,6 +389,7 @@ def _folder(data_dir: Path, pause: Pause | None) -> Iterator[GradedSentence]:
         yield from warnings
         if not warnings:
             yield "ok", _("{data_dir} exists; only you can read it", data_dir)
+
     if pause is not None:
         yield (
             "note",
@@ -395,11 +418,13 @@ def _disk(data_dir: Path) -> Iterator[GradedSentence]:
 
 
 def _clock(data_dir: Path, now_ms: int, last_run: int | None) -> Iterator[GradedSentence]:
+    # A journal that is newer than now shows that the clock was set back.
     newest_ms = 0
     for folder in subfolders(data_dir):
         with contextlib.suppress(OSError):
             facts = (folder / folders.PRIVATE / "journal.jsonl").stat()
             newest_ms = max(newest_ms, facts.st_mtime_ns // 1_000_000)
+
     if newest_ms > now_ms + CLOCK_MS:
         clock_time = times.iso(now_ms)
         journal_time = times.iso(newest_ms)
@@ -430,24 +455,29 @@ def _backups(data_dir: Path) -> Iterator[GradedSentence]:
                 visible(str(path)),
             ),
         )
+
     backup_folder = BackupFolder(folder)
     try:
         backups = backup_folder.listed()
     except OSError as error:
         yield "warning", _("{name} cannot be read: {reason}.", folder, error.strerror)
         return
+
     problems = []
     for backup in backups:
         problem = _problem_of(backup_folder, backup)
         if problem is not None:
             problems.append(_("The backup {name} cannot be used: {problem}.", backup.name, problem))
+
     for sentence in problems:
         yield "warning", _("{problem}; delete it.", clause(sentence))
+
     if backups and not problems:
         yield (
             "ok",
             _("{found}, the newest of {iso}", len(backups), times.iso(backups[0].created_ms)),
         )
+
     if not backups and data_dir.exists():
         if subfolders(data_dir / folders.PRIVATE / "tenants"):
             yield (
@@ -461,7 +491,7 @@ def _backups(data_dir: Path) -> Iterator[GradedSentence]:
 
 
 def _problem_of(folder: BackupFolder, backup: Backup) -> Any:
-    """Why a backup cannot be used; None: it can."""
+    """Say why a backup cannot be used. Return None if it can."""
     if backup.problem is not None:
         return backup.problem
     try:

@@ -44,8 +44,8 @@ def _can_be_stored(value: Any, memory_of: Callable[[Json], Memory]) -> bool:
 
 
 def _records(text: str) -> Iterator[tuple[int, Any]]:
-    """The offset in characters and the value of each record of an array, or of the one value that a text without `[`
-    has; the last is the first one that is not JSON or too deep for the parser, with None for its value."""
+    """Yield the offset in characters and the value of each record of an array, or of the only value of a text without
+    `[`. The last is the first record that is not JSON or too deep for the parser, with None for its value."""
     decoder = json.JSONDecoder()
     offset = len(text) - len(text.lstrip())
     if text.startswith("[", offset):

@@ -1,10 +1,10 @@
-"""A conversation's past: commits as lines, the history of those that were folded into the snapshots, and what damage
-and repairs leave: pieces set aside, and files as they were before a repair. The archive is read from the history.
+"""A conversation's past: commits as lines, the history of commits that were folded into the snapshots, and what
+damage and repairs leave: pieces set aside, and files as they were before a repair. The archive is read from the
+history.
 
-Blocking calls on the files of one conversation. Writing needs the lock. A reader reads the journal first and gives its
-commits: a compaction in between makes both hold the same commits, and none is missed. What damage leaves may hold text
-that was forgotten later, so it expires with the history.
-"""
+Blocking calls on the files of a single conversation. Writing needs the lock. A reader reads the journal first and
+gives its commits: a compaction in between makes both hold the same commits, and none is missed. What damage leaves
+may hold text that was forgotten later, so it expires with the history."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ class Past:
         return tuple(islice(commits, limit))
 
     def archived(self, newest: int | None = None) -> tuple[Archived, ...]:
-        """What was removed and can come back; of the last removals no more than `newest`."""
+        """Return what was removed and can come back; of the last removals no more than `newest`."""
         lines = journal.each_version_once(self._lines_about_archive())
         return archived(commits_in(lines, self._private), newest)
 
     def _lines_about_archive(self) -> Iterator[bytes]:
-        """The lines that can change the archive, newest first. What is older than every removal cannot: such a line may
-        be the import of a whole lorebook, and an answer reads the archive each time. One pass finds them, because the
-        history may be as long as all memories together."""
+        """Yield the lines that can change the archive, newest first. A line older than every removal cannot: it may
+        be the import of a whole lorebook, and an answer reads the archive each time. A single pass finds them,
+        because the history may be as long as all memories together."""
         lines_since_removal: list[bytes] = []
         for line in self._lines_to_look_through():
             lines_since_removal.append(line)
@@ -92,7 +92,7 @@ class Past:
             self._state_without_removal = state
 
     def folded(self, version: int) -> ConversationState:
-        """The state of `version` by the history, as far back as it goes."""
+        """Return the state of `version` by the history, as far back as it goes."""
         state = ConversationState("history")
         lines = journal.newest_first([self.file])
         commits = list(commits_in(lines, self.file))
@@ -146,7 +146,7 @@ class Past:
 
 
 def _state_of(path: Path) -> tuple[int, ...] | None:
-    """What changes when a file is written or replaced; None: there is no file."""
+    """Return values that change when a file is written or replaced, or None without a file."""
     try:
         facts = path.stat()
     except FileNotFoundError:
@@ -159,8 +159,8 @@ def _holds_erased(data: bytes, erased: Callable[[Any], bool]) -> bool:
 
 
 def _without_erased_records(data: bytes, erased: Callable[[Any], bool]) -> bytes:
-    """The other records of a file that was kept, or its other lines if it is no list; empty: there are none. The file
-    may be their only copy."""
+    """Return the other records of a kept file, or its other lines if it is not a list; empty if all are erased. The
+    file may be their only copy."""
     try:
         records = [record for record in json_text.load_array(data) if not erased(record)]
         return json_text.dump_array(records) if records else b""
@@ -170,7 +170,7 @@ def _without_erased_records(data: bytes, erased: Callable[[Any], bool]) -> bytes
 
 
 def _line_without(raw: bytes, erased: Callable[[Any], bool]) -> bytes:
-    """A line with its newline, without the changes that are erased; empty: nothing of it stays."""
+    """Return a line with its newline, without erased changes; empty if nothing of it stays."""
     fields = journal.parse_line(raw)
     if isinstance(fields, Sentence):  # a line without a checksum, or a broken one
         if erased(_piece(raw).fields) or erased(raw):
@@ -196,7 +196,7 @@ def _time_of(line: Mapping[str, Any] | None) -> int | None:
 
 
 def _with_unusable_changes(line: Mapping[str, Any]) -> bytes:
-    """A line of only the changes that cannot be used; empty: it has none."""
+    """Return a line with only the changes that cannot be used; empty if all can be used."""
     changes = [change.record for change in unusable_changes([line])]
     return line_of({**line, "changes": changes}) if changes else b""
 
@@ -204,8 +204,8 @@ def _with_unusable_changes(line: Mapping[str, Any]) -> bytes:
 def commits_in(
     lines: Iterable[Mapping[str, Any]], path: Path, most_changes: int | None = None
 ) -> Iterator[Commit]:
-    """The commits among the lines of a journal or history, each with at most so many changes; a change that cannot be
-    read is reported and passed over."""
+    """Yield the commits among the lines of a journal or history, each with at most so many changes. A change that
+    cannot be read is reported and passed over."""
     for line in lines:
         if "changes" in line:
             unusable: list[UnusableRecord] = []
@@ -217,7 +217,7 @@ def commits_in(
 
 
 def unusable_changes(lines: Iterable[Mapping[str, Any]]) -> list[UnusableRecord]:
-    """The changes in the lines of a journal or history that count for nothing."""
+    """Return the changes in the lines of a journal or history that count for nothing."""
     unusable: list[UnusableRecord] = []
     for line in lines:
         if "changes" in line:
@@ -239,14 +239,14 @@ UNREADABLE = N_("a line that cannot be read")
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedLine:
-    """A line of `set-aside.jsonl`. `since_ms`: when upkeep first met it; None before that."""
+    """A line of `set-aside.jsonl`. `since_ms`: when upkeep first met it, or None before that."""
 
     fields: Mapping[str, Any]
     reason: str
     since_ms: int | None
 
     def dated(self, since_ms: int) -> QuarantinedLine:
-        """The same line, with this time."""
+        """Return the same line, with this time."""
         return QuarantinedLine({**self.fields, "since": times.iso(since_ms)}, self.reason, since_ms)
 
 
@@ -265,7 +265,7 @@ def set_aside(
 
 
 def pieces(private: Path) -> list[QuarantinedLine]:
-    """What was set aside, oldest first."""
+    """Return the pieces that were set aside, oldest first."""
     data = folders.read_if_there(private / SET_ASIDE) or b""
     return list(map(_piece, data.splitlines()))
 
@@ -273,8 +273,8 @@ def pieces(private: Path) -> list[QuarantinedLine]:
 def keep_broken(
     private: Path, file_name: str, data: bytes, now_ms: int, *, only_copy: bool = False
 ) -> Path:
-    """Keep a file as it was, durably, under a name that begins with the time; its path. A file that is kept already, as
-    after a crash, is not kept twice. One that may be the `only_copy` of memories has that in its name, and stays."""
+    """Keep a file as it was, durably, under a name that begins with the time. Return its path. A file that is kept
+    already, as after a crash, is not kept twice. The `only_copy` of memories has that in its name, and stays."""
     if only_copy:
         file_name = f"{ONLY_COPY}-{file_name}"
     folder = private / BROKEN
@@ -288,14 +288,15 @@ def keep_broken(
 
 
 def _holds(path: Path, data: bytes) -> bool:
-    """Whether a file has just these bytes. One that a crash left is removed by a later write, and does not count."""
+    """Tell whether a file has just these bytes. A file that a crash left is removed by a later write, and does not
+    count."""
     if path.name.endswith(".next"):
         return False
     return path.stat().st_size == len(data) and folders.read_file(path) == data
 
 
 def _free_path(folder: Path, name: str) -> Path:
-    """A path in a folder that nothing has: with this name, or with a number after it."""
+    """Return a free path in a folder: with this name, or with a number after it."""
     path = folder / name
     number = 1
     while os.path.lexists(path):
@@ -305,7 +306,7 @@ def _free_path(folder: Path, name: str) -> Path:
 
 
 def broken_files(private: Path) -> Iterator[tuple[Path, int]]:
-    """The files that repairs kept, each with its time in milliseconds since 1970, oldest first."""
+    """Yield the files that repairs kept, each with its time in milliseconds since 1970, oldest first."""
     folder = private / BROKEN
     if not folder.is_dir():
         return

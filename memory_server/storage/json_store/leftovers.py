@@ -36,18 +36,23 @@ def snapshot_damage(path: Path, snapshot: Snapshot, broken: Broken) -> GradedSen
             broken.reason,
         )
         return "warning", said
+
     history = _("the history can restore {memories}", counted(snapshot.from_history, "memory"))
     if broken.data is None:
         return "error", _(
             "{file_name} is missing, and so is the copy of it; {history}", path.name, history
         )
+
+    # Without a copy the loss is certain; with it only an edit may be lost.
     grade: Grade = "error"
     parts = [_("there is no copy of it")]
     if snapshot.copied:
         grade = "warning"
         parts = [_("its copy is used")]
+
     if snapshot.from_history:
         parts.append(history)
+
     parts.append(_("the file is kept whole"))
     return grade, _(
         "{folder} cannot be used: {reason}; {parts}", path, broken.reason, joined(", ", parts)
@@ -55,8 +60,8 @@ def snapshot_damage(path: Path, snapshot: Snapshot, broken: Broken) -> GradedSen
 
 
 def leftovers(folder: Path, state: ConversationState) -> Iterator[GradedSentence]:
-    """Unreadable lines, unfinished files, pieces and files that were set aside; and memories that a file did not have
-    which somebody put in place of ours."""
+    """Report unreadable lines, unfinished files, pieces and files that were set aside, and memories that went into
+    the archive because a file that was put in place of ours did not have them."""
     private = folder / folders.PRIVATE
     history = private / "history.jsonl"
     tail = journal.parse_tail(folders.read_if_there(history) or b"", 0)
@@ -67,6 +72,7 @@ def leftovers(folder: Path, state: ConversationState) -> Iterator[GradedSentence
             "warning",
             _("{lines} of {history} cannot be read; the others are used.", lines, history),
         )
+
     yield from unusable_changes(history, tail.lines)
     for path in sorted([*folder.glob("*.next"), *private.glob("*.next")]):
         yield (
@@ -76,6 +82,8 @@ def leftovers(folder: Path, state: ConversationState) -> Iterator[GradedSentence
                 path,
             ),
         )
+
+    # A piece that is `kept` is a whole file, which is reported with the snapshots.
     pieces = [piece for piece in past.pieces(private) if "kept" not in piece.fields]
     if pieces:
         reasons = joined(", ", sorted({_(piece.reason) for piece in pieces}))
@@ -88,8 +96,10 @@ def leftovers(folder: Path, state: ConversationState) -> Iterator[GradedSentence
                 _(UNTIL),
             ),
         )
+
     yield from snapshots_set_aside(folder)
     yield from _removed_with_a_file(folder, state)
+    # Snapshots are reported above, one by one.
     other_files = sum(_snapshot_kept_as(path) is None for path, _time in past.broken_files(private))
     if other_files:
         files = counted(other_files, "damaged file")
@@ -106,8 +116,8 @@ def leftovers(folder: Path, state: ConversationState) -> Iterator[GradedSentence
 
 
 def _removed_with_a_file(folder: Path, state: ConversationState) -> Iterator[GradedSentence]:
-    """The last change in which memories went into the archive because a file no longer had them, and they are not back:
-    a person deleted them, or a program that syncs or restores put an older file back."""
+    """Report the last change in which memories went into the archive because a file no longer had them, and they are
+    not back: a person deleted them, or a program that syncs or restores put an older file back."""
     removals = [
         entry
         for entry in past.Past(folder / folders.PRIVATE).archived()
@@ -115,6 +125,7 @@ def _removed_with_a_file(folder: Path, state: ConversationState) -> Iterator[Gra
     ]
     if not removals:
         return
+
     last = removals[-1]
     count = sum(entry.version == last.version for entry in removals)
     yield (
@@ -132,7 +143,7 @@ def _removed_with_a_file(folder: Path, state: ConversationState) -> Iterator[Gra
 
 
 def unusable_changes(path: Path, lines: Iterable[Mapping[str, Any]]) -> Iterator[GradedSentence]:
-    """A finding about the changes in these lines of a journal or history that cannot be used, if there are any."""
+    """Report the changes in these lines of a journal or history that cannot be used, if there are any."""
     unusable = past.unusable_changes(lines)
     if unusable:
         said = _(
@@ -152,6 +163,7 @@ def snapshots_set_aside(folder: Path) -> Iterator[GradedSentence]:
         file_name = _snapshot_kept_as(path)
         if file_name is None:
             continue
+
         reason = reasons.get(f"{past.BROKEN}/{path.name}", _("the reason was not noted"))
         conversation_id = shlex.quote(conversation_id_in(folder) or folder.name)
         way_back = _(
@@ -166,6 +178,7 @@ def snapshots_set_aside(folder: Path) -> Iterator[GradedSentence]:
         else:
             grade = "note"
             stays = _("Upkeep removes it after storage.archive_days.")
+
         yield (
             grade,
             _("{path} was set aside: {reason}. {way_back} {stays}", path, reason, way_back, stays),
@@ -173,5 +186,5 @@ def snapshots_set_aside(folder: Path) -> Iterator[GradedSentence]:
 
 
 def _snapshot_kept_as(path: Path) -> str | None:
-    """The name of the snapshot that a file in `broken` was; None: it was another file."""
+    """Return the name of the snapshot that a file in `broken` was, or None if it was another file."""
     return next((name for name in SNAPSHOTS if name in path.name), None)

@@ -58,7 +58,7 @@ BEHIND = N_(
 
 @dataclass(eq=False)
 class OpenConversation:
-    """The conversation kept in `files`. `background` runs work that nobody waits for."""
+    """The conversation kept in `files`. `background` runs work without a waiting caller."""
 
     _files: ConversationFiles
     _clock: Callable[[], int]
@@ -145,7 +145,7 @@ class OpenConversation:
             locked.release()
 
     async def look(self, read: Callable[[ConversationFiles], T]) -> T:
-        """The result of `read`, which does not change the files."""
+        """Return the result of `read`, which does not change the files."""
         return await self._blocking(lambda: read(self._files))
 
     async def compact(
@@ -155,10 +155,11 @@ class OpenConversation:
         is_needed: Callable[[Position], bool] | None = None,
         erased: Callable[[Any], bool] | None = None,
     ) -> None:
-        """Fold the journal, and remove what is beyond `horizon`, and of the past what is `erased`. `is_needed`: whether
-        it still is, asked under the lock, because several processes may begin at once."""
+        """Fold the journal, and remove what is beyond `horizon`, and of the past what is `erased`. `is_needed` is
+        asked under the lock, because several processes may begin at once."""
         if not translated(self.folder, self._files.exists):
             return
+
         async with self._exclusively(wait_seconds) as locked:
             if is_needed is not None and not is_needed(locked.position):
                 return
@@ -182,22 +183,27 @@ class OpenConversation:
 
     @contextlib.asynccontextmanager
     async def _exclusively(self, wait_seconds: float) -> AsyncIterator[LockedState]:
-        """The latest state with the right to change it, here and across processes."""
+        """Give the latest state with the right to change it, here and across processes."""
         deadline = time.monotonic() + wait_seconds
         try:
             async with asyncio.timeout(wait_seconds):
                 await self._writers.acquire()
         except TimeoutError as error:
             raise self._too_long(wait_seconds) from error
+
+        # The lock of the file follows the lock of this process: one waiter per process tries for it.
         try:
             if not self._files.lock_path.parent.exists():
                 # Only this step comes before the lock.
                 await self._blocking(lambda: folders.make_folder(self._files.lock_path.parent))
+
             lock = await self._lock(deadline, wait_seconds)
             release = partial(self._release, lock)
             try:
                 async with self._reading:
                     state, position = await self._catch_up()
+                    # Another program may have edited a snapshot. The edit is committed first, so the change builds on
+                    # it.
                     if position.pending:
                         position = await self._absorb(state, position)
                     self._latest = True
@@ -208,7 +214,7 @@ class OpenConversation:
             self._writers.release()
 
     def _release(self, lock: FileLock) -> None:
-        # First: from now on a reader looks at the files, after those that use the state have finished.
+        # First: from now on a reader looks at the files, after the readers that use the state have finished.
         self._latest = False
         lock.release()
 
@@ -224,8 +230,8 @@ class OpenConversation:
         return position
 
     async def _lock(self, deadline: float, wait_seconds: float) -> FileLock:
-        """The lock across processes. A waiter tries again and again: a call that blocks would need a thread that nobody
-        can end, and could give the lock to a process whose event loop is busy."""
+        """Take the lock across processes. A waiter tries again and again: a call that blocks would need a thread that
+        cannot be ended, and could give the lock to a process whose event loop is busy."""
         path = self._files.lock_path
         lock = translated(self.folder, lambda: try_lock(path))
         if lock is not None:
@@ -255,6 +261,7 @@ class OpenConversation:
             position = self._position
             unread_bytes = translated(self.folder, lambda: self._files.unread(position))
             read = partial(self._files.read_since, position)
+            # A short read takes less time than a change of threads.
             if unread_bytes < _READ_AT_ONCE:
                 news = translated(self.folder, read)
             else:
@@ -264,6 +271,8 @@ class OpenConversation:
                 if commits or new_position is not position:
                     self._follow(state, commits, new_position)
                 return state, new_position
+
+        # Nothing is known yet, or the files were replaced: read all.
         state, position = await self._blocking(self._files.load)
         self._state = state
         self._position = position

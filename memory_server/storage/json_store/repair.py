@@ -40,7 +40,7 @@ class RepairPlan:
 def repair(
     folder: Path, now_ms: int, *, conversation_id: str | None = None, dry_run: bool = False
 ) -> RepairPlan | None:
-    """Mend what is damaged in `folder`, and say what that was; None where `plan` says so, or this is not the
+    """Mend what is damaged in `folder`, and say what that was. Return None if `plan` does, or if this is not the
     conversation `conversation_id`. After a StorageError nothing was mended."""
     try:
         if conversation_id not in (None, conversation_id_in(folder)):
@@ -61,7 +61,7 @@ def repair(
 
 
 def _lock(path: Path) -> FileLock:
-    """The lock on a conversation. Raises LockTimeout."""
+    """Take the lock on a conversation. Raises LockTimeout."""
     folders.make_folder(path.parent)
     deadline = time.monotonic() + WAIT_SECONDS
     lock = try_lock(path)
@@ -91,21 +91,24 @@ def _repair_now(folder: Path, now_ms: int) -> RepairPlan | None:
 
 
 def plan(folder: Path) -> RepairPlan | None:
-    """What a repair would mend in `folder`; changes nothing. None: nothing is damaged and no snapshot was set aside, or
-    it is not a conversation. Raises StorageUnwritable if a newer memory-server wrote here, so that this one must not
-    touch it."""
+    """Say what a repair would mend in `folder`; changes nothing. Return None if nothing is damaged and no snapshot
+    was set aside, or if it is not a conversation. Raises StorageUnwritable if a newer memory-server wrote here, so
+    that this program must not touch it."""
     name = conversation_id_in(folder)
     if name is None:
         return None
+
     opened = ConversationFiles(folder, name, at_once=True).open()
     if opened.position.newer:
         raise StorageUnwritable(
             Sentence("It is of a newer memory-server; update this one."), folder
         )
+
     steps = tuple(_("{what}.", sentence) for _grade, sentence in damage(opened, folder))
     set_aside = _set_aside(folder)
     if not steps and not set_aside:
         return None
+
     return RepairPlan(
         name, steps, kept_in=folder / folders.PRIVATE / past.BROKEN, set_aside=set_aside
     )

@@ -2,11 +2,10 @@
 
 If the journal knows the hash of a snapshot, it builds on that snapshot. If not, the snapshot was edited: the journal
 builds on the copy of what was last written, which shows whether the edit removed a memory, or whether the memory came
-after the editor was opened. A snapshot that cannot be read as memories is broken: the copy counts in its place, or what
-the history tells, and no record is taken out of it. Where it is a list of objects, only those that cannot be used do not
-count: an earlier version of such a memory stays, and the file is kept as it was. Blocking calls; only `write_copy`
-changes files.
-"""
+after the editor was opened. A snapshot that cannot be read as memories is broken: the copy counts in its place, or
+what the history tells, and no record is taken out of it. Where it is a list of objects, only the unusable objects do
+not count: an earlier version of such a memory stays, and the file is kept as it was. Blocking calls; only
+`write_copy` changes files."""
 
 from __future__ import annotations
 
@@ -55,9 +54,9 @@ _BLANK = b"\0 \t\r\n"
 GONE = Sentence("it is missing, and so is the copy of it")
 
 Mark = tuple[int, int] | None
-"""The size in bytes and the modification time in nanoseconds of a snapshot; None where there is none."""
+"""The size in bytes and the modification time in nanoseconds of a snapshot, or None for a missing file."""
 Known = Collection[str | None]
-"""The hashes of a snapshot that the journal knows: as it was, as compacted, as edited. None stands for a missing
+"""The hashes of a snapshot that the journal knows: as it was, as compacted, as edited. None is the hash of a missing
 file."""
 
 
@@ -81,9 +80,9 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A snapshot that cannot be used: its bytes (None: it is missing), and why, with the number of the line.
-    `only_copy`: whether no copy has memories in its place, so that nothing else is sure to have those of the file.
-    `unusable`: those of its records that alone cannot be used; empty: the whole file cannot."""
+    """A snapshot that cannot be used: its bytes (None if the file is missing), and why, with the number of the line.
+    `only_copy`: no copy has memories in its place, so nothing else is sure to have the memories of the file.
+    `unusable`: the records that cannot be used, or empty if the whole file cannot."""
 
     data: bytes | None
     reason: Sentence
@@ -114,7 +113,7 @@ def write_copy(private: Path, name: str, data: bytes) -> None:
 
 
 def read_copy(private: Path, name: str) -> bytes | None:
-    """The copy of the snapshot `name`; None if it is missing or cannot be read."""
+    """Read the copy of the snapshot `name`. Return None if it is missing or cannot be read."""
     unpacking = zlib.decompressobj()
     try:
         data = unpacking.decompress(
@@ -134,16 +133,16 @@ class Snapshot:
     base: list[Any]
     """The memories that the journal builds on."""
     edited: list[Any] | None = None
-    """The memories after an edit; None if it was not edited."""
+    """The memories after an edit, or None without an edit."""
     edited_hash: str | None = None
-    """The hash of an edited one that is not broken."""
+    """The hash of an edited snapshot that is not broken."""
     broken: Broken | None = None
     copied: bool = False
     """Whether the copy counts, because it is missing or broken."""
     from_history: int = 0
     """How many memories the history gave back, because it is broken or gone, and no copy has any."""
     unsettled: bool = False
-    """Whether it cannot be read, and somebody may be saving it just now."""
+    """Whether it cannot be read, and another program may be saving it just now."""
 
     @property
     def latest(self) -> list[Any]:
@@ -152,7 +151,7 @@ class Snapshot:
 
 
 def hand_edit(snapshots: Mapping[str, Snapshot], now: ConversationState) -> HandEdit | None:
-    """What the edits mean for the conversation as it is `now`, after the journal."""
+    """Return what the edits mean for the conversation as it is `now`, after the journal."""
     hashes = {
         name: snapshot.edited_hash
         for name, snapshot in snapshots.items()
@@ -173,11 +172,11 @@ def hand_edit(snapshots: Mapping[str, Snapshot], now: ConversationState) -> Hand
 def edits(
     base: Iterable[Memory], edited: Iterable[Memory], now: Mapping[str, Memory]
 ) -> list[Change]:
-    """The changes that an edit of `base` to `edited` means for the memories of that kind as they are now, by key.
-    A memory that came after `base` stays; one that the edit left out is forgotten. A long-term memory that the edit
-    changed becomes as the edit has it. Of a short-term memory, a field that the edit did not change keeps its present
-    value, and a score is never lowered: the lower score is that of an editor that was open while memories were
-    recalled."""
+    """Return the changes that an edit of `base` to `edited` means for the memories of that kind as they are now, by
+    key. A memory that came after `base` stays; a memory that the edit left out is forgotten. A long-term memory that
+    the edit changed becomes as the edit has it. Of a short-term memory, a field that the edit did not change keeps
+    its present value, and a score is never lowered: a lower score comes from an editor that was open while memories
+    were recalled."""
     base_memories = {memory.key: memory for memory in base}
     edited_memories = {memory.key: memory for memory in edited}
     changes: list[Change] = []
@@ -190,6 +189,7 @@ def edits(
             memory = _edited_short_term(before, memory, current)
         if memory != current:
             changes.append(putting(memory, current))
+
     removed_keys = [key for key in base_memories if key not in edited_memories and key in now]
     changes += [removing(now[key], "hand") for key in removed_keys]
     return changes
@@ -217,11 +217,11 @@ class Snapshots:
         return any(path.exists() for path in self.paths.values())
 
     def contents(self) -> dict[str, bytes | None]:
-        """The bytes of the files; None where there is none."""
+        """Read the bytes of the files, or None for a missing file."""
         return {name: folders.read_if_there(path) for name, path in self.paths.items()}
 
     def marks(self) -> dict[str, Mark]:
-        """The values that change when somebody writes a snapshot."""
+        """Return values that change when a program writes a snapshot."""
         return {name: _mark(path) for name, path in self.paths.items()}
 
     @without_collecting()
@@ -232,9 +232,9 @@ class Snapshots:
         known_hashes: Mapping[str, Known] | None,
         lost: Callable[[], ConversationState],
     ) -> dict[str, Snapshot]:
-        """The snapshots that `data`, read at `marks`, holds, by their names. `known_hashes` is None where there is no
-        journal; `lost` gives what the history says the snapshots held, for memories that a broken one lost. Raises
-        SnapshotBroken: one cannot be read, may be being saved just now, and nothing tells what it held."""
+        """Read the snapshots from `data`, which was read at `marks`, by their names. `known_hashes` is None without a
+        journal; `lost` gives what the history says the snapshots held, for memories that a broken snapshot lost.
+        Raises SnapshotBroken: a snapshot cannot be read, may be being saved just now, and nothing tells what it held."""
         snapshots: dict[str, Snapshot] = {}
         for name, kind in _KINDS.items():
             hashes = None if known_hashes is None else known_hashes[name]
@@ -246,7 +246,7 @@ class Snapshots:
         return snapshots
 
     def may_be_being_saved(self, *marks: Mark) -> bool:
-        """Whether a file is so new that somebody may be saving it now."""
+        """Tell whether a file is so new that another program may be saving it now."""
         if self._at_once:
             return False
         ages = [time.time() - mark[1] / 1e9 for mark in marks if mark is not None]
@@ -259,11 +259,12 @@ class Snapshots:
         ours = known_hashes is not None and digest in known_hashes
         edited = known_hashes is not None and not ours
         if content is None and edited:
-            # One that is missing is not an edit: an editor may be saving it. Without its copy it is lost, not empty.
+            # A missing file is not an edit: an editor may be saving it. Without its copy it is lost, not empty.
             base = self._copy(name, known_hashes)
             if base is None:
                 return Snapshot([], broken=Broken(None, GONE))
             return Snapshot(base, copied=True)
+
         unusable: list[UnusableRecord] = []
         try:
             memories = self._parsed(
@@ -275,16 +276,22 @@ class Snapshots:
             return self._in_place_of(
                 name, content, reason=reason, mark=mark, known_hashes=known_hashes
             )
+
+        # Nothing was edited: the journal builds on the file itself.
         if not edited:
             return Snapshot(
                 memories, broken=self._broken_in_part(name, content, unusable, memories)
             )
+
         base = self._copy(name, known_hashes)
+        # The copy is lost too. If the file was missing before, all its memories are new; else the edit removed none.
         if base is None:
             was_missing = known_hashes is not None and None in known_hashes
             base = [] if was_missing else memories
+
         if not unusable:
             return Snapshot(base, memories, digest)
+
         # An edit that makes a memory unusable does not remove it: what it was before stays.
         keys = {unusable_record.key for unusable_record in unusable}
         used_keys = {memory.key for memory in memories}
@@ -301,7 +308,8 @@ class Snapshots:
         unusable: Sequence[UnusableRecord],
         memories: Iterable[Memory],
     ) -> Broken | None:
-        """What is wrong with a file of which some records cannot be used; `memories`: those that count. None: nothing."""
+        """Say what is wrong with a file of which some records cannot be used. `memories`: the memories that count.
+        Return None if nothing is wrong."""
         if not unusable or content is None:
             return None
         kind = _KINDS[name]
@@ -313,7 +321,7 @@ class Snapshots:
     def _in_place_of(
         self, name: str, content: bytes, reason: Sentence, mark: Mark, known_hashes: Known | None
     ) -> Snapshot:
-        """What counts in place of a file that is broken."""
+        """Return what counts in place of a file that is broken."""
         base = self._copy(name, known_hashes)
         if not self.may_be_being_saved(mark):
             # An empty copy has none of its memories either, and a file that a crash emptied has none itself.
@@ -321,8 +329,10 @@ class Snapshots:
             return Snapshot(
                 base or [], broken=Broken(content, reason, only_copy), copied=base is not None
             )
+
         if base is not None:
             return Snapshot(base, unsettled=True)
+
         raise SnapshotBroken(
             Sentence(
                 "{paths} of the conversation {conversation} cannot be used: {reason}. It was changed "
@@ -337,8 +347,8 @@ class Snapshots:
         )
 
     def _copy(self, name: str, known_hashes: Known | None) -> list[Any] | None:
-        """The memories that the journal builds on, by the copy; None if the copy does not tell them. Where the journal
-        is lost, nothing newer than the copy is known."""
+        """Return the memories that the journal builds on, by the copy, or None if the copy does not tell them. Where
+        the journal is lost, nothing newer than the copy is known."""
         copy = read_copy(self._private, name)
         if copy is None or (known_hashes is not None and hash_of(copy) not in known_hashes):
             return None
@@ -363,13 +373,13 @@ class Snapshots:
             if unusable is not None:
                 unusable.clear()
             if edited and not data.strip():
-                # An editor that is about to write, or one that died: nobody empties a file to forget everything.
+                # An editor is about to write, or died: people do not empty a file to forget everything.
                 raise json_text.NotARecord("it is empty; write `[]` to remove everything") from None
             return read(json_text.load_array(data), self._conversation_id)
 
 
 def unusable_in(name: str, data: bytes) -> list[UnusableRecord]:
-    """The records of a kept snapshot that cannot be used; none, if it is no list of objects."""
+    """Return the records of a kept snapshot that cannot be used; empty if it is not a list of objects."""
     unusable: list[UnusableRecord] = []
     with contextlib.suppress(ValueError, RecursionError):
         _KINDS[name].read(json_text.load_array(data), "", ours=False, unusable=unusable)
@@ -377,7 +387,8 @@ def unusable_in(name: str, data: bytes) -> list[UnusableRecord]:
 
 
 def kept_of(unusable: Iterable[UnusableRecord]) -> dict[str, bytes]:
-    """The files in which such records are kept; that of changes is no snapshot, and only people read it."""
+    """Return the files in which such records are kept. The file of changes is not a snapshot, and only people read
+    it."""
     names = {"short": SHORT_TERM, "long": LONG_TERM, "change": "changes.json"}
     records: dict[str, list[Any]] = {}
     for row in unusable:
@@ -386,7 +397,7 @@ def kept_of(unusable: Iterable[UnusableRecord]) -> dict[str, bytes]:
 
 
 def hash_of(data: bytes | None) -> str | None:
-    """The hash by which the journal knows a snapshot; None for a missing file."""
+    """Return the hash by which the journal knows a snapshot, or None for a missing file."""
     if data is None:
         return None
     return "sha256:" + hashlib.sha256(data).hexdigest()

@@ -142,7 +142,7 @@ class JsonFileStore:
         return await self.conversations()  # each file has to be opened to know
 
     async def expire(self, now_ms: int) -> None:
-        """There is no quicker way than to compact each conversation."""
+        """Do nothing: only compacting each conversation would delete more."""
 
     async def adopt(
         self, conversation_id: str, state: ConversationState, commits: Sequence[Commit]
@@ -170,7 +170,7 @@ class JsonFileStore:
         await self._open.finish()
         deadline = time.monotonic() + self._parameters.exit_seconds
         conversations = tuple(self._open.values())
-        # All timers first: one that ends during the compactions below would start another compaction.
+        # All timers first: a timer that ends during the compactions below would start another compaction.
         for conversation in conversations:
             conversation.cancel_idle()
         for conversation in conversations:
@@ -191,7 +191,7 @@ class JsonFileStore:
             log.log(level, "%s %s", error, _(BEHIND))
 
     def folder(self, conversation_id: str) -> Path:
-        """The folder in which a conversation is kept, or would be."""
+        """Return the folder in which a conversation is kept, or would be."""
         return translated(self.data_dir, lambda: find_folder(self.data_dir, conversation_id))
 
     def _opened(self, conversation_id: str) -> OpenConversation:

@@ -1,15 +1,14 @@
-"""The journal of one partition: a header line, then one line per commit, appended and made durable; and the history
-of the commits before it.
+"""The journal of a partition: a header line, then one line per commit, appended and made durable; and the history of
+the commits before it.
 
     {"format":1,"generation":3,"base":41,"snapshots":{"a.json":"sha256:…","b.json":null},"crc":"…"}
     {"v":1,"seq":42,"at":"…","by":"…","changes":[…],"crc":"…"}
     {"v":1,"compacted":{"a.json":"sha256:…","b.json":"sha256:…"},"crc":"…"}
 
-A line counts only with its newline and its checksum (CRC-32 of the bytes before `,"crc"`). Text after the last newline
-is a torn tail: it was never acknowledged and is cut off before the next append. A bad line in the middle is passed over
-with its reason, and later lines still count. `generation` grows with every new journal file, because inode, size and
-time cannot tell one file from the next. Knows nothing of memories: `changes` are opaque here.
-"""
+A line counts only with its newline and its checksum (CRC-32 of the bytes before `,"crc"`). Text after the last
+newline is a torn tail: it was never acknowledged and is cut off before the next append. A bad line in the middle is
+passed over with its reason, and later lines still count. `generation` grows with every new journal file, because
+inode, size and time cannot tell one file from the next. Knows nothing of memories: `changes` are opaque here."""
 
 from __future__ import annotations
 
@@ -37,8 +36,8 @@ FORMAT = 1
 DEEPEST = 250
 """The most levels of lists and objects in a line: what orjson writes, so that what was read can be kept elsewhere."""
 _LONG_BYTES = 2_000_000
-"""The size from which a line is read in steps, such as that of a large import. This takes longer; read at once, the
-line keeps all other threads waiting for some 40 ms."""
+"""The size from which a line is read in steps, such as a large import. This takes longer; read at once, the line
+keeps all other threads waiting for some 40 ms."""
 _CRC_TAIL = len(b',"crc":"00000000"}')
 _ENDING = _CRC_TAIL + 1
 _BLOCK_BYTES = 65_536
@@ -54,7 +53,7 @@ class Header:
     base: int
     """The version of the conversation in the snapshots."""
     snapshots: Mapping[str, str | None]
-    """The hash of each snapshot file; None where there was none."""
+    """The hash of each snapshot file, or None for a missing file."""
     format: int = FORMAT
 
 
@@ -81,9 +80,9 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place up to which somebody has read a journal. `head` is its first line: it tells one journal file from the
-    next. `ending` is the end of the last line that was read, with its checksum: it tells it from another of its
-    length."""
+    """The place up to which a journal was read. `head` is its first line: it tells one journal file from the next.
+    `ending` is the end of the last line that was read, with its checksum: it tells the line from another line of the
+    same length."""
 
     head: bytes
     offset: int
@@ -91,7 +90,7 @@ class Place:
 
 
 def frame(fields: Mapping[str, Any], body: bytes | None = None) -> bytes:
-    """A line of the journal with checksum and newline. `body` spares a second encoding of `fields`."""
+    """Write a line of the journal with checksum and newline. `body` spares a second encoding of `fields`."""
     content = orjson.dumps(fields) if body is None else body
     unclosed = content[:-1]
     return b'%s,"crc":"%08x"}\n' % (unclosed, zlib.crc32(unclosed))
@@ -102,36 +101,40 @@ def header_line(header: Header) -> bytes:
 
 
 def parse_line(line: bytes) -> Mapping[str, Any] | Sentence:
-    """The fields of one line without its newline, or the reason why it does not count."""
+    """Parse a line without its newline. Return its fields, or the reason why it does not count."""
     unclosed = line[:-_CRC_TAIL]
     crc = line[-_CRC_TAIL:]
     if not unclosed or not crc.startswith(b',"crc":"'):
         return Sentence("it has no checksum")
     if crc != b',"crc":"%08x"}' % zlib.crc32(unclosed):
         return Sentence("its checksum does not match")
+
     try:
+        # Reading a long line at once would keep all other threads waiting.
         if len(unclosed) > _LONG_BYTES:
             fields = strict_json.loads_of_long_object(unclosed + b"}")
         else:
             fields = strict_json.loads(unclosed + b"}")
     except ValueError as error:
         return Sentence("it is not JSON: {reason}", str(error))
+
     if unclosed.count(b"[") + unclosed.count(b"{") > DEEPEST and deeper(fields, DEEPEST):
         return Sentence("it is nested deeper than {deepest} levels", DEEPEST)
     if not isinstance(fields, dict):
         return Sentence("it is not a JSON object")
     if "changes" in fields and not _is_number(fields.get("seq")):
         return Sentence("it has no version")
+
     return fields
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a value can be a version or a generation."""
+    """Tell whether a value can be a version or a generation."""
     return type(value) is int and 0 <= value < _MOST_COMMITS
 
 
 def read_header(path: Path) -> Header | None:
-    """The header of the journal at `path`; None where there is no journal or its header does not count."""
+    """Read the header of the journal at `path`. Return None without a journal or if its header does not count."""
     try:
         with open_file(path, "rb") as file:
             return _header(file.readline())
@@ -140,7 +143,8 @@ def read_header(path: Path) -> Header | None:
 
 
 def refuse_newer(folder: Path, header: Header | None) -> None:
-    """Raises StorageUnwritable: a newer memory-server wrote the journal in `folder`, so this one must not write."""
+    """Raise StorageUnwritable if a newer memory-server wrote the journal in `folder`, so that this program must not
+    write."""
     if header is not None and header.format > FORMAT:
         raise StorageUnwritable(
             Sentence(
@@ -192,9 +196,9 @@ def parse_tail(data: bytes, offset: int) -> Tail:
 
 
 def read(path: Path) -> tuple[Header | None, Tail, Place | None]:
-    """The header, what the journal holds after it, and the place after that. All come from one open file, so they fit
-    together even if it is renamed over meanwhile. If the first line does not count, it is a bad line of the tail, and
-    there is neither a header nor a place. Raises FileNotFoundError if there is no journal."""
+    """Read the header, what the journal holds after it, and the place after that. All come from a single open file,
+    so they fit together even if it is renamed over meanwhile. If the first line does not count, it is a bad line of
+    the tail, and header and place are None. Raises FileNotFoundError without a journal."""
     data = read_file(path)
     start = data.find(b"\n") + 1 or len(data)
     header = _header(data[:start])
@@ -208,13 +212,13 @@ def read(path: Path) -> tuple[Header | None, Tail, Place | None]:
 
 
 def _ending(data: bytes, end: int) -> bytes:
-    """The end of the last line before `end`, by which a place knows it."""
+    """Return the end of the last line before `end`, by which a place knows it."""
     return data[max(0, end - _ENDING) : end]
 
 
 def follow(path: Path, place: Place) -> tuple[Tail, Place] | None:
-    """What was appended after `place`, and the place after it; None if it is another file, or if what was read was cut
-    off since. Raises FileNotFoundError if there is no journal."""
+    """Read what was appended after `place`, and the place after it. Return None if it is another file, or if what was
+    read was cut off since. Raises FileNotFoundError without a journal."""
     # Without a buffer, and only the bytes before `place` that identify it: this runs before each commit and each read.
     with open_file(path, "rb", buffering=0) as file:
         if file.read(len(place.head)) != place.head:
@@ -238,9 +242,11 @@ def append(path: Path, place: Place, lines: Sequence[bytes]) -> Place:
     with open_file(path, "r+b", buffering=0) as file:
         file.seek(place.offset)
         if b"\n" in file.read():
-            # Under the lock there cannot be a line after the last one that was read: somebody writes without the lock.
+            # Under the lock a new line cannot follow the last known line: another process writes without the lock.
             raise locks_fail(path)
+
         try:
+            # An unfinished write that is longer than these lines must not leave its end behind them.
             if file.seek(0, os.SEEK_END) != place.offset:
                 file.truncate(place.offset)
                 file.seek(place.offset)
@@ -254,6 +260,7 @@ def append(path: Path, place: Place, lines: Sequence[bytes]) -> Place:
             os.ftruncate(file.fileno(), place.offset)
             os.fsync(file.fileno())
             raise
+
     return Place(place.head, place.offset + len(data), data[-_ENDING:])
 
 
@@ -266,13 +273,13 @@ def append(path: Path, place: Place, lines: Sequence[bytes]) -> Place:
 def newest_first(
     paths: Iterable[Path], is_needed: Callable[[bytes], object] | None = None
 ) -> Iterator[Mapping[str, Any]]:
-    """The lines of the files at `paths` that count, each version once; the first file has the newest, and one may be
-    missing. `is_needed`: whether to parse a line."""
+    """Yield the lines of the files at `paths` that count, each version once. The first file has the newest, and a
+    file may be missing. `is_needed` tells whether to parse a line."""
     return each_version_once(lines_of(paths, is_needed))
 
 
 def each_version_once(raw_lines: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
-    """Those of the lines, which come newest first, that count."""
+    """Yield the lines that count, of lines that come newest first."""
     last_version: int | None = None
     for raw in raw_lines:
         line = parse_line(raw)
@@ -287,18 +294,18 @@ def each_version_once(raw_lines: Iterable[bytes]) -> Iterator[Mapping[str, Any]]
 def lines_of(
     paths: Iterable[Path], is_needed: Callable[[bytes], object] | None = None
 ) -> Iterator[bytes]:
-    """The lines of the files at `paths` that are needed, the last of each file first, as they stand there."""
+    """Yield the needed lines of the files at `paths` unparsed, the last line of each file first."""
     raw_lines = chain.from_iterable(map(_backwards, paths))
     return filter(is_needed, raw_lines)
 
 
 def newest_version(path: Path) -> int:
-    """The version of the last line of a history; 0 if it is empty."""
+    """Return the version of the last line of a history, or 0 if it is empty."""
     return next((line["seq"] for line in newest_first([path])), 0)
 
 
 def keep(path: Path, lines: Sequence[tuple[int, bytes]]) -> None:
-    """Append those of `lines`, given with their versions, that are not there yet."""
+    """Append the `lines`, given with their versions, that the file lacks."""
     kept_version = newest_version(path)
     new_lines = [data for version, data in lines if version > kept_version]
     if new_lines:
@@ -310,12 +317,13 @@ def drop_first(
     count: Callable[[Iterator[Mapping[str, Any] | None]], int],
     remaining: Callable[[Mapping[str, Any]], bytes],
 ) -> None:
-    """Remove as many of the first lines as `count` returns, but for what is `remaining` of each. `count` is given the
-    lines, oldest first; None stands for a line that cannot be read."""
+    """Remove as many of the first lines as `count` returns, and keep what is `remaining` of each. `count` gets the
+    lines, oldest first, with None for a line that cannot be read."""
     try:
         file = folders.open_file(path, "rb")
     except FileNotFoundError:
         return
+
     with file:
         number = count(map(_fields_or_none, file))
         if not number:
@@ -324,9 +332,11 @@ def drop_first(
         due_lines = list(islice(file, number))
         lines = map(_fields_or_none, due_lines)
         staying_lines = [remaining(line) for line in lines if line is not None]
+        # Nothing is removed, so the file is not written again.
         if staying_lines == due_lines:
             return
         rest = file.read()
+
     folders.replace_file(path, b"".join([*staying_lines, rest]))
 
 
@@ -338,11 +348,12 @@ def _fields_or_none(raw: bytes) -> Mapping[str, Any] | None:
 
 
 def _backwards(path: Path) -> Iterator[bytes]:
-    """The lines of a file without their newlines, the last first; text after the last newline is left out."""
+    """Yield the lines of a file without their newlines, the last first; text after the last newline is left out."""
     try:
         file = folders.open_file(path, "rb")
     except FileNotFoundError:
         return
+
     with file:
         offset = file.seek(0, os.SEEK_END)
         pieces: list[bytes] = []  # of the line that is not complete yet, last piece first
@@ -352,6 +363,7 @@ def _backwards(path: Path) -> Iterator[bytes]:
             offset -= size
             file.seek(offset)
             head, *lines = file.read(size).split(b"\n")
+            # The block is in the middle of a long line.
             if not lines:
                 pieces.append(head)
                 continue
@@ -361,5 +373,6 @@ def _backwards(path: Path) -> Iterator[bytes]:
             is_after_last_newline = False
             yield from reversed(lines[:-1])
             pieces = [head]
+
         if not is_after_last_newline:
             yield b"".join(reversed(pieces))

@@ -60,8 +60,8 @@ T = TypeVar("T")
 FIRST_SECONDS = 2.0
 """The patience before the database answered for the first time: what is set may be wrong."""
 _SPARE = 2
-"""The number of connections for calls that are not made by `run`: the event loop must not wait for one that a thread
-has which waits for the event loop."""
+"""The number of connections for calls that are not made by `run`: the event loop must not wait for the connection of
+a thread that waits for the event loop."""
 _PAUSE_SECONDS = 0.02
 _MOST_PAUSE_SECONDS = 0.5
 _POOL_SECONDS = 1.0
@@ -143,6 +143,7 @@ class Database:
                 "`store` is not a URL of PostgreSQL; write it as postgresql://user:password@host:5432/database, and in "
                 "a password `%2F` for a slash, `%40` for @ and `%23` for #."
             )
+
         self.shown = shown(parts)
         self._conninfo = conninfo.make_conninfo("", **(_USUAL | parts))
         # What the pool warns of is said by the errors below, once, and without a line of the client library.
@@ -172,7 +173,8 @@ class Database:
         )
 
     def work(self, do: Work[T], *, seconds: float | None = None) -> T:
-        """What `do` returns, which is called again if its connection is lost, within `seconds` (default: all patience).
+        """Return what `do` returns, which is called again if its connection is lost, within `seconds` (default: all
+        patience).
 
         Raises:
             OutcomeUnknown: patience ended, and what `do` sent may have been committed.
@@ -187,8 +189,10 @@ class Database:
         return time.monotonic() + seconds
 
     def _work(self, do: Work[T], deadline: float) -> T:
+        # A wrong address should be told soon; a database that answered before may restart.
         if not self._reached:
             deadline = min(deadline, time.monotonic() + FIRST_SECONDS)
+
         attempt = Attempt(deadline)
         pause = 0.0
         losses = 0
@@ -201,6 +205,8 @@ class Database:
                 if not _is_lost(error):
                     failure = self._unknown() if attempt.again else _refused(error, self)
                     raise failure from error
+                # Each connection of the pool may be a dead one, and the next one is tried at once. After that the
+                # server is down.
                 losses += 1
                 if losses > self._connections and not isinstance(error, PoolTimeout):
                     pause = min(_MOST_PAUSE_SECONDS, pause * 2 or _PAUSE_SECONDS)
@@ -213,11 +219,13 @@ class Database:
     def _connected(self, attempt: Attempt) -> Iterator[None]:
         attempt.sent = False
         if not self._reached:
-            self.connect(attempt.left).close()  # its error says why, that of the pool does not
+            self.connect(attempt.left).close()  # its error says why, the pool's error does not
             self._reached = True
+
         with self._opening:
             if self._pool.closed:
                 self._pool.open()
+
         # Asked again and again: a pool that gave up to connect begins again only when it is asked.
         with self._pool.connection(min(attempt.left, _POOL_SECONDS)) as connection:
             connection.deadline = (
@@ -234,6 +242,7 @@ class Database:
                     connection.close()
                 raise
             finally:
+                # A connection with an open transaction must not go back to the pool.
                 if connection.info.transaction_status not in (
                     TransactionStatus.IDLE,
                     TransactionStatus.UNKNOWN,
@@ -242,7 +251,7 @@ class Database:
                         connection.rollback()
 
     def connect(self, seconds: float = FIRST_SECONDS) -> Connection:
-        """A connection beside the pool, which the caller closes. Raises psycopg.Error."""
+        """Open a connection outside the pool, which the caller closes. Raises psycopg.Error."""
         connection = Connection.connect(self._conninfo, **self._prepare)  # type: ignore[arg-type]
         connection.deadline = time.monotonic() + seconds
         return connection
@@ -250,6 +259,7 @@ class Database:
     def _given_up(self, error: psycopg.Error, attempt: Attempt) -> StorageError:
         if attempt.again:
             return self._unknown()
+
         if isinstance(error, PoolTimeout):
             try:
                 self.connect().close()
@@ -262,6 +272,7 @@ class Database:
                         self.shown,
                     )
                 )
+
         return StorageUnwritable(
             Sentence(
                 "The database {place} cannot be reached ({reason}); check that it runs, and what `store` says of host, "
@@ -299,8 +310,8 @@ class Database:
 
 
 def _parts(url: str) -> dict[str, str] | None:
-    """The parts of a URL; None: it is none, or has a password that is not escaped, a piece of which would count as host
-    or name of the database, and would be shown."""
+    """Split a database URL. Return None if it is malformed or has an unescaped password: a piece of such a password
+    would count as host or name of the database, and would be shown."""
     try:
         parts = {name: str(value) for name, value in conninfo.conninfo_to_dict(url).items()}
     except psycopg.Error:
@@ -315,7 +326,7 @@ def _parts(url: str) -> dict[str, str] | None:
 
 
 def shown(parts: dict[str, str]) -> str:
-    """A URL for people of the parts of a connection string: without password and options."""
+    """Write the URL of a connection for people: without password and options."""
     hosts = parts.get("host", "").split(",")
     ports = parts.get("port", "").split(",")
     if len(ports) == 1:
@@ -328,7 +339,7 @@ def shown(parts: dict[str, str]) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The text of an error of the database, on one line."""
+    """Return the text of an error of the database, on one line."""
     text = " ".join(str(error).split())
     return text.removeprefix("connection failed: ").removesuffix(".") or type(error).__name__
 
@@ -340,7 +351,7 @@ def _is_lost(error: psycopg.Error) -> bool:
 
 
 def _refused(error: psycopg.Error, database: Database) -> StorageError:
-    """The refusal of the database, as a sentence."""
+    """Return the refusal of the database, as a sentence."""
     match error:
         case errors.LockNotAvailable():
             return LockTimeout(

@@ -79,8 +79,8 @@ class _OpenConversation:
         return self.state.version
 
     def take(self, news: News | None) -> ConversationState | None:
-        """The state after `news`; None: they do not go on from what is known, so it must be read whole. A reader and a
-        writer may bring the same commits."""
+        """Return the state after `news`, or None if they do not go on from what is known, so that it must be read
+        whole. A reader and a writer may bring the same commits."""
         if news is None:
             self.state = None
             return ConversationState(self.name)
@@ -95,7 +95,7 @@ class _OpenConversation:
         return None
 
     def keep(self, loaded: ConversationState) -> ConversationState:
-        """The state after `state` was read: this one, or the one that was kept, which may be newer by now."""
+        """Return the state after `state` was read: this state, or the kept state if that is newer by now."""
         if self.state is None or self.state.version < loaded.version:
             self.state = loaded
         return self.state
@@ -153,23 +153,29 @@ class PostgresStore:
                 return _in_loop(loop, lambda: deciding.decided(conversation.keep(loaded)))
             return _in_loop(loop, lambda: deciding.decided(conversation.take(news)))
 
+        # The work runs in a thread of the database and may run twice, so the decision is kept in `deciding`.
         async with _writing(conversation, wait_seconds) as seconds_left:
             work = self._log.committing(conversation.name, lambda: conversation.version, decide_by)
             try:
                 committed: Committed[Result] = await self._database.run(work, seconds=seconds_left)
             except (StorageError, asyncio.CancelledError):
+                # Whether it was committed is not known: the next use reads the conversation again.
                 conversation.state = None
                 raise
+
             if committed.version is None:
                 return committed.result, None
+
             if committed.settled:
                 conversation.state = None  # what was committed may not be what was decided last
             elif conversation.state is not None and conversation.version == committed.version - 1:
                 replay(conversation.state, deciding.commits)
+
             self._meter.count("storage", "commits")
             if committed.due and not conversation.folding:
                 conversation.folding = True
                 self._open.begin(self._fold_quietly(conversation))
+
             return committed.result, change_id(conversation.name, committed.version)
 
     async def read(self, conversation_id: str) -> ConversationState:
@@ -309,7 +315,7 @@ class PostgresStore:
         self._open.clear()
 
     async def _look(self, look: Callable[[Connection], T]) -> T:
-        """The result of `look`, which may be called again."""
+        """Return the result of `look`, which may be called again."""
 
         def work(attempt: Attempt) -> T:
             return look(attempt.connection)
@@ -331,7 +337,7 @@ class _Deciding(Generic[T]):
         """The commit that was decided last."""
 
     def decided(self, state: ConversationState | None) -> Decided[T] | None:
-        """The decision by a state; None: the conversation must be read whole first."""
+        """Return the decision by a state, or None if the conversation must be read whole first."""
         if state is None:
             return None
         changes, result = self._decide(state)
@@ -362,7 +368,7 @@ def _can_change_archive(changes: Sequence[Change]) -> bool:
 
 
 def _without_erased(erased: Callable[[Any], bool], changes: str) -> str:
-    """The changes of a commit without those that are erased."""
+    """Return the changes of a commit without erased changes."""
     records = json_text.loads(changes.encode())
     if not isinstance(records, list):
         records = [records]
@@ -371,7 +377,7 @@ def _without_erased(erased: Callable[[Any], bool], changes: str) -> str:
 
 @contextlib.asynccontextmanager
 async def _writing(conversation: _OpenConversation, wait_seconds: float) -> AsyncIterator[float]:
-    """The right of this process to write a conversation; gives the seconds that are left."""
+    """Lock a conversation against other writers of this process. Yields the seconds that are left."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + wait_seconds
     try:
@@ -386,6 +392,7 @@ async def _writing(conversation: _OpenConversation, wait_seconds: float) -> Asyn
                 wait_seconds,
             )
         ) from error
+
     try:
         yield deadline - loop.time()
     finally:
@@ -393,7 +400,7 @@ async def _writing(conversation: _OpenConversation, wait_seconds: float) -> Asyn
 
 
 def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], T]) -> T:
-    """The result of `call` in the event loop, for another thread."""
+    """Return the result of `call` in the event loop, for another thread."""
     result: Future[T] = Future()
 
     def run() -> None:

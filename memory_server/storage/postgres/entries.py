@@ -1,8 +1,7 @@
 """An `EntryStore` in PostgreSQL, which several nodes use at once.
 
-Who writes to the knowledge of a tenant holds the row of that tenant in `stores`, as one process writes to a file of
-SQLite. A reading transaction is of one moment and waits for nobody.
-"""
+A writer of the knowledge of a tenant holds the row of that tenant in `stores`, as one process writes to a file of
+SQLite. A reading transaction sees a single moment and waits for no other transaction."""
 
 from __future__ import annotations
 
@@ -78,7 +77,8 @@ class PostgresEntries(DatabaseStore[OwnRows]):
     place: None = None
     keep_ms: int = KEEP_MS
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False, repr=False)
-    """The lock of the writers of this process: one at a time takes a connection, and waits for those of other nodes."""
+    """The lock of the writers of this process: one at a time takes a connection, and waits for writers of other
+    nodes."""
 
     async def _read(self, read: Callable[[OwnRows], T]) -> T:
         def work(attempt: Attempt) -> T:
@@ -149,6 +149,7 @@ class PostgresEntries(DatabaseStore[OwnRows]):
 
         def write(rows: OwnRows) -> tuple[int, Path | None]:
             rows.take_time()
+            # All is first put together in a database in memory: a copy that cannot be read changes nothing.
             with sqlite_work.errors_named(path), closing(schema.connect(None, "rw", 0)) as stage:
                 entry_copies.fill_stage(rows, stage, path=path, wait_seconds=self.wait_seconds)
                 former: Path | None = None
@@ -174,23 +175,27 @@ class PostgresEntries(DatabaseStore[OwnRows]):
             return [Finding("error", "knowledge", str(error))]
 
     def _findings(self, rows: OwnRows) -> list[Finding]:
-        """The findings about the index of words and the vectors, or one with the count of live entries if there is
-        nothing to report; empty for a store that was never written."""
+        """Return the findings about the index of words and the vectors, or the count of live entries if all is well.
+        Return no finding for a store that was never written."""
         index_signature = _value(rows, "SELECT terms FROM stores")
         if index_signature is None:
             return []
+
         findings: list[Finding] = []
         unusable = examination.unusable_entries(rows, self.database.shown)
         if unusable is not None:
             findings.append(Finding("warning", _("knowledge"), unusable))
+
         if index_signature != signature():
             sentence = _(
                 "The index has other normal forms of words; run `memory-server knowledge reindex`."
             )
             findings.append(Finding("warning", _("knowledge"), sentence))
+
         count_without_vector = 0
         if self.embeds:
             count_without_vector = _value(rows, _WITHOUT_VECTOR)
+
         if count_without_vector:
             memories = counted(count_without_vector, "memory")
             sentence = _(
@@ -198,8 +203,10 @@ class PostgresEntries(DatabaseStore[OwnRows]):
                 memories,
             )
             findings.append(Finding("note", _("knowledge"), sentence))
+
         if findings:
             return findings
+
         count = _value(rows, "SELECT count(*) FROM entries WHERE archived_ms IS NULL")
         database_name = self.database.shown
         sentence = n_(
@@ -208,11 +215,11 @@ class PostgresEntries(DatabaseStore[OwnRows]):
         return [Finding("ok", _("knowledge"), sentence)]
 
     async def aclose(self) -> None:
-        """The home closes the database."""
+        """Do nothing: the home closes the database."""
 
 
 def _value(rows: OwnRows, query: str) -> Any:
-    """The first value that a query gives; None: it gives no row."""
+    """Return the first value that a query gives, or None without a row."""
     row = rows.execute(query).fetchone()
     if row is None:
         return None

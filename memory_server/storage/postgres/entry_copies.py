@@ -90,7 +90,7 @@ def _take_table(
 
 
 def _can_be_taken(copy: Connection, row: Any) -> bool:
-    """Whether the columns of PostgreSQL, which have types, take a row of an entry: its JSON may be of any kind."""
+    """Tell whether the columns of PostgreSQL, which have types, take a row of an entry: its JSON may be of any kind."""
     wrong = wrong_field(values_of(copy, [row[name] for name in FIELDS]))
     if wrong is None or wrong in (*LISTS, "metadata"):
         return True
@@ -99,7 +99,7 @@ def _can_be_taken(copy: Connection, row: Any) -> bool:
 
 
 def _row_of(names: list[str], row: Any, scope_numbers: Mapping[int, int | None]) -> list[Any]:
-    """The values of a row of a copy as PostgreSQL takes them."""
+    """Return the values of a row of a copy as PostgreSQL takes them."""
     values = dict(zip(names, row, strict=True))
     if "scope" in values:
         values["scope"] = scope_numbers[values["scope"]]
@@ -130,7 +130,7 @@ def _copy_name(made_ms: int) -> str:
 
 
 def fill_stage(rows: OwnRows, stage: Connection, path: Path, wait_seconds: float) -> None:
-    """Make an empty database equal to the copy at `path`, or to the one of that name that was set aside."""
+    """Make an empty database equal to the copy at `path`, or to the copy of that name that was set aside."""
     if path.parent != Path():
         sqlite_work.fill(stage, path, wait_seconds)
         return
@@ -143,7 +143,7 @@ def fill_stage(rows: OwnRows, stage: Connection, path: Path, wait_seconds: float
 
 
 def erase_copies(rows: OwnRows, erasure: Erasure) -> None:
-    """What is erased is taken out of all copies that were set aside."""
+    """Take what is erased out of all copies that were set aside."""
     for (name,) in rows.execute("SELECT name FROM copies").fetchall():
         with closing(schema.connect(None, "rw", 0)) as copy:
             fill_stage(rows, copy, path=Path(name), wait_seconds=0)
@@ -157,6 +157,6 @@ def _columns(copy: Connection, table: str) -> list[str]:
     names = [str(row["name"]) for row in copy.execute(f"PRAGMA table_info({table})")]
     if not all(
         map(_NAME.fullmatch, names)
-    ):  # of a copy that somebody else made; they become a part of statements
+    ):  # the copy may come from a stranger, and names become a part of statements
         raise damaged(_("a column has a foreign name"))
     return names

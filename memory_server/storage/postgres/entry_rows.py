@@ -1,7 +1,6 @@
-"""Entries as rows of PostgreSQL, in a transaction of one tenant: its index (`tsvector`), and numbers of what is new.
+"""Entries as rows of PostgreSQL, in a transaction of a tenant: its index (`tsvector`), and numbers of what is new.
 
-The statements of storage/entries name no tenant: they see views of the tables, which are called `all_entries` etc.
-"""
+The statements of storage/entries name no tenant: they see views of the tables, which are called `all_entries` etc."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ _PLACEHOLDER = re.compile(r"\?|(?<!:):([a-z]\w*)")
 _MOST_COUNT = 4095
 """The most often that a term counts, because a position ends at 16,383."""
 _MOST_BYTES = 700_000
-"""The most bytes of lexemes of one vector, which has at most 1 MB with their positions."""
+"""The most bytes of lexemes of a vector, which has at most 1 MB with their positions."""
 _LABELS = dict(zip(INDEXED, "ABC", strict=True))
 _COUNTED = " + ".join(
     f"coalesce((places[{n}] >> 2) * (array{list(INDEXED.values())})[(places[{n}] & 3) + 1], 0)"
@@ -56,20 +55,20 @@ _SCORED = f"""
 """BM25 as FTS5 has it (https://www.sqlite.org/fts5.html, "The bm25() function"), so that both databases rank alike."""
 _NUL = "\0"
 _ESCAPED = "\ufdd00"
-"""PostgreSQL keeps no NUL: this stands for it. It begins with a code point that is not a character."""
+"""PostgreSQL keeps no NUL: this replaces it. It begins with a code point that is not a character."""
 _ESCAPE = "\ufdd0"
-"""That code point, which is doubled where it stands for itself."""
+"""That code point, which is doubled where a text contains it."""
 
 
 def without_nul(value: Any) -> Any:
-    """A value as PostgreSQL can keep it."""
+    """Return a value as PostgreSQL can keep it."""
     if isinstance(value, str) and (_NUL in value or _ESCAPE in value):
         return value.replace(_ESCAPE, "\ufdd01").replace(_NUL, _ESCAPED)
     return value
 
 
 def with_nul(value: Any) -> Any:
-    """A value as it was before `without_nul`."""
+    """Return a value as it was before `without_nul`."""
     if isinstance(value, str) and _ESCAPE in value:
         return value.replace(_ESCAPED, _NUL).replace("\ufdd01", _ESCAPE)
     return value
@@ -82,7 +81,7 @@ def folded(tags: Sequence[str]) -> list[str]:
 
 @lru_cache(512)
 def _translated(statement: str) -> str:
-    """A statement with the placeholders of psycopg."""
+    """Write a statement with the placeholders of psycopg."""
     return _PLACEHOLDER.sub(_placeholder, statement.replace("%", "%%"))
 
 
@@ -112,18 +111,19 @@ class OwnRows:
             sql.SQL("set_config({}, {}, true)").format(name, value)
             for name, value in settings.items()
         ]
+        # A writer sees what others committed before each statement; a reader sees one moment.
         mode = "read committed" if writes else "repeatable read read only"
         begin = sql.SQL(f"begin isolation level {mode}; select ") + sql.SQL(", ").join(assignments)
         self._connection.execute(begin, prepare=False)  # one journey
 
     def take_time(self) -> None:
-        """The timeouts become long: what is done takes long, here or in the database."""
+        """Lengthen the timeouts: what follows takes long, here or in the database."""
         self._patience = LONG_SECONDS
         self._connection.deadline = time.monotonic() + LONG_SECONDS
         self._connection.execute("set local idle_in_transaction_session_timeout to 0")
 
     def lock(self) -> None:
-        """Let nobody else write to the knowledge of this tenant until the transaction ends."""
+        """Lock the tenant's knowledge for writing until the transaction ends."""
         counts = f"SELECT {', '.join(_COUNTS)} FROM stores FOR UPDATE"
         row = self.execute(counts).fetchone()
         if row is None:
@@ -135,14 +135,14 @@ class OwnRows:
         self.changed = False
 
     def was_committed(self) -> bool:
-        """Whether an attempt before this one was."""
+        """Tell whether an earlier attempt was committed."""
         return (
             self.execute("SELECT 1 FROM settled WHERE token = ?", (self._token,)).fetchone()
             is not None
         )
 
     def last_numbers(self) -> tuple[int, int]:
-        """The numbers of the last entry and the last operation, also of those that are gone."""
+        """Return the numbers of the last entry and the last operation, also if they were deleted."""
         return self.execute("SELECT entries, operations FROM stores").fetchone() or (0, 0)
 
     def finish(self) -> None:
@@ -169,7 +169,7 @@ class OwnRows:
             cursor.executemany(_translated(statement), rows)
 
     def _go_on(self) -> None:
-        """The timeout counts from each statement, since what went before it was answered."""
+        """Restart the timeout, which counts from each statement, since the statement before it was answered."""
         self._connection.deadline = max(
             self._connection.deadline, time.monotonic() + self._patience
         )
@@ -203,7 +203,8 @@ class OwnRows:
         self.numbers["tokens"] = 0
 
     def merge_index(self) -> None:
-        """PostgreSQL merges by itself. What was settled long ago is deleted: nobody asks for it any more."""
+        """Delete settled tokens that are older than a day, which no attempt asks for any more. PostgreSQL merges its
+        index by itself."""
         self.execute("DELETE FROM settled WHERE at < now() - interval '1 day'")
 
 
@@ -252,7 +253,7 @@ class PostgresRows(ScopeRows):
         self._connection.numbers.update(documents=1, tokens=size)
 
     def _vectors(self, positions: Mapping[str, Sequence[str]]) -> list[str]:
-        """The texts of vectors with these terms: several, where one would be too long."""
+        """Return the texts of vectors with these terms: several, where a single vector would be too long."""
         parts: list[list[str]] = [[]]
         room = _MOST_BYTES
         for term, term_positions in positions.items():
@@ -276,7 +277,7 @@ class PostgresRows(ScopeRows):
         return f"{self._number}_{term}"
 
     def _lexeme(self, term: str) -> str:
-        """A lexeme as it is written in the text of a vector or query."""
+        """Write a lexeme for the text of a vector or query."""
         escaped = self._named(term).replace("\\", "\\\\").replace("'", "''")
         return f"'{escaped}'"
 
@@ -299,7 +300,9 @@ class PostgresRows(ScopeRows):
         )
         fields: dict[tuple[int, str], set[int]] = {}
         for entry_id, lexeme, positions in rows:
+            # The two lowest bits of a position say the field.
             fields[entry_id, lexeme] = {position & 3 for position in positions}
+
         matched: dict[int, dict[str, tuple[str, ...]]] = {}
         for entry_id in ids:
             words_by_field: dict[str, tuple[str, ...]] = {}
@@ -312,10 +315,11 @@ class PostgresRows(ScopeRows):
                 if words:
                     words_by_field[name] = tuple(words)
             matched[entry_id] = words_by_field
+
         return matched
 
     def _holding(self, terms: Sequence[IndexTerm]) -> list[int]:
-        """As the base says; of an entry with several vectors, those of which one vector holds all."""
+        """Do as the base says. An entry with several vectors matches if a single vector holds all terms."""
         query = " & ".join(self._lexeme(term.term) for term in terms)
         rows = self._connection.execute(
             "SELECT DISTINCT entry FROM searched WHERE vector @@ ?::tsquery ORDER BY entry",
@@ -340,7 +344,7 @@ class PostgresRows(ScopeRows):
 
 
 def _beginnings(terms: Counter[str]) -> Counter[str]:
-    """The first characters of terms that are not ASCII, each as often as the terms that begin so."""
+    """Count the first characters of terms that are not ASCII, each as often as the terms that begin so."""
     beginnings = Counter[str]()
     for term, count in terms.items():
         if not term[0].isascii():

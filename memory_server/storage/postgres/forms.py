@@ -31,7 +31,7 @@ def line_of(commit: Commit) -> Line:
 def commit_of(
     line: Line, most_changes: int | None = None, unusable: list[UnusableRecord] | None = None
 ) -> Commit:
-    """A commit, its changes as in `change_forms.changes_of`."""
+    """Read a commit, its changes as in `change_forms.changes_of`."""
     records = json_text.loads(line.changes.encode())
     changes, more = changes_of(records, most_changes, unusable)
     return Commit(line.version, line.at_ms, by=line.by, changes=changes, more=more)
@@ -43,7 +43,7 @@ def follow(state: ConversationState, lines: Iterable[Line]) -> None:
 
 
 def copied(state: ConversationState) -> ConversationState:
-    """A copy of what a snapshot holds, for another thread."""
+    """Copy what a snapshot holds, for another thread."""
     return ConversationState(
         state.conversation_id,
         state.version,
@@ -56,8 +56,8 @@ def copied(state: ConversationState) -> ConversationState:
 
 
 def packed(state: ConversationState) -> bytes:
-    """A snapshot (format 1), with the records that cannot be used. Raises StorageError: one is nested too deeply, or
-    a newer program made a change, which would be lost."""
+    """Pack a snapshot (format 1), with the records that cannot be used. Raises StorageError: a record is nested too
+    deeply, or a newer program made a change, which would be lost."""
     fields: dict[str, Any] = {
         "shortTerm": list(map(codec.short_term_json, state.short_term.values())),
         "longTerm": list(map(codec.long_term_json, state.long_term.values())),
@@ -67,6 +67,7 @@ def packed(state: ConversationState) -> bytes:
         fields["unusable"] = [{row.kind: row.record} for row in state.unusable]
     if state.chats:
         fields["chats"] = chats_json(state.chats)
+
     try:
         if any(map(is_of_newer_type, state.unusable)):
             raise TypeError("a change is of a newer program")
@@ -82,9 +83,10 @@ def packed(state: ConversationState) -> bytes:
 
 
 def state_of(name: str, news: News | None) -> ConversationState:
-    """The state of a conversation that was read whole; an empty one, if there is none."""
+    """Return the state of a conversation that was read whole: an empty state without news."""
     if news is None:
         return ConversationState(name)
+
     state = ConversationState(name, news.base)
     if news.snapshot is not None:
         fields = _unpacked(name, news.snapshot)
@@ -99,12 +101,13 @@ def state_of(name: str, news: News | None) -> ConversationState:
         state.chats = chats_of(fields.get("chats"))
         for row in _records(fields, "unusable"):
             _try_again(state, row)
+
     follow(state, news.lines)
     return state
 
 
 def _unpacked(name: str, snapshot: bytes) -> json_text.Json:
-    """The fields of a snapshot. Raises StorageError: it is damaged."""
+    """Unpack the fields of a snapshot. Raises StorageError: it is damaged."""
     try:
         return json_text.load_object(zlib.decompress(snapshot))
     except (zlib.error, json_text.NotARecord) as error:
@@ -135,6 +138,6 @@ def _try_again(state: ConversationState, row: Any) -> None:
 
 
 def _records(fields: json_text.Json, key: str) -> list[Any]:
-    """The records under a key; a value that is not a list is one record, which cannot be used."""
+    """Return the records under a key. A value that is not a list counts as a single record, which cannot be used."""
     records = fields.get(key, [])
     return records if isinstance(records, list) else [records]

@@ -45,8 +45,8 @@ _PG_DUMP = N_(
 
 
 class PostgresHome(Home):
-    """The memories of `tenant` ("": nobody's in particular) in `database`, which several homes share; the first one,
-    made by `open_database`, closes it."""
+    """The memories of `tenant` ("" without tenants) in `database`, which several homes share; the first home, made by
+    `open_database`, closes it."""
 
     on_several_machines = True
     without_backups = _PG_DUMP
@@ -77,7 +77,7 @@ class PostgresHome(Home):
         return self.database.migrate(dry_run=dry_run)
 
     def refuse_newer(self, conversation_id: str) -> None:
-        """A newer database is refused as a whole."""
+        """Do nothing: a newer database is refused as a whole."""
 
     def place_of(self, conversation_id: str) -> str:
         return self.shown
@@ -160,7 +160,7 @@ class PostgresHome(Home):
         return int(count) + super().size()
 
     def refuse_without_room(self) -> None:
-        """Raises OSError: the database does not answer."""
+        """Raise OSError if the database does not answer."""
         try:
             self._rows("select 1")
         except StorageError as error:
@@ -173,7 +173,7 @@ class PostgresHome(Home):
             return [_finding("error", str(error))]
 
     def _findings(self, attempt: Attempt) -> list[Finding]:
-        """The findings about the server, about this tenant's memories in it, and how to back them up."""
+        """Return the findings about the server, about this tenant's memories in it, and how to back them up."""
         connection = attempt.connection
         version = _setting(connection, "server_version")
         findings = [_finding("ok", _("{place}, PostgreSQL {version}", self.shown, version))]
@@ -184,6 +184,7 @@ class PostgresHome(Home):
                 "Memory is {value}: nothing is stored, and hooks do not recall.", pause.text(None)
             )
             findings.append(_finding("note", sentence))
+
         partitions = connection.execute(PARTITIONS_WITHOUT_A_COMMIT, {"tenant": self.tenant_name})
         for conversation_id, kind in partitions:
             sentence = _(
@@ -192,6 +193,7 @@ class PostgresHome(Home):
                 kind,
             )
             findings.append(_finding("error", sentence))
+
         for conversation_id, unusable in unusable_records(connection, self.tenant_name):
             sentence = _(
                 "{records} of {conversation} cannot be used: {reason}; the others are used, these are kept.",
@@ -200,6 +202,7 @@ class PostgresHome(Home):
                 unusable[0].reason,
             )
             findings.append(_finding("warning", sentence))
+
         findings.append(_finding("note", _(_PG_DUMP)))
         return findings
 
@@ -227,12 +230,12 @@ class PostgresHome(Home):
 
 
 def _finding(grade: Grade, sentence: str) -> Finding:
-    """A finding about the database."""
+    """Make a finding about the database."""
     return Finding(grade, _("database"), sentence)
 
 
 def _risks_of_loss(connection: Connection) -> list[Finding]:
-    """The findings about settings of the server with which a crash or a failover loses acknowledged commits."""
+    """Return the findings about settings of the server with which a crash or a failover loses acknowledged commits."""
     findings: list[Finding] = []
     for name in ("fsync", "synchronous_commit", "full_page_writes"):
         if _setting(connection, name) == "off":
@@ -241,6 +244,7 @@ def _risks_of_loss(connection: Connection) -> list[Finding]:
                 name,
             )
             findings.append(_finding("warning", sentence))
+    # Without the name of a standby, no commit waits for a replica.
     [(standby_count,)] = connection.execute("select count(*) from pg_stat_replication").fetchall()
     if standby_count and not _setting(connection, "synchronous_standby_names"):
         sentence = _(
@@ -252,7 +256,7 @@ def _risks_of_loss(connection: Connection) -> list[Finding]:
 
 
 def _setting(connection: Connection, name: str) -> str:
-    """A setting of the server."""
+    """Read a setting of the server."""
     [(value,)] = connection.execute(f"show {name}").fetchall()
     return str(value)
 
@@ -286,14 +290,16 @@ def open_database(
     options: PostgresSettings | None,
     beside: Home | None,
 ) -> PostgresHome:
-    """The home at `url`, which may end with `#TENANT`, with its files in `local_folder`. It shares the database of
-    `beside`, if that is the same. Connects to nothing."""
+    """Return the home at `url`, which may end with `#TENANT`, with its files in `local_folder`. It shares the
+    database of `beside`, if that is the same. Connects to nothing."""
     url, _hash, tenant = url.partition("#")
     if "@" in tenant and "/" not in url.partition("://")[2]:
         url = "#"  # it is cut at the # of a password
+
     url = _without_last_slash(url)
     if tenant:
         named(tenant, "tenant")
+
     if isinstance(beside, PostgresHome) and beside.database.url == url:
         return PostgresHome(
             local_folder,
@@ -304,6 +310,7 @@ def open_database(
             tenant=tenant,
             owns=False,
         )
+
     wait_seconds = (parameters or StoreParameters()).wait_seconds
     database = Database(url, wait_seconds, options)
     return PostgresHome(

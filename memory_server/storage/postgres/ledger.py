@@ -33,7 +33,8 @@ class _Row:
         self._tenant = tenant
 
     def _first_row(self, query: str, *values: Any) -> tuple[Any, ...] | None:
-        """The first row that a statement gives, which may run twice; `%(tenant)s` is the tenant."""
+        """Return the first row that a statement gives, or None. The statement may run twice; `%(tenant)s` is the
+        tenant."""
         parameters = {str(number): value for number, value in enumerate(values, 1)}
         parameters["tenant"] = self._tenant
 
@@ -76,7 +77,7 @@ class Lease(_Row):
 
     def last_run_ms(self) -> int | None:
         row = self._first_row(
-            "select last_run_ms from memory_server.runtime.upkeep where tenant = %(tenant)s"
+            "select last_run_ms from memory_server.upkeep where tenant = %(tenant)s"
         )
         if row is None:
             return None
@@ -85,19 +86,19 @@ class Lease(_Row):
 
     def note_run(self, at_ms: int) -> None:
         self._first_row(
-            "insert into memory_server.runtime.upkeep (tenant, last_run_ms) values (%(tenant)s, %(1)s) "
+            "insert into memory_server.upkeep (tenant, last_run_ms) values (%(tenant)s, %(1)s) "
             "on conflict (tenant) do update set last_run_ms = %(1)s",
             at_ms,
         )
 
 
 _TAKE = (
-    "insert into memory_server.runtime.upkeep as u (tenant, holder, until) "
+    "insert into memory_server.upkeep as u (tenant, holder, until) "
     "values (%(tenant)s, %(1)s, now() + make_interval(secs => %(2)s)) on conflict (tenant) do update "
     "set holder = excluded.holder, until = excluded.until "
     "where u.until is null or u.until < now() or u.holder = excluded.holder returning 1"
 )
-_GIVE_BACK = "update memory_server.runtime.upkeep set holder = null, until = null where tenant = %(tenant)s and holder = %(1)s"
+_GIVE_BACK = "update memory_server.upkeep set holder = null, until = null where tenant = %(tenant)s and holder = %(1)s"
 
 
 class PauseRow(_Row):
@@ -108,7 +109,7 @@ class PauseRow(_Row):
     """The time of the last question, by the monotonic clock."""
 
     def read(self, now_ms: int) -> Pause | None:
-        """Raises StorageError: it cannot be known."""
+        """Read the pause of this tenant, which may be some seconds old. Raises StorageError: it cannot be known."""
         now = time.monotonic()
         if now - self._asked > PAUSE_SECONDS:
             self._row = self._first_row(

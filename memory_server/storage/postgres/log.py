@@ -53,8 +53,8 @@ class Line(NamedTuple):
 
 
 class News(NamedTuple):
-    """A partition: its version, and the commits since a known one; `snapshot`: of the version `base`, where all of it
-    was asked for and one was made."""
+    """A partition: its version, and the commits since a known version. `snapshot` has the state at version `base`, if
+    the whole partition was asked for and has a snapshot."""
 
     version: int
     lines: Sequence[Line]
@@ -84,14 +84,14 @@ class Committed(NamedTuple, Generic[T]):
 
 
 def place_of(tenant: str, kind: str, name: str) -> UUID:
-    """The key of a partition: short, spread evenly, and the same in every process."""
+    """Return the key of a partition: short, spread evenly, and the same in every process."""
     key = "\0".join((tenant, kind, name))
     digest = hashlib.sha256(key.encode()).digest()
     return UUID(bytes=digest[:16])
 
 
 class Log:
-    """The partitions of one `kind` that `tenant` has."""
+    """The partitions of a `kind` that `tenant` has."""
 
     def __init__(self, tenant: str, kind: str) -> None:
         self.tenant = tenant
@@ -103,7 +103,7 @@ class Log:
     # --- reading ---------------------------------------------------------------------------------------
 
     def names(self, connection: Connection, more_than: int = -1) -> list[str]:
-        """The names of the partitions with more records than this, sorted as Python does."""
+        """List the names of the partitions with more records than this, sorted as Python does."""
         rows = connection.execute(
             "select name from memory_server.partitions where tenant = %s and kind = %s and records > %s order by name",
             [self.tenant, self.kind, more_than],
@@ -111,7 +111,7 @@ class Log:
         return [name for (name,) in rows]
 
     def since(self, connection: Connection, name: str, version: int) -> News | None:
-        """The commits after a version, as one statement sees them; None: there is no such partition."""
+        """Read the commits after a version, as a single statement sees them. Return None if the partition is missing."""
         rows = connection.execute(_WARM, {"place": self.place(name), "known": version}).fetchall()
         if not rows:
             return None
@@ -120,7 +120,8 @@ class Log:
         return News(newest_version, lines)
 
     def whole(self, connection: Connection, name: str) -> News | None:
-        """The snapshot and the commits after it, as one statement sees them; None: there is no such partition."""
+        """Read the snapshot and the commits after it, as a single statement sees them. Return None if the partition
+        is missing."""
         rows = connection.execute(_COLD, {"place": self.place(name)}, binary=True).fetchall()
         head = next((row for row in rows if row[1] is not None), None)
         if head is None:
@@ -142,8 +143,8 @@ class Log:
         page: int = PAGE,
         archival: bool = False,
     ) -> Iterator[Line]:
-        """The commits that are kept, before the version `before`, read by the page as they are needed; `archival`: only
-        those by which the archive can change."""
+        """Yield the kept commits before the version `before`, newest first, read by the page as they are needed. With
+        `archival` only those by which the archive can change."""
         condition = "and archival" if archival else ""
         while True:
             lines = connection.execute(
@@ -164,16 +165,17 @@ class Log:
         known_version: Callable[[], int | None],
         decide: Callable[[News | None, bool], Decided[T] | None],
     ) -> Callable[[Attempt], Committed[T]]:
-        """Work for `Database.run`: lock the partition, `decide` by its news, and commit that with the attempt's token.
-        `known_version`: the version after which commits are wanted; None: all of it is, which `decide` is told by True,
-        and can ask for by None. What it raises changes nothing."""
+        """Return work for `Database.run`: lock the partition, `decide` by its news, and commit that with the
+        attempt's token. `known_version`: the version after which commits are wanted, or None for the whole partition.
+        `decide` learns by True that its news are whole; if it returns None, it is called again with the whole. An
+        error that it raises changes nothing."""
         return _Committing(self, name, known_version=known_version, decide=decide).work
 
     # --- compacting ------------------------------------------------------------------------------------
 
     def fold(self, connection: Connection, name: str, version: int, snapshot: bytes) -> None:
-        """Keep a snapshot of a version, unless there is one of a later version. It needs no lock, because it is right
-        whatever came after it."""
+        """Keep a snapshot of a version, unless there is a snapshot of a later version. It needs no lock, because it
+        is right whatever came after it."""
         connection.execute(
             "update memory_server.partitions p set snapshot = %b, base = %s, snapshot_format = 1, pending_bytes = "
             "(select coalesce(sum(octet_length(changes::text)), 0) from memory_server.commits c "
@@ -209,7 +211,7 @@ class Log:
         )
 
     def unfolded(self, connection: Connection, before_ms: int) -> list[str]:
-        """The partitions with commits from before that time that no snapshot has yet."""
+        """List the partitions with commits from before that time that no snapshot has yet."""
         rows = connection.execute(
             "select name from memory_server.partitions p where tenant = %s and kind = %s and version > base and exists "
             "(select from memory_server.commits c where c.place = p.place and c.version > p.base and c.at_ms < %s)",
@@ -240,7 +242,7 @@ class Log:
         records: int,
         archival: Mapping[int, bool],
     ) -> bool:
-        """Make a partition of a snapshot and commits that come from elsewhere; False: there is one already."""
+        """Make a partition of a snapshot and commits that come from elsewhere. Return False if the partition exists."""
         place = self.place(name)
         with connection.transaction():
             inserted = connection.execute(
@@ -259,6 +261,7 @@ class Log:
             ).fetchone()
             if inserted is None:
                 return False
+
             for line in news.lines:
                 values = (
                     place,
@@ -270,13 +273,14 @@ class Log:
                     line.changes,
                 )
                 connection.execute(_INSERT, values)
+
         return True
 
 
 @dataclass(frozen=True, slots=True)
 class _LockedPartition:
-    """What is read of a partition under its lock. `version` None: there is no such partition; `lines`: the commits
-    after the known version; `settled`: the version of the commit with this attempt's token."""
+    """A partition as read under its lock. `version` is None if the partition is missing; `lines`: the commits after
+    the known version; `settled`: the version of the commit with this attempt's token."""
 
     version: int | None
     lines: Sequence[Line]
@@ -315,20 +319,27 @@ class _Committing(Generic[T]):
     def _attempted(self, attempt: Attempt) -> Committed[T]:
         known_version = self._known_version()
         partition = self._locked(attempt, known_version)
+        # An answer was lost. The token of the attempt tells whether its commit arrived, so that nothing is committed
+        # twice.
         if attempt.again and partition.version is not None:
             if partition.settled is not None:
                 return Committed(self._sent[-1].result, partition.settled, settled=True)
             attempt.again = False
             self._sent.clear()
+
         decided = None
         if known_version is not None:
             news = None if partition.version is None else News(partition.version, partition.lines)
             decided = self._decide(news, False)
+
+        # The caller's state is too old for these news: read all of it under the same lock.
         if decided is None:
             decided = self._decide(self._partitions.whole(attempt.connection, self._name), True)
+
         assert decided is not None
         if decided.line is None:
             return Committed(decided.result)
+
         self._sent.append(decided)
         attempt.sent = True
         due = self._store(attempt, decided, decided.line, is_new=partition.version is None)
@@ -342,6 +353,7 @@ class _Committing(Generic[T]):
         ]
         later_lines = None
         settled = None
+        # Statements of a pipeline are sent together; their answers come in one round trip.
         with connection.pipeline():
             connection.execute("begin")
             connection.execute(
@@ -357,18 +369,21 @@ class _Committing(Generic[T]):
                 later_lines = connection.execute(
                     _SINCE, {"place": self._place, "known": known_version}
                 )
+
             if attempt.again:
                 settled = connection.execute(
                     "select version from memory_server.commits where place = %s and token = %s",
                     [self._place, attempt.token],
                 )
+
         lines: list[Line] = []
         if later_lines is not None:
             lines = list(map(Line._make, later_lines))
+
         return _LockedPartition(_first_number(head), lines, _first_number(settled))
 
     def _store(self, attempt: Attempt, decided: Decided[T], line: Line, *, is_new: bool) -> bool:
-        """Store and commit what was decided, in one round trip; whether a new snapshot is due."""
+        """Store and commit what was decided, in one round trip. Return whether a new snapshot is due."""
         connection = attempt.connection
         partitions = self._partitions
         size = len(line.changes.encode())
@@ -394,6 +409,7 @@ class _Committing(Generic[T]):
                     "returning pending_bytes, coalesce(octet_length(snapshot), 0)",
                     [line.version, size, decided.records, self._place],
                 )
+
             values = [
                 self._place,
                 line.version,
@@ -405,6 +421,7 @@ class _Committing(Generic[T]):
             ]
             connection.execute(_INSERT, values)
             connection.execute("commit")
+
         [(pending_bytes, snapshot_bytes)] = head.fetchall()
         return bool(
             pending_bytes > LEAST_PENDING_BYTES and pending_bytes > PENDING_SHARE * snapshot_bytes
@@ -412,7 +429,7 @@ class _Committing(Generic[T]):
 
 
 def _first_number(cursor: psycopg.Cursor[Any] | None) -> int | None:
-    """The number in the first row of an answer; None: there is none."""
+    """Return the number in the first row of an answer, or None without a row."""
     row = None if cursor is None else cursor.fetchone()
     if row is None:
         return None
@@ -442,7 +459,7 @@ ERASE = (
     "(select place from memory_server.partitions where tenant = %(tenant)s)",
     "delete from memory_server.partitions where tenant = %(tenant)s",
     "delete from memory_server.pauses where tenant = %(tenant)s",
-    "delete from memory_server.runtime.upkeep where tenant = %(tenant)s",
+    "delete from memory_server.upkeep where tenant = %(tenant)s",
 )
 PARTITIONS_WITHOUT_A_COMMIT = (
     "select name, kind from memory_server.partitions p where tenant = %(tenant)s and version - base <> "

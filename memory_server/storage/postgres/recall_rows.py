@@ -60,7 +60,7 @@ class _Rows:
         self._tenant = tenant
 
     def _do(self, work: Callable[[OwnRows], T], *, writes: bool = True) -> T:
-        """The result of `work`, which may run twice."""
+        """Return the result of `work`, which may run twice."""
 
         def do(attempt: Attempt) -> T:
             rows = OwnRows(attempt, self._tenant, writes=writes)
@@ -72,7 +72,7 @@ class _Rows:
         return self._ask(do)
 
     def _ask(self, work: Work[T]) -> T:
-        """The same with statements that name their tenant, each a transaction of its own."""
+        """Run statements that name their tenant, each a transaction of its own, and return their result."""
         return self._database.work(work, seconds=_SMALL_SECONDS)
 
 
@@ -197,7 +197,7 @@ class ErasedRows(_Rows):
         return self._ask(work)
 
     def _known_key(self, connection: Connection) -> bytes | None:
-        """The key of the hashes; None: nothing was ever erased."""
+        """Return the key of the hashes, or None if nothing was ever erased."""
         if self._key is None:
             row = connection.execute(_KEY, [self._tenant]).fetchone()
             if row is not None:
@@ -205,7 +205,7 @@ class ErasedRows(_Rows):
         return self._key
 
     def holding(self, erasure: Erasure) -> Traces:
-        """The tables in which something that is erased still stands, of the rows of this tenant."""
+        """Find the tables that still contain something that is erased, in the rows of this tenant."""
 
         def work(attempt: Attempt) -> Traces:
             traces: dict[str, Trace | None] = {}
@@ -238,7 +238,7 @@ def _trace_among(rows: Iterable[dict[str, Any]], erasure: Erasure) -> Trace | No
 
 
 def _trace_in(row: dict[str, Any], erasure: Erasure) -> Trace | None:
-    """A copy of a database is a value, whose rows count; any other row is a record."""
+    """Find a trace of an erasure in a row. A value that is a copy of a database is searched by its rows."""
     for value in row.values():
         if isinstance(value, bytes) and value.startswith(searching.SIGNATURE):
             trace = searching.trace_in(value, erasure)
@@ -249,13 +249,13 @@ def _trace_in(row: dict[str, Any], erasure: Erasure) -> Trace | None:
 
 
 def _key_of(rows: OwnRows, key: bytes) -> bytes:
-    """The key of the hashes, which is `key` from now on if there was none."""
+    """Return the key of the hashes. Without a stored key, `key` is stored and used from now on."""
     rows.execute("INSERT INTO erasures(key) VALUES(?) ON CONFLICT DO NOTHING", (key,))
     return bytes(rows.execute("SELECT key FROM erasures").fetchone()[0])
 
 
 def _columns(connection: Connection) -> dict[str, dict[str, str]]:
-    """The type of each column of each table."""
+    """Read the type of each column of each table."""
     types_by_table: dict[str, dict[str, str]] = {}
     for table, column, kind in connection.execute(
         "select table_name, column_name, data_type from information_schema.columns natural join "
@@ -268,7 +268,7 @@ def _columns(connection: Connection) -> dict[str, dict[str, str]]:
 def _rows(
     connection: Connection, table: str, columns: dict[str, str], tenant: str
 ) -> Iterator[dict[str, Any]]:
-    """The values of the rows of a tenant in the columns that can have texts."""
+    """Read the values of the rows of a tenant in the columns that can have texts."""
     names = [name for name, kind in columns.items() if kind in _WITH_TEXT and name != "tenant"]
     if "tenant" in columns:
         where = "tenant = %s"
@@ -276,12 +276,15 @@ def _rows(
         where = "place in (select place from memory_server.partitions where tenant = %s)"
     else:
         return
+
     if not names:
         return
+
     selected = sql.SQL(", ").join(_selected(name, columns[name]) for name in names)
     query = sql.SQL("select {} from {} where " + where).format(
         selected, sql.Identifier("memory_server", table)
     )
+    # A named cursor stays on the server, so that a large table is read by the page.
     with connection.cursor(name="memory_server_search") as cursor:
         cursor.itersize = _PAGE
         cursor.execute(query, [tenant])
@@ -290,7 +293,7 @@ def _rows(
 
 
 def _selected(name: str, kind: str) -> sql.Composed:
-    """A column in a query: bytes as they are, and all else as text."""
+    """Name a column in a query: bytes as they are, and all else as text."""
     form = "{}" if kind == "bytea" else "{}::text"
     return sql.SQL(form).format(sql.Identifier(name))
 
@@ -302,7 +305,7 @@ def _plain(value: Any) -> Any:
 
 
 def _bytes_in(row: Mapping[str, Any]) -> Iterator[bytes]:
-    """The values of a row, also unpacked where they are packed."""
+    """Yield the values of a row, also unpacked where they are packed."""
     for value in filter(None, row.values()):
         data = value.encode() if isinstance(value, str) else value
         yield data

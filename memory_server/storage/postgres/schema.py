@@ -16,7 +16,7 @@ _LOCK = 0x6D656D73
 
 
 def migrations() -> dict[int, str]:
-    """The SQL of each migration by its number, in order."""
+    """Return the SQL of each migration by its number, in order."""
     folder = files("memory_server.storage.postgres") / "migrations"
     scripts = {
         int(script.name[:4]): script for script in folder.iterdir() if script.name.endswith(".sql")
@@ -25,7 +25,7 @@ def migrations() -> dict[int, str]:
 
 
 def missing(connection: psycopg.Connection[Any]) -> list[int]:
-    """The numbers of the migrations that the database lacks. Raises StorageUnwritable: it has newer ones."""
+    """Return the numbers of the migrations that the database lacks. Raises StorageUnwritable: it has newer ones."""
     numbers = list(migrations())
     applied = _newest_applied(connection)
     if applied > max(numbers):
@@ -41,7 +41,7 @@ def missing(connection: psycopg.Connection[Any]) -> list[int]:
 
 
 def _newest_applied(connection: psycopg.Connection[Any]) -> int:
-    """The number of the newest migration that the database has; 0: it has none."""
+    """Return the number of the newest migration that the database has, or 0."""
     # Not `to_regclass`, which may answer from before another node migrated.
     tables = connection.execute(
         "select from pg_catalog.pg_tables where schemaname = 'memory_server' and tablename = 'migrations'"

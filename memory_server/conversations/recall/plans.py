@@ -1,0 +1,208 @@
+"""What people say they will do on a day is a plan until the end of that day: which plans are open, which come by
+themselves today, and how a plan is called. Pure; nlp/exact_days.py finds the days.
+
+What is said today of a later day is a plan. A day that is doubtful (`next Friday` on a Monday), or that lies only about
+there (月底), is in lists of plans, and brings none by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import field, replace
+from datetime import date, timedelta, tzinfo
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from languages import _, n_, spoken
+from memory_server.conversations.model import ConversationState, ShortTermMemory
+from memory_server.conversations.recall.passages import chunks_of
+from memory_server.kernel.messages import Message, said_in
+from memory_server.kernel.times import DAY_MS, local
+from memory_server.kernel.values import dataclass
+from memory_server.lore import ChatState, firing_key
+from nlp.day_notes import day_text
+from nlp.exact_days import ExactDay, exact_day
+from nlp.plans import AskedPlans, asks_ahead, is_before_noon
+
+if TYPE_CHECKING:
+    from memory_server.conversations.recall.order import Recalled
+    from memory_server.conversations.recall.selection import Recall
+
+_LOOKED_AT = 2_000
+"""Memories in which plans are looked for, the newest first: some 60 ms, once on each day."""
+_MOST_CHARS = 2_000
+"""Characters of a message in which a plan is looked for: a longer one is pasted, and tells of others."""
+_LONGEST = timedelta(days=7)
+"""A plan for more days comes on none of them by itself."""
+PLANNED_AHEAD_MS = 100 * DAY_MS
+"""How long before a time most plans for it are said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A message of a memory that names a `day` which was to come when it was said, on the day `said`. `is_early`: it
+    names a time before noon. `kept_in`: the conversation that keeps it."""
+
+    memory: ShortTermMemory
+    message: Message
+    day: ExactDay
+    said: date
+    is_early: bool
+    kept_in: str = ""
+
+    @property
+    def last(self) -> date:
+        """The last day of it, or the later one of two that may be meant."""
+        return max(self.day.last, self.day.other or self.day.last)
+
+    @property
+    def first(self) -> date:
+        return min(self.day.first, self.day.other or self.day.first)
+
+    def is_due(self, today: date) -> bool:
+        """Whether it comes by itself today."""
+        day = self.day
+        is_sure = not day.rough and day.other is None and day.last - day.first < _LONGEST
+        if not is_sure or not self.said < min(day.first, today):
+            return False
+        return day.first <= today <= day.last or self.is_on_the_eve(today)
+
+    def is_on_the_eve(self, today: date) -> bool:
+        """Whether today is the day before it, and it begins before noon."""
+        return self.is_early and today == self.day.first - timedelta(days=1)
+
+    def key(self, today: date) -> str:
+        """By what the state of a chat knows that it came: once on its day, once on the day before it."""
+        day = min(today, self.day.first)
+        return firing_key(f"plan\0{self.memory.id}\0{self.day.first}\0{day}", self.kept_in)
+
+
+def plans_of(memory: ShortTermMemory, zone: tzinfo | None, kept_in: str = "") -> Iterator[Plan]:
+    """The plans that the user tells in a memory, at most one for each message."""
+    if not memory.time_ms:
+        return  # its time is not known, so `Thursday` in it means no day
+    for message in memory.messages or said_in(memory.text):
+        text = message.content
+        if message.role != "user" or len(text) > _MOST_CHARS:
+            continue
+        said = local(message.time_ms or memory.time_ms, zone)
+        for chunk in chunks_of(text, longest=_MOST_CHARS):
+            sentence = text[chunk.start : chunk.end].strip()
+            day = None if chunk.code else exact_day(sentence, said)
+            if day is not None and day.is_plan:
+                early = is_before_noon(sentence)
+                yield Plan(memory, message, day, said.date(), early, kept_in)
+                break
+
+
+def open_day(memory: ShortTermMemory, asked: AskedPlans, zone: tzinfo | None) -> date | None:
+    """The first of the days that are asked for on which a memory has a plan that is not over; None: it has none."""
+    days = [
+        max(plan.first, asked.first)
+        for plan in plans_of(memory, zone)
+        if plan.last >= asked.first and plan.first <= asked.last
+    ]
+    return min(days, default=None)
+
+
+def fell_within(
+    memory: ShortTermMemory, spans: Iterable[tuple[date, date]], zone: tzinfo | None
+) -> bool:
+    """Whether a memory tells of a plan that fell in one of these stretches of days."""
+    plans = list(plans_of(memory, zone))
+    return any(plan.first <= last and plan.last >= first for first, last in spans for plan in plans)
+
+
+def open_first(recall: Recall, now_ms: int, zone: tzinfo | None) -> Recall:
+    """The recall with open plans before those that are over, if the last message asks for what is to come."""
+    query = recall.query
+    came = [*recall.top, *recall.next]
+    if len(came) < 2 or not (query.question and asks_ahead(query.said)):
+        return recall
+    today = local(now_ms, zone).date()
+
+    def is_open(recalled: Recalled) -> bool | None:
+        """None: it tells of no plan."""
+        days = [plan.last for plan in plans_of(recalled.memory, zone)]
+        return max(days) >= today if days else None
+
+    are_open = list(map(is_open, came))
+    if False in are_open:
+        first_over = are_open.index(False)
+        came[first_over:] = sorted(came[first_over:], key=lambda each: not is_open(each))
+    top_count = len(recall.top)
+    return replace(recall, top=tuple(came[:top_count]), next=tuple(came[top_count:]))
+
+
+@dataclass(slots=True)
+class DayOfPlans:
+    """What a conversation has of plans that come by themselves on a day of `zone`; `count` of its memories were looked
+    through. It is made once a day, and later only the new memories are looked through."""
+
+    day: date
+    zone: tzinfo | None
+    count: int = 0
+    plans: list[Plan] = field(default_factory=list)
+
+    @staticmethod
+    def of(state: ConversationState, day: date, zone: tzinfo | None) -> DayOfPlans:
+        """That of `state`, which is made if there is none of this day."""
+        known: DayOfPlans | None = state.due
+        total = len(state.short_term)
+        if known is None or (known.day, known.zone) != (day, zone) or total < known.count:
+            known = DayOfPlans(day, zone)
+            state.due = known
+        return known
+
+    def taken(self, state: ConversationState) -> list[ShortTermMemory]:
+        """The memories of `state` that were not looked through yet; from now on they count as looked through."""
+        new_count = len(state.short_term) - self.count
+        self.count = len(state.short_term)
+        return list(islice(reversed(state.short_term.values()), min(new_count, _LOOKED_AT)))
+
+    def look_through(self, memories: Iterable[ShortTermMemory], kept_in: str) -> None:
+        """Find the plans for this day in `memories`. Blocking."""
+        for memory in memories:
+            plans = plans_of(memory, self.zone, kept_in)
+            self.plans += [plan for plan in plans if plan.is_due(self.day)]
+
+    def present(self, state: ConversationState) -> list[Plan]:
+        """The plans whose memories are there, and say what they said."""
+        plans: list[Plan] = []
+        for plan in self.plans:
+            memory = state.short_term.get(plan.memory.id)
+            if memory is not None and memory.text == plan.memory.text:
+                plans.append(replace(plan, memory=memory))
+        return plans
+
+
+def not_shown(plans: Iterable[Plan], chats: Iterable[ChatState], today: date) -> tuple[Plan, ...]:
+    """The plans that did not come in one of these chats yet."""
+    came = set[str]().union(*(chat.firings for chat in chats))
+    return tuple(plan for plan in plans if plan.key(today) not in came)
+
+
+def plan_text(memory: ShortTermMemory, now_ms: int, zone: tzinfo | None) -> str:
+    """How a memory is called that tells of a plan: `a plan for 24 June, over since 3 days`; empty if it tells of
+    none."""
+    today = local(now_ms, zone).date()
+    plans = list(plans_of(memory, zone))
+    if not plans:
+        return ""
+    open_plans = [plan for plan in plans if plan.last >= today]
+    plan = min(open_plans or plans, key=lambda plan: plan.first)
+    day = day_text(plan.day._replace(is_plan=False), today, is_chinese=spoken() == "zh")
+    days_over = (today - plan.last).days
+    days_ahead = (plan.first - today).days
+    if days_over > 0:
+        return n_(
+            "a plan for {day}, over since {count} day",
+            "a plan for {day}, over since {count} days",
+            days_over,
+            day,
+        )
+    if days_ahead <= 0:
+        return _("a plan for {day}, which is today", day)
+    return n_(
+        "a plan for {day}, in {count} day", "a plan for {day}, in {count} days", days_ahead, day
+    )

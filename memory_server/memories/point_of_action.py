@@ -1,0 +1,394 @@
+"""What is said where something is done: which memories of a project say something about a file or a command, or tell of
+the same failure. A pure decision: nothing is read or noted here.
+
+A memory says something about a file if a sentence names it and speaks of a rule, a decision, a reason or a fault; that a
+file was changed says nothing about it. Silence is the rule (docs/reference/hooks.md, "At the point of action").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from operator import itemgetter
+from typing import Any
+
+from memory_server.conversations.model import ShortTermMemory
+from memory_server.conversations.recall.day_lines import DayNotes
+from memory_server.conversations.recall.passages import CHARS, chunks_of, clipped
+from memory_server.conversations.recall.prompt_lines import when_text
+from memory_server.kernel.messages import Message
+from memory_server.kernel.recalled_block import FRAME_CHARS, marked, one_line
+from memory_server.kernel.text import Language, language_of, words_between_commas
+from memory_server.kernel.values import dataclass
+from memory_server.kernel.work import Failure, Work, command_head, is_same_failure, work_json
+
+MOST_CHARS = 600
+"""Characters of an addition, its frame included."""
+MOST_REMARKS = 2
+CALLS_BETWEEN = 5
+"""Calls of tools from one addition to the next, unless a failure is repeated."""
+_RECENT_MS = 20 * 60_000
+"""The age up to which a memory without a session may be of this one."""
+_RARE_COUNT, _RARE_SHARE = 3, 20
+"""A name of a file is rare where so many memories of the project have it, or one in so many."""
+_COMMON_NAMES = frozenset(
+    words_between_commas(
+        "__init__.py, __main__.py, main.py, index.js, index.ts, index.html, index.tsx, mod.rs, main.rs, lib.rs, main.go, "
+        "README.md, package.json, Makefile, Dockerfile, utils.py, test.py, app.py, config.py, models.py, types.ts, .gitignore"
+    )
+)
+_LEAST_WORDS, _LEAST_IDEOGRAPHS = 4, 8
+"""Words or characters of a sentence below which it says nothing."""
+_QUOTED_WORDS = 8
+"""Words of an error that are quoted."""
+_ABOUT_CHARS, _SAID_CHARS = 60, 150
+_TELLS = re.compile(
+    r"(?i)\b(?:must|never|always|do(?: no|n['’])t|should(?: no|n['’])?t?|can(?:no|['’])t|has to|have to|needs? to|only"
+    r"|instead|keep|avoid|careful|beware|unless|until|before|without|decided|agreed|chose|because|since|so that|reason"
+    r"|due to|otherwise|breaks?|broken?|broke|fail(?:s|ed|ure)?|bug|wrong|deadlocks?|locks?|slow|corrupts?|crash(?:e[sd])?"
+    r"|race|deprecated|generated|vendored|legacy|applied|frozen|production|on purpose|already)\b"
+    r"|必须|不要|不能|不可|不许|别[改动删用碰]|千万|只能|一定要|决定|约定|因为|所以|否则|导致|失败|报错|出错|崩溃|已经|自动生成"
+    r"|注意|小心|保持|改成|换成|故意|不再"
+)
+"""Words of rules, decisions, reasons and faults."""
+_POINTS_BACK = re.compile(
+    r"(?i)(?:it|this|that|they|these|those|so|and|because|otherwise)\b|[它这那因否]"
+)
+_PATHS = re.compile(
+    r"(?<![\w/.@-])@?((?:[\w.@-]{1,80}/){0,20}[\w@-][\w.@-]{0,80}\.[A-Za-z]\w{0,7})(?![\w/-])"
+)
+"""Names of files in a text, with their folders."""
+_QUOTED = re.compile(r"`([^`\n]{3,200})`")
+_RUN_MORE = ("run", "exec", "compose")
+"""Subcommands that name the work in their first argument, as in `npm run build`."""
+_MOST_PATHS = 5
+_MOST_DEFINED = 6
+"""Names that are looked for: each takes a millisecond for a megabyte of texts."""
+
+
+@dataclass(frozen=True)
+class Act:
+    """What is about to be done or was done: `files` (relative to the project) are changed or read, and `defined` is
+    what their text defines; `command` is run, and `failure` is how it failed. `said`: a prompt, which names files and
+    commands. `about`: the act for the record."""
+
+    files: tuple[str, ...] = ()
+    defined: tuple[str, ...] = ()
+    command: str = ""
+    failure: Failure | None = None
+    said: str = ""
+    about: str = ""
+
+    @cached_property
+    def named_files(self) -> tuple[str, ...]:
+        """The files of the act, and those that its command or prompt names."""
+        named = _PATHS.findall(f"{self.command}\n{self.said}")
+        return tuple(dict.fromkeys((*self.files, *named)))[:_MOST_PATHS]
+
+
+def act_json(act: Act) -> dict[str, Any]:
+    """The JSON of an act with a tool, for the server of a linked machine."""
+    failed = Work(failed=(act.failure,) if act.failure else ())
+    return {
+        "files": list(act.files),
+        "defined": list(act.defined),
+        "command": act.command,
+        "about": act.about,
+        "failed": work_json(failed).get("failed", []),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Where and when something is done. `session`: the id of this session; `places`: where a muted memory stays silent;
+    `seen`: the keys of what the session was given; `calls_since`: how many calls of tools there were since the last
+    addition (None: there was none)."""
+
+    folder: str | None
+    session: str | None
+    places: frozenset[str]
+    seen: Collection[str]
+    now_ms: int
+    notes: DayNotes
+    calls_since: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What a memory says about `about`, a file or a command; `line` is its text for the model."""
+
+    memory: ShortTermMemory
+    about: str
+    line: str
+
+    @property
+    def key(self) -> str:
+        """By which a session knows that it was given."""
+        return f"action {self.memory.id} {self.about}"
+
+
+def seen_key(memory_id: str) -> str:
+    """The key by which a session knows that it was given a memory as a whole."""
+    return f"memory {memory_id}"
+
+
+def remarks(act: Act, memories: Sequence[ShortTermMemory], scene: Scene) -> list[Remark]:
+    """Return what is said about an act, the most telling first; mostly nothing."""
+    if act.failure is None and scene.calls_since is not None and scene.calls_since < CALLS_BETWEEN:
+        return []
+    of_project = [memory for memory in memories if memory.folder == scene.folder]
+    if not of_project or scene.folder is None:
+        return []
+    if act.failure is not None:
+        found = _of_failure(act.failure, of_project, scene)
+    else:
+        found = _of_statements(act, of_project, scene)
+    said: set[str] = set()
+    chosen: list[Remark] = []
+    room = MOST_CHARS - FRAME_CHARS
+    for remark in found:
+        if remark.key in scene.seen or remark.memory.id in said or len(remark.line) + 1 > room:
+            continue
+        said.add(remark.memory.id)
+        room -= len(remark.line) + 1
+        chosen.append(remark)
+        if len(chosen) == MOST_REMARKS:
+            break
+    return chosen
+
+
+def block_of(chosen: Sequence[Remark]) -> str:
+    """Return the remarks marked as recalled."""
+    lines = "\n".join(remark.line for remark in chosen)
+    return marked(lines, language_of([lines])) if lines else ""
+
+
+def _speaking(
+    candidates: Iterable[ShortTermMemory], of_project: Iterable[ShortTermMemory], scene: Scene
+) -> list[ShortTermMemory]:
+    """The candidates that may speak here: those of other sessions that are neither muted nor corrected."""
+    possible: list[ShortTermMemory] = []
+    for memory in candidates:
+        is_own = memory.session is not None and memory.session == scene.session
+        may_be_own = memory.session is None and scene.now_ms - memory.time_ms < _RECENT_MS
+        if not (is_own or may_be_own) and scene.places.isdisjoint(memory.muted):
+            possible.append(memory)
+    if not possible:
+        return []
+    corrected = {older.id for memory in of_project for older in memory.corrects}
+    return [memory for memory in possible if memory.id not in corrected]
+
+
+# --- failures ----------------------------------------------------------------------------------------------
+
+
+def _of_failure(
+    failure: Failure, memories: Sequence[ShortTermMemory], scene: Scene
+) -> Iterator[Remark]:
+    """The end of the newest turn with the same failure, and the next turn about it."""
+    failing = _speaking((memory for memory in memories if memory.work.failed), memories, scene)
+    for memory in sorted(failing, key=_age_order):
+        former = next((past for past in memory.work.failed if is_same_failure(past, failure)), None)
+        if former is None:
+            continue
+        end = _end_of(memory)
+        if end:
+            words = " ".join(former.words[:_QUOTED_WORDS])
+            yield _remark("failed", failure.command, end, memory, scene, words)
+        of_session = (other for other in memories if other.session == memory.session)
+        about_it = [
+            later
+            for later in of_session
+            if _age_order(later) < _age_order(memory) and _speaks_of(later, former)
+        ]
+        for later in sorted(_speaking(about_it, memories, scene), key=_age_order)[-1:]:
+            yield _remark("after", failure.command, _end_of(later), later, scene)
+        return
+
+
+def _age_order(memory: ShortTermMemory) -> tuple[int, str]:
+    """The newest first."""
+    return -memory.time_ms, memory.id
+
+
+def _speaks_of(memory: ShortTermMemory, failure: Failure) -> bool:
+    """Whether a later turn is about a failure: it names the command, or two of its words."""
+    words = sum(len(word) > 3 and word in memory.text for word in failure.words)
+    return words >= 2 or failure.command in memory.text
+
+
+def _end_of(memory: ShortTermMemory) -> str:
+    """The last sentences of the answer, without code."""
+    end = ""
+    if memory.messages and memory.messages[-1].role == "assistant":
+        for sentence in reversed(list(_sentences(memory.messages[-1].content))):
+            if end and len(sentence) + len(end) >= _SAID_CHARS:
+                break
+            end = f"{sentence} {end}".strip()
+    return end
+
+
+# --- statements --------------------------------------------------------------------------------------------
+
+
+def _of_statements(act: Act, memories: Sequence[ShortTermMemory], scene: Scene) -> Iterator[Remark]:
+    found: list[tuple[int, int, str, Remark]] = []
+    for subject in _subjects(act, memories):
+        for memory in _speaking(subject.candidates, memories, scene):
+            if seen_key(memory.id) in scene.seen:
+                continue
+            statement = _statement_about(subject, memory)
+            if statement is not None:
+                remark = _remark(statement.role, subject.name, statement.content, memory, scene)
+                rank = subject.rank + (statement.role == "assistant")
+                found.append((rank, *_age_order(memory), remark))
+    for *_order, remark in sorted(found, key=itemgetter(0, 1, 2)):
+        yield remark
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What a sentence may speak of: a file, or a command with the flags that it has. `candidates`: the memories that have
+    one of its `terms`. `rank`: a smaller one comes first."""
+
+    name: str
+    terms: tuple[str, ...]
+    candidates: Sequence[ShortTermMemory]
+    rank: int
+    flags: frozenset[str] | None = None
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        names = "|".join(map(re.escape, self.terms))
+        return re.compile(rf"(?<![\w.-])(?:{names})(?![\w-]|\.\w)")
+
+    def is_in(self, sentence: str) -> bool:
+        if self.pattern.search(sentence) is None:
+            return False
+        if self.flags is None:
+            return True
+        # What is said of `git push --force` is not said of `git push`.
+        return self.flags.issuperset(re.findall(r"(?<![\w-])--?[a-z][\w-]*", sentence))
+
+
+def _subjects(act: Act, memories: Sequence[ShortTermMemory]) -> Iterator[_Subject]:
+    for path in act.named_files:
+        parts = path.split("/")
+        holders = _holders(parts[-1], memories)
+        with_folder = tuple("/".join(parts[number:]) for number in range(len(parts) - 1))
+        if with_folder:
+            yield _Subject(path, with_folder, holders, rank=0)
+        if _is_rare(parts[-1], holders, memories):
+            yield _Subject(path, (parts[-1],), holders, rank=2)
+    for name in act.defined[:_MOST_DEFINED] if act.files else ():
+        holders = _holders(name, memories)
+        if _is_rare(name, holders, memories):
+            yield _Subject(act.files[0], (name,), holders, rank=4)
+    for command in (act.command, *_QUOTED.findall(act.said)):
+        words = command_head(command).split()
+        if len(words) < 2 or words[1].startswith("-"):
+            continue
+        flags = frozenset(word.partition("=")[0] for word in command.split() if word[0] == "-")
+        name = " ".join(words[: 3 if words[1] in _RUN_MORE else 2])
+        yield _Subject(name, (name,), _holders(name, memories), rank=0, flags=flags)
+
+
+def _holders(name: str, memories: Iterable[ShortTermMemory]) -> list[ShortTermMemory]:
+    return [memory for memory in memories if name in memory.text]
+
+
+def _is_rare(
+    name: str, holders: Sequence[ShortTermMemory], memories: Sequence[ShortTermMemory]
+) -> bool:
+    if name in _COMMON_NAMES or len(name) < 4:
+        return False
+    return len(holders) <= max(_RARE_COUNT, len(memories) // _RARE_SHARE)
+
+
+def _statement_about(subject: _Subject, memory: ShortTermMemory) -> Message | None:
+    """The first sentence of a memory that says something about a subject: the user's if there is one."""
+    messages = memory.messages or (Message("user", memory.text),)
+    for role in ("user", "assistant"):
+        for number, message in enumerate(messages):
+            if message.role != role:
+                continue
+            sentence = _telling_sentence(subject, message.content)
+            before = messages[number - 1].content if number else ""
+            if not sentence and role == "assistant" and _asks_about(subject, before):
+                sentence = next(filter(_tells, _sentences(message.content)), "")
+            if sentence:
+                return Message(message.role, sentence)
+    return None
+
+
+def _telling_sentence(subject: _Subject, text: str) -> str:
+    sentences = list(_sentences(text))
+    for number, sentence in enumerate(sentences):
+        if not subject.is_in(sentence) or _is_question(sentence):
+            continue
+        following = "".join(sentences[number + 1 : number + 2])
+        goes_on = _tells(following) and not _PATHS.search(following)
+        if goes_on and (_tells(sentence) or _POINTS_BACK.match(following)):
+            return f"{sentence} {following}"
+        if _tells(sentence):
+            return sentence
+    return ""
+
+
+def _asks_about(subject: _Subject, text: str) -> bool:
+    """Whether a message asks about a subject and about no other file, so that the answer speaks of it."""
+    return _is_question(text) and subject.is_in(text) and len(set(_PATHS.findall(text))) <= 1
+
+
+def _tells(sentence: str) -> bool:
+    """Whether a sentence states a rule, a decision, a reason or a fault."""
+    if _is_question(sentence) or _TELLS.search(sentence) is None:
+        return False
+    ideographs = sum("一" <= char <= "鿿" for char in sentence)
+    return len(sentence.split()) >= _LEAST_WORDS or ideographs >= _LEAST_IDEOGRAPHS
+
+
+def _is_question(text: str) -> bool:
+    return text.rstrip(" \"'”’)）*_`").endswith(("?", "？"))
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """The sentences of a text on one line each, without code."""
+    for chunk in chunks_of(text, longest=400):
+        if not chunk.code:
+            sentence = one_line(text[chunk.start : chunk.end]).lstrip("-*#>• ")
+            if sentence:
+                yield sentence
+
+
+# --- lines -------------------------------------------------------------------------------------------------
+
+_FORMS: Mapping[Language, Mapping[str, str]] = {
+    "en": {
+        "user": "[{when}, the user said about {about}: {said}]",
+        "assistant": "[{when}, the answer was about {about}: {said}]",
+        "failed": "[{when}: `{about}` failed in the same way; the program printed `{words}`; that turn ended with: {said}]",
+        "after": "[{when}: the next turn about `{about}` ended with: {said}]",
+    },
+    "zh": {
+        "user": "[{when}，关于 {about}，用户说过：{said}]",
+        "assistant": "[{when}，关于 {about}，当时的回答是：{said}]",
+        "failed": "[{when}，`{about}` 也这样失败过，程序输出：`{words}`；那一轮最后说：{said}]",
+        "after": "[{when}，之后关于 `{about}`：{said}]",
+    },
+}
+"""The lines for the model, in the language of what was said. What a program printed is fenced."""
+
+
+def _remark(
+    form: str, about: str, said: str, memory: ShortTermMemory, scene: Scene, words: str = ""
+) -> Remark:
+    language = language_of([said])
+    line = _FORMS[language][form].format(
+        when=when_text(memory.time_ms, scene.now_ms, scene.notes.zone, language),
+        about=clipped(one_line(about), _ABOUT_CHARS, CHARS),
+        said=scene.notes.within(clipped(said, _SAID_CHARS, CHARS), memory.time_ms),
+        words=one_line(words),
+    )
+    return Remark(memory, about, line)

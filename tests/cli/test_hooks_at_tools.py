@@ -1,0 +1,308 @@
+"""`memory-server hook` at calls of tools: what it prints, what a turn keeps of them, and that it never stands in the
+way."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_outcome import Outcome
+from hook_transcripts import assistant, event, transcript, user
+
+from memory_server.cli.parser import main
+from memory_server.kernel.recalled_block import FOOT, HEAD
+
+Run = Callable[..., Outcome]
+FILE = "migrations/0042.sql"
+RULE = f"{FILE} must never be edited, because it is applied in production."
+THEN = "2026-06-20T08:00:10Z"
+LATER = "2026-06-25T08:00:00Z"
+TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    (folder / ".git").mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def run(happened: dict[str, Any], *flags: str, at: str = LATER) -> Outcome:
+        text = json.dumps(happened).encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+        status = main(["--now", at, "--timezone", "UTC", *flags, "hook"])
+        out, err = capfd.readouterr()
+        return Outcome(status, out, err)
+
+    return run
+
+
+def tool(name: str, project: Path, tool_name: str, **fields: Any) -> dict[str, Any]:
+    usual = {"tool_name": tool_name, "tool_use_id": "t1", "cwd": str(project), "session_id": "now"}
+    return event(name, **(usual | fields))
+
+
+def read(project: Path, path: str = FILE, **fields: Any) -> dict[str, Any]:
+    file = str(project / path)
+    answer = {"type": "text", "file": {"filePath": file, "content": "select 1;"}}
+    given = {"tool_input": {"file_path": file}, "tool_response": answer}
+    return tool("PostToolUse", project, "Read", **(given | fields))
+
+
+def call(tool_name: str, number: int, **arguments: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": f"u{number}", "name": tool_name, "input": arguments}
+
+
+def result(number: int, text: str, *, failed: bool = False) -> dict[str, Any]:
+    return {
+        "type": "tool_result",
+        "tool_use_id": f"u{number}",
+        "content": text,
+        "is_error": failed,
+    }
+
+
+def ended(tmp_path: Path, project: Path, said: str, *work: dict[str, Any]) -> dict[str, Any]:
+    """The end of a turn of an earlier session; `work`: calls and their results, one after the other."""
+    lines = [user(said)]
+    for block in work:
+        lines.append(assistant(block) if block["type"] == "tool_use" else user([block]))
+    path = tmp_path / "before.jsonl"
+    path.write_bytes(transcript(*lines, assistant("Noted.")))
+    return event(
+        "Stop",
+        session_id="before",
+        transcript_path=str(path),
+        cwd=str(project),
+        prompt_id="p1",
+        last_assistant_message="Noted.",
+    )
+
+
+def stored(tmp_path: Path) -> list[dict[str, Any]]:
+    file = tmp_path / "data" / "default" / "short-term-memory.json"
+    memories: list[dict[str, Any]] = json.loads(file.read_bytes())
+    return memories
+
+
+def text_of(outcome: Outcome) -> str:
+    assert (outcome.status, outcome.err) == (0, "")
+    if not outcome.out:
+        return ""
+    output = json.loads(outcome.out)["hookSpecificOutput"]
+    assert output.keys() == {"hookEventName", "additionalContext"}, "no permissionDecision"
+    return str(output["additionalContext"])
+
+
+LINE = f"[5 days ago, morning, the user said about {FILE}: {RULE}]"
+
+
+@pytest.mark.parametrize("name", ["PreToolUse", "PostToolUse"])
+def test_what_was_said_about_a_file_comes_once_for_a_session_and_file(
+    run: Run, tmp_path: Path, project: Path, name: str
+) -> None:
+    run(ended(tmp_path, project, RULE), at=THEN)
+    happened = read(project)
+    if name == "PreToolUse":
+        file = str(project / FILE)
+        happened = tool(name, project, "Edit", tool_input={"file_path": file, "new_string": "x"})
+    assert text_of(run(happened)) == HEAD + LINE + FOOT
+    assert text_of(run(happened, at="2026-06-25T09:00:00Z")) == ""
+    other = happened | {"session_id": "other"}
+    assert text_of(run(other, at="2026-06-25T10:00:00Z")) == HEAD + LINE + FOOT
+
+
+def test_the_prompt_that_names_a_file_comes_first(run: Run, tmp_path: Path, project: Path) -> None:
+    run(ended(tmp_path, project, RULE + " " + "Other things were said too. " * 60), at=THEN)
+    asked = event(
+        "UserPromptSubmit",
+        prompt=f"Widen the column in {FILE}",
+        prompt_id="p9",
+        cwd=str(project),
+        session_id="now",
+    )
+    assert RULE in text_of(run(asked))
+    assert text_of(run(read(project), at="2026-06-25T09:00:00Z")) == ""
+
+
+def test_a_private_part_of_a_prompt_names_no_file(run: Run, tmp_path: Path, project: Path) -> None:
+    run(ended(tmp_path, project, RULE + " " + "Other things were said too. " * 60), at=THEN)
+    prompt = f"<private>about {FILE}</private> What is the weather like?"
+    asked = event("UserPromptSubmit", prompt=prompt, cwd=str(project), session_id="now")
+    assert "[5 days" not in text_of(run(asked))
+
+
+def test_five_calls_of_tools_are_between_two_additions(
+    run: Run, tmp_path: Path, project: Path
+) -> None:
+    run(ended(tmp_path, project, RULE), at=THEN)
+    second = RULE.replace("0042", "0043")
+    run(ended(tmp_path, project, second) | {"session_id": "before2"}, at=THEN)
+    first = text_of(run(read(project)))
+    added = {
+        "type": "attachment",
+        "attachment": {
+            "type": "hook_additional_context",
+            "content": [first],
+            "hookEvent": "PostToolUse",
+        },
+    }
+
+    def after(calls: int) -> str:
+        path = tmp_path / "now.jsonl"
+        rows = [added, *(assistant(call("Read", number)) for number in range(calls))]
+        path.write_bytes(b"".join(_row(row) for row in rows))
+        happened = read(project, "migrations/0043.sql", transcript_path=str(path))
+        return text_of(run(happened, at="2026-06-25T09:00:00Z"))
+
+    assert first
+    assert after(4) == ""
+    assert second in after(5)
+
+
+def _row(row: dict[str, Any]) -> bytes:
+    """A line as Claude Code writes it: without blanks."""
+    return json.dumps(row, separators=(",", ":")).encode() + b"\n"
+
+
+def test_a_turn_keeps_what_was_done_and_an_import_of_it_changes_nothing(
+    run: Run, tmp_path: Path, project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    work = (
+        call("Edit", 1, file_path=str(project / "src/a.py"), old_string="1", new_string="2"),
+        result(1, "updated"),
+        call("Bash", 2, command="make deploy"),
+        result(2, "Exit code 2\nerror: the vault is sealed", failed=True),
+        call("Write", 3, file_path="/somewhere/else.py", content="x"),
+        result(3, "created"),
+    )
+    run(ended(tmp_path, project, "Deploy it.", *work), at=THEN)
+    (memory,) = stored(tmp_path)
+    assert memory["touched"] == ["src/a.py"]
+    assert memory["failed"] == [
+        {"command": "make deploy", "status": 2, "words": ["error", "vault", "sealed"]}
+    ]
+    assert "sealed" not in memory["text"]
+    assert main(["search", "src/a.py"]) == 0
+    assert memory["id"] in capfd.readouterr().out
+    assert main(["show", memory["id"]]) == 0
+    shown = capfd.readouterr().out
+    assert "src/a.py" in shown
+    assert "`error vault sealed`" in shown
+    assert main(["export", str(tmp_path / "out.json")]) == 0
+    assert main(["--data-dir", str(tmp_path / "new"), "import", str(tmp_path / "out.json")]) == 0
+    copied = json.loads((tmp_path / "new" / "default" / "short-term-memory.json").read_bytes())
+    assert (copied[0]["touched"], copied[0]["failed"]) == (memory["touched"], memory["failed"])
+    assert main(["forget", "src/a.py", "--yes", "--for-good"]) == 0
+    left = b"".join(path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file())
+    assert b"src/a.py" not in left
+
+
+def test_no_secret_of_a_command_or_its_output_is_kept(
+    run: Run, tmp_path: Path, project: Path
+) -> None:
+    work = (
+        call(
+            "Bash",
+            1,
+            command=f"curl -H 'Authorization: Bearer {TOKEN}' https://u:hunter22x@db.example/x",
+        ),
+        result(
+            1,
+            f"Exit code 22\nerror: bad token {TOKEN} for https://u:hunter22x@db.example",
+            failed=True,
+        ),
+    )
+    run(ended(tmp_path, project, "Fetch it.", *work), at=THEN)
+    run(
+        tool(
+            "PostToolUseFailure",
+            project,
+            "Bash",
+            tool_input=work[0]["input"],
+            error=work[1]["content"],
+        )
+    )
+    (memory,) = stored(tmp_path)
+    assert memory["failed"][0]["status"] == 22
+    for path in (tmp_path / "data").rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            assert TOKEN[4:].encode() not in data
+            assert b"hunter22x" not in data
+
+
+def test_nothing_of_the_work_is_kept_beside_a_private_part(
+    run: Run, tmp_path: Path, project: Path
+) -> None:
+    edit = call("Edit", 1, file_path=str(project / "secret-plan.md"), new_string="x")
+    said = "<private>the plan</private> Go on."
+    run(ended(tmp_path, project, said, edit, result(1, "updated")), at=THEN)
+    (memory,) = stored(tmp_path)
+    assert "touched" not in memory
+
+
+@pytest.mark.parametrize(
+    "happened",
+    [
+        {"tool_input": None, "tool_response": None},
+        {"tool_input": [1], "tool_response": {"file": 5}},
+        {"tool_name": None},
+        {"tool_input": {"file_path": 7}},
+        {"transcript_path": "/nowhere.jsonl"},
+    ],
+)
+def test_an_event_of_another_form_is_silent(
+    run: Run, tmp_path: Path, project: Path, happened: dict[str, Any]
+) -> None:
+    run(ended(tmp_path, project, "Hello there."), at=THEN)
+    assert run(read(project) | happened) == (0, "", "")
+
+
+def test_a_pause_and_a_broken_home_are_silent(run: Run, tmp_path: Path, project: Path) -> None:
+    run(ended(tmp_path, project, RULE), at=THEN)
+    assert main(["pause"]) == 0
+    assert run(read(project)).out.count("additionalContext") == 0
+    assert main(["resume"]) == 0
+    (tmp_path / "data" / "default" / "short-term-memory.json").write_text("{")
+    (tmp_path / "data" / "default" / ".memory-server" / "journal.jsonl").unlink()
+    assert run(read(project)).status == 0
+
+
+def test_without_a_shared_process_it_ends_before_anything_is_read(
+    tmp_path: Path, project: Path
+) -> None:
+    environment = os.environ | {
+        "HOME": str(tmp_path),
+        "XDG_RUNTIME_DIR": str(tmp_path),
+        "MEMORY_SERVER_DATA_DIR": str(tmp_path / "data"),
+    }
+    command = [sys.executable, "-X", "importtime", "-m", "memory_server", "hook"]
+    began = time.monotonic()
+    completed = subprocess.run(
+        command,
+        input=json.dumps(read(project)).encode(),
+        env=environment,
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert time.monotonic() - began < 30
+    assert completed.stdout == b""
+    assert b"pydantic" not in completed.stderr
+    assert b"memory_server.kernel" not in completed.stderr
+    assert not (tmp_path / "data").exists()
