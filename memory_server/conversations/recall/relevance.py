@@ -216,6 +216,7 @@ def receipts(
     asked: dict[str, float] = {}
     if query.question:
         gains = _gained_around(memories, weighted, parameters)
+    if query.question and parameters.part_asked:
         asked = parts_asked(_asked_terms(factors, query, len(memories), parameters))
     all_receipts: list[Receipt] = []
     telling = _telling(memories, query)
