@@ -266,6 +266,9 @@ MOST_TEXTS: Final = 40
 """Texts that one call may give."""
 MOST_TEXT_CHARS: Final = 60
 """Characters of each of these."""
+_MOST_WORDS_OF_A_NAME: Final = 3
+"""Words of a text that are one thing, such as `chronic heart failure`; a longer text is a list of words, as of a caller
+who puts blanks between them."""
 _MARK: Final = "\ufdd0"
 """The end of a word that is kept with a memory: a character that Unicode assigns to nothing, so no text has it."""
 _ROLE_WEIGHT: Final = ROLE_WEIGHTS["user"]
@@ -342,8 +345,12 @@ def other_word_terms(
     term_weights = _weights_of(terms_by_text)
     words: dict[str, QueryTerm] = {}
     grams: dict[str, QueryTerm] = {}
-    for number, terms in enumerate(terms_by_text, 1):
+    number = 0
+    for terms in terms_by_text:
+        number += 1
+        is_list = len(terms.words) > _MOST_WORDS_OF_A_NAME
         for word in terms.words:
+            number += is_list
             words.setdefault(word, QueryTerm(term_weights.of_word(word), factor, other_word=number))
         if weights.pairs:
             pair_factor = factor

@@ -178,7 +178,7 @@ class WordSettings(Section):
     """How much days named by their distance (今天, yesterday) count in a search with other words."""
     other_words: float = Field(0.7, ge=0, le=1)
     """How much the other words of a caller count in a search after a statement."""
-    other_words_for_question: float = Field(0.15, ge=0, le=1)
+    other_words_for_question: float = Field(0.4, ge=0, le=1)
     """The same after a question."""
     kept_words: float = Field(0.7, ge=0, le=1)
     """How much the other words that are kept with a memory count."""

@@ -62,7 +62,10 @@ ADVANCED: dict[str, Any] = {
     "statement_words": 29,
     "nearly_best": 0.3,
     "with_best": 0.31,
+    "nearly_best_given": 0.36,
     "nearly_best_further": 0.37,
+    "part_asked": 0.38,
+    "whole_weight": 4.5,
     "other_words_needed": 33,
     "other_words_asked": 3.5,
     "long_message_words": 3.4,
@@ -146,7 +149,7 @@ def test_the_defaults_of_the_settings_are_those_of_recall() -> None:
         relative_days=0.3,
         pairs=0.3,
         given=0.7,
-        given_for_question=0.15,
+        given_for_question=0.4,
         kept=0.7,
     )
     assert applied.wording.grams

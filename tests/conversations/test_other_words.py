@@ -203,7 +203,7 @@ def test_a_receipt_says_which_word_is_from_where() -> None:
     item = recall_by(memories, "Is insomnia why I lie in bed?", "trazodone", "medicine").top[0]
     texts = [word.text() for word in item.receipt.matched]
     assert [text for text in texts if text.startswith("trazodon")] == [
-        "trazodon (given by the caller) 0.15×(19.0+19.0)"
+        "trazodon (given by the caller) 0.40×(19.0+19.0)"
     ]
     assert any("(kept with the memory)" in text for text in texts)
     line = item.receipt.line()

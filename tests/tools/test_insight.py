@@ -72,7 +72,7 @@ async def test_each_reason_is_told(app: App) -> None:
     await keep(
         app,
         *(relevant(f"m{n}", 60.0 - n, age=(n + 2) * DAY) for n in range(3)),
-        relevant("late", 20.0, age=20 * DAY),
+        relevant("late", 50.0, age=20 * DAY),
         relevant("beside", 59.95, age=2 * DAY + 2 * MINUTE),
         relevant("third", 59.92, age=2 * DAY + 3 * MINUTE),
         relevant("near", 59.9, age=2 * DAY + 4 * MINUTE),

@@ -14,7 +14,7 @@ from memory_server.conversations.recall.index import Floats, Integers
 from memory_server.conversations.recall.indexed_selection import Decision
 from memory_server.conversations.recall.order import Recalled, belongs
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.receipts import Receipt, age_text
+from memory_server.conversations.recall.receipts import Receipt, ThresholdRule, age_text
 from memory_server.conversations.recall.relevance import message_factor
 from memory_server.conversations.recall.words import spelling
 from memory_server.kernel.messages import said_beginning
@@ -154,10 +154,14 @@ def _shortfall(decision: Decision, row: int, recalled: Recalled) -> str | None:
             shares_words=bool(receipt.words_shared),
             of_home=parameters.least_match > 0.0,
         )
+        reasons = [shortfall]
         factor = message_factor(decision.query, parameters)
         if factor > 1.0:
-            return joined(" ", (shortfall, why.longer_message(factor)))
-        return shortfall
+            reasons.append(why.longer_message(factor))
+        part_factor = ThresholdRule.of(decision.query, parameters).part_factor(receipt.part)
+        if part_factor < 1.0:
+            reasons.append(why.part_of_question(receipt.part, part_factor))
+        return joined(" ", reasons)
     if parameters.must_share and not receipt.shares(decision.query, parameters):
         return why.shares_too_little()
     return None
@@ -172,9 +176,8 @@ def _outranked(decision: Decision, row: int) -> Verdict:
     least_beside = decision.order.least_beside
     is_near = len(decision.counted.near_best(np.array([row]), least_beside)) > 0
     if not parameters.weak_too and not is_near:
-        return Verdict(
-            "outranked", why.far_below_best(parameters.nearly_best, shown(others[0])), others[:1]
-        )
+        share = least_beside / others[0].receipt.relevance
+        return Verdict("outranked", why.far_below_best(share, shown(others[0])), others[:1])
     sentence = why.places_taken(
         list(map(shown, others)), by_meaning=decision.order.nearness is not None
     )

@@ -33,6 +33,7 @@ from memory_server.conversations.recall.receipts import (
     Receipt,
     ThresholdRule,
     matched_word,
+    parts_asked,
 )
 from memory_server.conversations.recall.relevance import (
     TermKey,
@@ -41,6 +42,7 @@ from memory_server.conversations.recall.relevance import (
     decay,
     factor_of,
     match_needed,
+    part_counted,
     score_points,
     stretches,
     told_points,
@@ -65,6 +67,8 @@ class Match:
     """What it gains for lying within the time that the query names."""
     evidence: Floats
     """The points that the threshold is for."""
+    part: Floats
+    """The part of a question that a memory shares."""
     shares: Mask
     """Whether something of the last message is shared that is not incidental: after a statement, a word that is
     not a function word."""
@@ -82,10 +86,13 @@ class Match:
         numbers = np.flatnonzero(occurrences.rows == row)
         terms = occurrences.terms[numbers].tolist()
         weights = occurrences.weights[numbers].tolist()
-        return tuple(
-            replace(self.shared.terms[term], memory_weight=weight)
-            for term, weight in zip(terms, weights, strict=True)
-        )
+        parameters = self.shared.parameters
+        words: list[MatchedWord] = []
+        for number, weight in zip(terms, weights, strict=True):
+            term = self.shared.terms[number]
+            factor = term.factor * part_counted(weight, parameters)
+            words.append(replace(term, factor=factor, memory_weight=weight))
+        return tuple(words)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,6 +104,7 @@ class SharedTerms:
     occurrences: Occurrences
     points: Floats
     row_count: int
+    parameters: RecallParameters
 
     def of_terms(self, has: Callable[[MatchedWord], bool]) -> Mask:
         """Which of the occurrences are of a term that `has` a property."""
@@ -115,6 +123,7 @@ class SharedTerms:
             ),
             points=self.points[chosen],
             row_count=self.row_count,
+            parameters=self.parameters,
         )
 
     def sums(self) -> Floats:
@@ -141,31 +150,43 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
     points = shared.sums()
     of_last = shared.only(shared.of_terms(_is_of_last))
     last_points = points if of_last is shared else of_last.sums()
-    around = _gained_around(columns, of_last, last_points, parameters)
+    nothing = np.zeros(shared.row_count)
+    around = part = nothing
+    if query.question:
+        around = _gained_around(columns, of_last, last_points, parameters)
+    if query.question and parameters.part_asked and shared.terms:
+        part = _part_asked(shared)
     span = _span_points(columns, query, parameters)
-    match = partial(Match, shared, points=points, around=around, span=span)
+    match = partial(Match, shared, points=points, around=around, span=span, part=part)
     if query.overview is not None:
         every_row = np.ones(shared.row_count, np.bool_)
         evidence = np.full(shared.row_count, OVERVIEW_POINTS)
         return match(evidence=evidence, shares=every_row, shares_any=every_row)
-    named_span = span if query.names_time else np.zeros(shared.row_count)
+    named_span = span if query.names_time else nothing
     in_named_time = named_span > 0.0
     shares_any = in_named_time | shared.rows_with(shared.of_terms(_says_more_than_when))
     if not parameters.must_share:
-        nothing = np.zeros(shared.row_count, np.bool_)
-        return match(evidence=points + around + span, shares=nothing, shares_any=shares_any)
+        return match(evidence=points + around + span, shares=nothing > 0.0, shares_any=shares_any)
     rule = ThresholdRule.of(query, parameters)
     shares = shared.rows_with(shared.of_terms(rule.is_needed), at_least=rule.words_needed)
     counting = shared.only(shared.of_terms(rule.is_evidence))
     evidence = points if counting is shared else counting.sums()
     if query.question:
         shares |= in_named_time
-        evidence = evidence + around + named_span
+        evidence = (evidence + around) * rule.part_factor(part) + named_span
     if any(term.other_word or term.kept for term in shared.terms):
         others = _other_words(shared, rule)
         shares |= others.count >= rule.others_needed
         evidence = evidence + others.evidence
     return match(evidence=evidence, shares=shares, shares_any=shares_any)
+
+
+def _part_asked(shared: SharedTerms) -> Floats:
+    """The part of the question that each row shares."""
+    part_by_word = parts_asked(shared.terms)
+    parts = np.array([part_by_word.get(term.word, 0.0) for term in shared.terms])
+    sums = np.bincount(shared.occurrences.rows, parts[shared.occurrences.terms], shared.row_count)
+    return np.minimum(sums, 1.0)
 
 
 def _is_of_last(term: MatchedWord) -> bool:
@@ -189,13 +210,17 @@ def _shared_terms(
     ):
         factor = factor_of(query_term, holder_count, memory_count, parameters)
         terms.append(matched_word(text, query_term, factor=factor))
-    row_count = len(columns.times)
+    shared_terms = partial(
+        SharedTerms, terms, occurrences, row_count=len(columns.times), parameters=parameters
+    )
     if not terms:
-        return SharedTerms(terms, occurrences, points=np.zeros(0), row_count=row_count)
+        return shared_terms(points=np.zeros(0))
     points = np.array([term.query_weight for term in terms])[occurrences.terms]
     points += occurrences.weights
     points *= np.array([term.factor for term in terms])[occurrences.terms]
-    return SharedTerms(terms, occurrences, points=points, row_count=row_count)
+    if parameters.whole_weight:
+        points *= np.sqrt(np.minimum(occurrences.weights / parameters.whole_weight, 1.0))
+    return shared_terms(points=points)
 
 
 def _holders(columns: Columns, query: RecallQuery, occurrences: Occurrences) -> list[int]:
@@ -410,6 +435,7 @@ class Indexed:
             score=score_points(memory, self.parameters),
             around=float(self.match.around[row]),
             span=float(self.match.span[row]),
+            part=float(self.match.part[row]),
             overview=self.query.overview is not None,
         )
 

@@ -35,6 +35,8 @@ _PLANS_LOOKED_AT = 2_000
 """Memories in which plans are looked for, those worth most first: some 60 ms."""
 _LOOKED_AT_CHARS = 2_000
 """Characters of a message that are looked at."""
+_NEARLY_BEST_OF_A_DAY = 0.5
+"""The most that a memory needs of the relevance of the best one after a question about a day."""
 _NIGHT_MS = 5 * 60 * MINUTE_MS
 """The night after a day belongs to it too: until five, people call the day before today."""
 
@@ -301,11 +303,14 @@ def order_of(counted: Counted) -> Order:
     cues = _cues(counted, rows)
     for row, points in cues.items():
         relevance[row] += points
-    least_beside = _least_beside(counted, rows, parameters.nearly_best)
-    least_further = 0.0
-    # A question about a day asks for all that was told for it, so none of that is measured by the best.
-    if query.asked_days is None:
-        least_further = _least_beside(counted, rows, parameters.nearly_best_further)
+    gap = parameters.gap(question=query.question, with_other_words=bool(query.other_words))
+    further_gap = parameters.nearly_best_further
+    # A question about a day asks for all that was told for it.
+    if query.asked_days is not None:
+        gap = min(gap, _NEARLY_BEST_OF_A_DAY)
+        further_gap = 0.0
+    least_beside = _least_beside(counted, rows, gap)
+    least_further = _least_beside(counted, rows, further_gap)
     if least_beside > 0.0:
         rows = counted.near_best(rows, least_beside)
     ranked = counted.best_first(rows, relevance)
@@ -435,19 +440,19 @@ def _explained(counted: Counted, order: Order, row: int) -> Recalled:
 def answers_by_question_id(
     counted: Counted, order: Order, came_rows: frozenset[int]
 ) -> dict[str, ShortTermMemory]:
-    """For each chosen memory that ends with a question, by its id, the memory that was said next. `came_rows`: the rows
-    of all memories that the search brings; an answer is not brought a second time."""
-    if not counted.parameters.answers:
+    """Where the user asks something and the best memory ends with a question: by its id, the memory that was said next.
+    `came_rows`: the rows of all memories that the search brings; an answer is not brought a second time."""
+    # An assistant ends most messages with a question. What follows it is right in 16 of 100 times beside the best
+    # memory after a question, and in 5 of 100 beside others.
+    if not (counted.parameters.answers and counted.query.question and order.chosen):
         return {}
-    answers: dict[str, ShortTermMemory] = {}
-    for row in order.chosen:
-        question = counted.memory(row)
-        if not asks(question):
-            continue
-        answer_row = counted.said_next(row)
-        if answer_row is not None and answer_row not in came_rows:
-            answers[question.id] = counted.memory(answer_row)
-    return answers
+    question = counted.memory(order.chosen[0])
+    if not asks(question):
+        return {}
+    answer_row = counted.said_next(order.chosen[0])
+    if answer_row is None or answer_row in came_rows:
+        return {}
+    return {question.id: counted.memory(answer_row)}
 
 
 def near_misses(counted: Counted, order: Order, came_rows: frozenset[int]) -> tuple[NearMiss, ...]:

@@ -37,6 +37,9 @@ class RecallParameters:
     """The share of `least_match` that the words of a statement need; function words do not count."""
     # A long text about something else shares by chance what only a right answer shares with a short one. The length of
     # a memory was tried as well and gained nothing beside this.
+    part_asked: float = 0.0
+    """Factor for the threshold on the points of a memory that shares none of the words of a question; it grows with the
+    part of the question that the memory shares, up to twice this. 0: the part does not matter."""
     long_message_words: float = inf
     """Words of the last message that say something, beyond which the needed points grow with the square root of their
     number."""
@@ -44,6 +47,9 @@ class RecallParameters:
     """How many different words of a statement a memory must share. The hook demands two."""
     nearly_best: float = 0.0
     """A memory with less than this share of the relevance of the best one does not come unasked."""
+    # The best one may be best by the caller's words, and another one by the words of the message.
+    nearly_best_given: float = 1.0
+    """Factor on this share, and on that of `with_best`, where the caller gives other words."""
     # Of such memories 6 in 100 are right; those that are as relevant as the best one answer a question about several.
     nearly_best_further: float = 0.0
     """The same share for memories beyond the places of top and next, which a question has."""
@@ -61,6 +67,9 @@ class RecallParameters:
     weak_too: bool = False
     """Whether what shares any word comes, marked as weak where it would not come unasked: a search that somebody asked
     for gives the best there is. Callers set it."""
+    whole_weight: float = 0.0
+    """The weight of a word in a memory from which on it counts whole. A word of less weight, which a long text says once,
+    counts by the square root of its part of this. 0: every word counts whole."""
     rarity: bool = False
     """Whether a word counts less if more of the searched memories hold it; a word that one memory holds counts
     fully."""
@@ -82,8 +91,8 @@ class RecallParameters:
     reordered: int = 64
     """Memories that `cue_points` can bring forward."""
     neighbour_share: float = 0.0
-    """A memory with a shared word gains this share of the match of the better of its two neighbours in its episode.
-    Only words of the last message count."""
+    """After a question, a memory with a shared word gains this share of the match of the better of its two neighbours in
+    its episode. Only words of the last message count."""
     episode_share: float = 0.0
     """It also gains this share of the match of the rest of its episode."""
     episode_pause_ms: int = 60 * MINUTE_MS
@@ -94,7 +103,7 @@ class RecallParameters:
     next_count: int = 1
     """Memories of the second tier (the Node original)."""
     answers: bool = False
-    """Whether a memory that ends with a question is shown with the next one of its episode, if there is room."""
+    """Whether the best memory after a question, if it ends with a question, is shown with the next one of its episode."""
     matches_for_chance: bool = False
     """Whether matches replace random memories after a question; random ones then come only if nothing matched."""
     flashback_count: int = 2
@@ -140,6 +149,12 @@ class RecallParameters:
             question_count=self.places(question=True) - self.places(question=False),
         )
 
+    def gap(self, *, question: bool, with_other_words: bool) -> float:
+        """The share of the relevance of the best memory that another one needs where nobody asked for memories; 0:
+        any."""
+        share = self.with_best if self.brings(question=question) else self.nearly_best
+        return share * self.nearly_best_given if with_other_words else share
+
     def brings(self, *, question: bool) -> bool:
         """Whether a memory that comes brings others `with_best`."""
         return self.with_best > 0.0 and not (question or self.weak_too)
@@ -153,13 +168,16 @@ USUAL = RecallParameters(
     decay_ceiling=5.0,
     threshold=-inf,
     least_match=33.0,
+    part_asked=0.7,
     question_match=0.8,
     statement_match=0.9,
-    long_message_words=6.0,
-    nearly_best=0.5,
-    nearly_best_further=0.8,
-    with_best=0.5,
+    long_message_words=8.0,
+    nearly_best=0.6,
+    nearly_best_given=0.75,
+    nearly_best_further=0.9,
+    with_best=0.55,
     must_share=True,
+    whole_weight=5.0,
     rarity=True,
     few_holders=2,
     typo_factor=0.7,

@@ -3,7 +3,7 @@ Pure; `relevance.py` and `indexed_selection.py` count."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,8 @@ from nlp import QueryTerm, bare, is_kept
 OVERVIEW_POINTS = 100.0
 """What a memory of an overview counts for the threshold: as much as one that shares several rare words. So a threshold
 that nothing can reach silences overviews too."""
+_PART_OF_CHANGE = 0.5
+"""The part of a question that a word of change stands for: `moved` where it asks where one lives."""
 _MOST_NAMED = 3
 """Words of a kind that a line names."""
 
@@ -113,6 +115,8 @@ class ThresholdRule:
     """The different other words that are enough instead."""
     others_factor: float
     """The factor on the points of other words."""
+    part_asked: float = 0.0
+    """As in the parameters, after a question of several words that say something; else 0."""
 
     @classmethod
     def of(cls, query: RecallQuery, parameters: RecallParameters) -> ThresholdRule:
@@ -122,6 +126,7 @@ class ThresholdRule:
                 words_needed=1,
                 others_needed=1,
                 others_factor=parameters.other_words_asked,
+                part_asked=parameters.part_asked if query.telling_words > 1 else 0.0,
             )
         return cls(
             question=False,
@@ -135,6 +140,12 @@ class ThresholdRule:
         if word.only_orders:
             return ""
         return word.other(question=self.question)
+
+    def part_factor(self, part: Any) -> Any:
+        """The factor on the points of a memory that shares this part of the query: a number, or a column."""
+        if not self.part_asked:
+            return 1.0
+        return self.part_asked * (1.0 + part)
 
     def is_needed(self, word: MatchedWord) -> bool:
         """Whether a shared word is one of those that a memory must share."""
@@ -169,6 +180,8 @@ class Receipt:
     span: float = 0.0
     cue: float = 0.0
     nearness: Nearness | None = None
+    part: float = 0.0
+    """The part of a question that it shares: from 0 to 1, by the points of the words."""
     overview: bool = False
     """Whether an overview was asked for, so that nothing need be shared."""
 
@@ -203,7 +216,8 @@ class Receipt:
         other_points *= share_of_others
         if not query.question:
             return both_points + other_points
-        evidence = both_points + self.around + other_points
+        factor: float = rule.part_factor(self.part)
+        evidence = (both_points + self.around) * factor + other_points
         if query.names_time:
             evidence += self.span
         return evidence
@@ -320,6 +334,22 @@ def matched_word(
         other_word=query_term.other_word,
         kept=is_kept(term),
     )
+
+
+def parts_asked(terms: Iterable[MatchedWord]) -> dict[str, float]:
+    """The part of a question that each of its words is, by its points in the question alone. What the caller gives is no
+    part of it; a word that tells of a change in what is asked for stands for half of it."""
+    points: dict[str, float] = {}
+    parts: dict[str, float] = {}
+    for term in terms:
+        if term.tells_of_change:
+            parts[term.word] = _PART_OF_CHANGE
+        elif term.said and not term.incidental:
+            points[term.word] = max(points.get(term.word, 0.0), term.factor * term.query_weight)
+    whole = sum(points.values()) or 1.0
+    for word, word_points in points.items():
+        parts[word] = max(parts.get(word, 0.0), word_points / whole)
+    return parts
 
 
 def _first_texts(words: Sequence[MatchedWord], spelt: Callable[[str], str]) -> list[str]:

@@ -18,7 +18,12 @@ from typing import NamedTuple, Protocol
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.receipts import MatchedWord, Receipt, matched_word
+from memory_server.conversations.recall.receipts import (
+    MatchedWord,
+    Receipt,
+    matched_word,
+    parts_asked,
+)
 from memory_server.conversations.recall.words import (
     GramText,
     KeywordOptions,
@@ -206,8 +211,13 @@ def receipts(
     number_of_word = {word: number for number, word in enumerate(query.words)}
     shared = [_shared_terms(memory, query, number_of_word, wording) for memory in memories]
     factors = _factors(memories, shared, query, parameters)
-    weighted = [_with_factors(terms, factors) for terms in shared]
-    gains = _gained_around(memories, weighted, parameters)
+    weighted = [_with_factors(terms, factors, parameters) for terms in shared]
+    gains = [0.0] * len(memories)
+    asked: dict[str, float] = {}
+    if query.question:
+        gains = _gained_around(memories, weighted, parameters)
+    if query.question and parameters.part_asked:
+        asked = parts_asked(_asked_terms(factors, query, len(memories), parameters))
     all_receipts: list[Receipt] = []
     telling = _telling(memories, query)
     for number, (memory, terms, gained) in enumerate(zip(memories, weighted, gains, strict=True)):
@@ -219,6 +229,7 @@ def receipts(
             score=score_points(memory, parameters),
             around=gained,
             span=_span_of(memory, number in telling, query, parameters),
+            part=min(1.0, sum(asked.get(term.word.word, 0.0) for term in terms)),
             overview=query.overview is not None,
         )
         all_receipts.append(receipt)
@@ -243,9 +254,28 @@ def _factors(
 
 
 def _with_factors(
-    terms: Iterable[SharedTerm], factors: Mapping[TermKey, float]
+    terms: Iterable[SharedTerm], factors: Mapping[TermKey, float], parameters: RecallParameters
 ) -> list[SharedTerm]:
-    return [SharedTerm(term.key, replace(term.word, factor=factors[term.key])) for term in terms]
+    weighted: list[SharedTerm] = []
+    for term in terms:
+        factor = factors[term.key] * part_counted(term.word.memory_weight, parameters)
+        weighted.append(SharedTerm(term.key, replace(term.word, factor=factor)))
+    return weighted
+
+
+def _asked_terms(
+    factors: Mapping[TermKey, float],
+    query: RecallQuery,
+    memories: int,
+    parameters: RecallParameters,
+) -> Iterator[MatchedWord]:
+    """Yield the terms of a query as they count among the memories, also those that no memory has."""
+    for is_gram, terms in ((False, query.words), (True, query.grams)):
+        for text, query_term in terms.items():
+            factor = factors.get(TermKey(is_gram, text))
+            if factor is None:
+                factor = factor_of(query_term, 0, memories, parameters)
+            yield matched_word(text, query_term, factor=factor)
 
 
 def with_kept(holders: Mapping[TermKey, int]) -> Counter[TermKey]:
@@ -259,6 +289,14 @@ def with_kept(holders: Mapping[TermKey, int]) -> Counter[TermKey]:
 
 def _bare_key(key: TermKey) -> TermKey:
     return TermKey(key.is_gram, bare(key.text))
+
+
+def part_counted(memory_weight: float, parameters: RecallParameters) -> float:
+    """The part of its points that a word of this weight in a memory counts. A long text shares more words by chance, and
+    each of its words has little weight."""
+    if memory_weight >= parameters.whole_weight:
+        return 1.0
+    return sqrt(memory_weight / parameters.whole_weight)
 
 
 def factor_of(

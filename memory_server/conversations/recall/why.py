@@ -473,6 +473,15 @@ def longer_message(factor: float) -> str:
     )
 
 
+def part_of_question(part: float, factor: float) -> str:
+    """Say that what a memory shares is this part of a question, and that its points count `factor` times for it."""
+    return _(
+        "It shares {part:.0%} of the question, so its points count {factor:.2f} times.",
+        part,
+        factor,
+    )
+
+
 def only_incidental(words: Iterable[str]) -> str:
     """It shares only words that are never enough alone."""
     return _(
