@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from nlp.once import Once
@@ -18,6 +18,8 @@ from nlp.stems import FUNCTION_CHARACTERS, says_little
 
 _MOST_SENTENCE: Final = 120
 """Characters of a sentence that says that something ended."""
+_MOST: Final = 8
+"""States, ended things and values that are read of a text: people tell of a few."""
 MOST_CHARS: Final = 400
 """Characters of a text that is read: in a longer one somebody pastes what others wrote."""
 _LEAST_WORDS: Final = 3
@@ -44,18 +46,19 @@ _JOKE: Final = Once(
 _WORD: Final = Once(lambda: re.compile(r"[a-z]+|'[a-z]+|\d+(?:[.,:]\d+)*"))
 _STATE: Final = Once(
     lambda: re.compile(
-        r"(?:i|we)[^\w']{1,3}(?:live|work|study|teach|drive|use|charge|pay|earn|weigh|take|rent)\b"
+        r"(?P<own>(?:i|we)[^\w']{1,3}(?:live|work|study|teach|drive|use|charge|pay|earn|weigh|take|rent)\b)"
         r"|(?:[a-z]+[^\w']{1,3}){0,4}?[a-z]+(?:[^\w']{1,3}(?:is|are|goes|go|starts?|costs?|takes place)| ?'s)\b",
         re.IGNORECASE,
     )
 )
-"""How an English sentence begins that tells of a state."""
+"""How an English sentence begins that tells of a state; `own`: of a state of its speaker."""
 _SUBJECTS: Final = (
     "i you he she it we they this that there here what which who how why when where one thing part day "
     "time life best only first last next point problem idea question feeling plan goal key weather"
 )
 _OF_EVERYTHING: Final = frozenset(_SUBJECTS.split())
 """Subjects of which many things are said that are true together."""
+_PREPOSITIONS: Final = frozenset(("in", "on", "at", "to", "by", "for"))
 _VALUE: Final = Once(
     lambda: re.compile(
         r"\d|(?:in|on|at|to|by|for) |(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may |june|july"
@@ -63,6 +66,7 @@ _VALUE: Final = Once(
     )
 )
 """How a value begins of which a state has only one: a number, a day, a place."""
+_ARTICLES: Final = ("a", "an", "the", "my", "our")
 _VALUE_CHARS: Final = 24
 """Characters after a state in which its value begins."""
 _NUMERAL: Final = "0-9０-９零一二三四五六七八九十百千万两兩半"
@@ -75,39 +79,93 @@ _CHINESE_FRAME: Final = Once(
 )
 """The shortest frame of a Chinese sentence: a state, or what stands before a number. It has 3 or 4 characters at least."""
 _LIKED: Final = "liked "
+_WAS: Final = "was_"
 _RELATIONS: Final = Once(
     lambda: re.compile(
-        r"\b[Cc]all me (?P<name>[A-Z][\w ]{1,20}|that)|(?:[叫喊]我|改[叫喊])(?P<chinese_name>[^，。吧就了]{1,6})"
-        r"|(?:[号號][:：码碼]?|[电電][话話]|手[机機]|现在是|現在是|\bphone|\bnumber)[^\d，。]{0,12}(?P<phone>\d[\d -]{6,}\d)"
+        r"\b[Cc]all me (?P<name>[A-Z][\w ]{1,20}|that)"
+        r"|(?:[叫喊]我|改[叫喊])(?P<chinese_name>[^，。吧就了]{1,6})(?=吧|就|了|，|。|$)(?<!起床)"
+        r"|(?:(?<![单單])[号號][:：码碼]?|[电電][话話]|手[机機]|现在是|現在是|\bphone|(?<![Oo]rder )\bnumber)"
+        r"[^\d，。]{0,12}(?P<phone>\d[\d -]{6,}\d)"
         r"|(?:[Pp]arcels|[Dd]eliver\w*|[Aa]ddress|快[递遞]|地址)[^\d，。]{0,24}(?P<address>\d+ [A-Z]\w+|[A-Z]\w+ \d+)"
+        r"|(?:\bI(?:'m| am)|\bme on|\bnow it's) (?:now |on )?(?:an? )?(?P<diet>vegan|vegetarian|pescatarian|keto|low[- ]\w+)\b"
+        r"|\b(?:I(?:'m| am)(?: now)?|we're) in the (?P<timezone>[A-Z]{2,5}) time ?zone"
+        r"|\bI(?:'m on|'m now on| am on|(?:'ve| have)? (?:moved|switched) to|(?:'ve)? joined) the (?P<team>[A-Z]\w+) team"
+        r"|\b(?:I(?: now)? live in|I'm living in) (?:(?P<home>[A-Z]\w+)(?: [A-Z]\w+)* (?:now|these days)\b"
+        r"|(?P<was_home>[A-Z]\w+))"
+        r"|\bI(?:'ve)? moved to (?!the )(?P<home_moved>[A-Z]\w+)"
+        r"|\b(?:I work (?:at|for)(?: the)? (?:(?P<job>[A-Z]\w+)(?: [A-Z]\w+)* (?:now|these days)\b|(?P<was_job>[A-Z]\w+)))"
+        r"|[我咱](?:们|們)?(?:已[经經])?(?:搬[到去来來进進]了?|[现現]在住在?)(?P<home_zh>[\u3400-\u9fff]{2})"
+        r"|我住在?(?P<was_home_zh>[\u3400-\u9fff]{2})"
     )
 )
-"""Relations of which a person has one value: how to call them, the phone, the address."""
-_SIGNS_OF_VALUE: Final = (
-    *("all me ", "叫", "喊", *"0123456789"),
+"""Relations of which a person has one value: how to call them, the phone, the address, home and so on. `was_`: an older
+text that has it is corrected, and a newer one that only has it corrects nothing, because it may be the same place."""
+_HELD: Final = Once(
+    lambda: re.compile(
+        r"(?P<subject>(?:\w+(?:'s)? ){0,4}?(?:title|employer|manager|boss|e-?mail|deadline|release|version|role|dentist|doctor"
+        r"|landlord|password|budget|rent|owner)(?: (?:for|of)(?: \w+){1,3}?)?) "
+        r"(?:is now|is|moved to|changed to|has moved to|was moved to|will be) (?:now )?(?:an? )?"
+        r"(?P<held>v?[A-Z\d][\w.@-]*(?: [A-Z\d][\w.-]*)*|\S+@\S+)"
+    )
+)
+"""The subject of a relation that a person, a team or a thing has, and its value: a name, a number or a day."""
+_SIGNS_OF_HELD: Final = (
+    *(
+        " title",
+        "mployer",
+        " manager",
+        " boss",
+        "-mail",
+        " email",
+        "Email",
+        "eadline",
+        " release",
+        " version",
+    ),
+    *(" role", "entist", "octor", "andlord", "assword", " budget", " rent ", " owner"),
+)
+_SIGNS_OF_HOLDING: Final = (" is ", "moved to ", "changed to ", "will be ")
+"""Each text that `_HELD` matches has one of both."""
+_NO_SUBJECT: Final = (
+    "the my our a so for of is and but current official new actually correction update fyi s now"
+)
+_SIGNS_OF_RELATION: Final = {
+    "name": ("all me ",),
+    "chinese_name": ("叫", "喊"),
+    "phone": ("号", "號", "电话", "電話", "手机", "手機", "现在是", "現在是", "phone", "number"),
+    "address": ("arcels", "eliver", "ddress", "快递", "快遞", "地址"),
+    "diet": ("vegan", "vegetar", "pescat", "keto", "low-", "low carb", "low fat"),
+    "timezone": ("zone",),
+    "team": (" team",),
+    "home": (" live in", "living in", "moved to"),
+    "home_zh": ("住", "搬"),
+    "job": ("I work",),
+}
+_SIGNS_OF_RELATIONS: Final = tuple(chain.from_iterable(_SIGNS_OF_RELATION.values()))
+_SIGNS_OF_TASTE: Final = (
     *("I can't stand", "I hate", "I detest", "I don't", "I really", "I absolutely", "I love"),
     *("I like", "I adore", "I enjoy", "I eat", "I drink"),
     *("烦", "煩", "厌", "厭", "不喜", "不吃", "不喝", "受不了", "喜欢", "喜歡"),
     *("爱吃", "愛吃", "爱喝", "愛喝", "无", "無"),
 )
-"""Each text has one of these that has a value of such a relation."""
-_SIGNS_OF_RELATION: Final = {
-    "name": ("call me",),
-    "chinese_name": ("叫", "喊"),
-    "phone": tuple("0123456789"),
-    "address": tuple("0123456789"),
-}
+_SIGNS_OF_VALUE: Final = (*_SIGNS_OF_RELATIONS, *_SIGNS_OF_TASTE, *_SIGNS_OF_HELD)
+"""Each text that has a value of such a relation has one of these."""
 _THING: Final = r"(?!(?:that|when|this|these|those|what|being|having|start|feel|going|getting|doing|making|your|their)\w*)\w{4,}"
+_THING_ENDS: Final = (
+    r"(?=\W*$|[,;.!]| (?:now|again|a lot|so much|at all|any ?more|these days|lately|but|though)\b)"
+)
+_CHINESE_THING_ENDS: Final = r"(?=\W|$|[了啊呢嘛啦的但可]|不[欢歡])"
+"""What is said of a thing alone: swimming pools are not swimming, and 烤鸭 of a town is not the town."""
 _TASTES: Final = Once(
     lambda: re.compile(
-        rf"\bI (?:can't stand|hate|detest|don't (?:like|eat|drink)) (?P<dislike>{_THING})"
-        rf"|\bI (?:really |absolutely )?(?:love|like|adore|enjoy|eat|drink) (?P<like>{_THING})"
-        r"|(?:最[烦煩]|[讨討][厌厭]|不喜[欢歡]|不吃|不喝|受不了)(?P<dislike_zh>[\u3400-\u9fff]{2})"
-        r"|(?:(?<!不)喜[欢歡]|[爱愛]吃|[爱愛]喝|[无無](?=..不[欢歡]))(?P<like_zh>[\u3400-\u9fff]{2})",
+        rf"\bI (?:can't stand|hate|detest|don't (?:like|eat|drink)) (?P<dislike>{_THING}){_THING_ENDS}"
+        rf"|\bI (?:really |absolutely )?(?:love|like|adore|enjoy|eat|drink) (?P<like>{_THING}){_THING_ENDS}"
+        rf"|(?:最[烦煩]|[讨討][厌厭]|不喜[欢歡]|不吃|不喝|受不了)(?P<dislike_zh>[\u3400-\u9fff]{{2}}){_CHINESE_THING_ENDS}"
+        rf"|(?:(?<!不)喜[欢歡]|[爱愛]吃|[爱愛]喝|[无無](?=..不[欢歡]))(?P<like_zh>[\u3400-\u9fff]{{2}}){_CHINESE_THING_ENDS}",
     )
 )
 """What a speaker likes, and what not."""
-_CLAUSE_END: Final = re.compile(r"[,，;；。.!！\n]")
+_CLAUSE_END: Final = re.compile(r"[,，;；。!！\n]|\.(?!\w)")
 _PRONOUN: Final = re.compile(r"\b(?:it|that|this|them|so|there)\s*$", re.IGNORECASE)
 _OF_ANYTHING: Final = re.compile("[我咱们們最近现現在正一直都还還觉覺得想自己]")
 """Characters that do not say of what a Chinese frame tells."""
@@ -121,7 +179,7 @@ _ENDED: Final = Once(
     lambda: re.compile(
         r"(?P<chinese>[^。；！]{0,16})(?:不再|不[学學吃喝用去练練住玩干幹抽做]了|不在那|戒了|[辞辭]了|[换換][了成到]|改[成叫到在为為口])(?![么麼什怎])"
         r"|\bno longer (?P<no_longer>(?:\w+ ?){1,4})"
-        r"|(?:\bnot|n't) (?P<not>(?:\w+ ){1,5})(?:any ?more|after all)\b"
+        r"|(?:\bnot|n't) (?P<not>(?:\w+ ){1,5})(?:any ?more\b(?! (?!and|but|so|since|because|now|as)\w)|after all\b)"
         r"|\b(?P<off>\w{3,})(?:'s| is) (?:off|cancelled)(?=[,.!;]|$)"
         r"|\bswitched from (?P<from>(?:\w+ ){1,3})to\b",
         re.IGNORECASE,
@@ -184,7 +242,7 @@ class Statement(NamedTuple):
         for relation, value in self.values:
             signs = _signs_of(relation)
             parts = [part for part in _parts(older) if has_sign(part, signs)]
-            known = dict(_values(parts))
+            known = {known.removeprefix(_WAS): former for known, former in _values(parts)}
             if known.get(relation, value) != value:
                 return True
         return False
@@ -192,8 +250,8 @@ class Statement(NamedTuple):
 
 def _signs_of(relation: str) -> tuple[str, ...]:
     """Parts, of which each text has one that tells a value of a relation."""
-    thing = relation.removeprefix(_LIKED)
-    return _SIGNS_OF_RELATION.get(relation, (thing, thing.capitalize()))
+    word = max(relation.removeprefix(_LIKED).split(), key=len)
+    return _SIGNS_OF_RELATION.get(relation, (word, word.capitalize()))
 
 
 def statement_of(text: str) -> Statement:
@@ -208,13 +266,18 @@ def statement_of(text: str) -> Statement:
         return Statement()
     frames = [frame for frame in frames if _is_sure(frame.sentence)]
     ended = list(filter(None, _ended_things(text))) if has_ended else []
-    values = list(_values(_parts(text))) if has_value else []
-    return Statement(tuple(frames), tuple(ended), tuple(values))
+    values: list[tuple[str, str]] = []
+    if has_value:
+        signs = [sign for sign in _SIGNS_OF_VALUE if sign in text]
+        parts = [part for part in _parts(text) if has_sign(part, signs)]
+        all_values = dict.fromkeys(_values(parts))
+        values = [value for value in all_values if not value[0].startswith(_WAS)]
+    return Statement(tuple(frames[:_MOST]), tuple(ended[:_MOST]), tuple(values[:_MOST]))
 
 
 def has_sign(text: str, signs: Sequence[str]) -> bool:
     """Return whether a text has one of these parts. Ten times as fast as a regular expression."""
-    return any(sign in text for sign in signs)
+    return any(map(text.__contains__, signs))
 
 
 def _plain(text: str) -> str:
@@ -243,20 +306,25 @@ def _parts(text: str) -> Iterator[str]:
 def _values(parts: Iterable[str]) -> Iterator[tuple[str, str]]:
     """The relations that have one value at a time, each with its value; liking a thing is one of them."""
     for part in parts:
-        if not has_sign(part, _SIGNS_OF_VALUE):
-            continue
         values = list(_values_in(part))
         if values and _OF_ANOTHER().search(part) is None and _is_sure(part):
             yield from values
 
 
 def _values_in(part: str) -> Iterator[tuple[str, str]]:
-    for match in _RELATIONS().finditer(part):
-        relation = match.lastgroup or ""
-        yield relation, "".join(match[relation].lower().split())
-    for match in _TASTES().finditer(part):
-        thing = match.lastgroup or ""
-        yield _LIKED + match[thing].lower(), thing[:4]
+    # An expression is tried only where one of its signs is: most parts have none.
+    if has_sign(part, _SIGNS_OF_RELATIONS):
+        for match in _RELATIONS().finditer(part):
+            relation = match.lastgroup or ""
+            yield relation.replace("_moved", ""), "".join(match[relation].lower().split())
+    if has_sign(part, _SIGNS_OF_TASTE):
+        for match in _TASTES().finditer(part):
+            thing = match.lastgroup or ""
+            yield _LIKED + match[thing].lower(), thing[:4]
+    if has_sign(part, _SIGNS_OF_HELD) and has_sign(part, _SIGNS_OF_HOLDING):
+        for match in _HELD().finditer(part):
+            subject = frozenset(re.findall(r"\w+", match["subject"].lower()))
+            yield " ".join(sorted(subject.difference(_NO_SUBJECT.split()))), match["held"].lower()
 
 
 def _is_told_in(text: str, words: frozenset[str]) -> bool:
@@ -294,8 +362,7 @@ def _english_sign(sentence: str) -> str | None:
     if state is None:
         return None
     state_words = _words(state[0])
-    is_of_speaker = state_words[0] in ("i", "we")
-    if not is_of_speaker and _OF_EVERYTHING.intersection(state_words[:-1]):
+    if state["own"] is None and _OF_EVERYTHING.intersection(state_words[:-1]):
         return None
     value_words = _words(sentence[state.end() : state.end() + _VALUE_CHARS])
     if not value_words:
@@ -347,20 +414,33 @@ def _same_english_state(newer: str, older: str) -> bool:
     if state is None or length >= min(len(words), len(former)):
         return False
     subject = frame.split()[:-1]
-    is_of_speaker = frame.startswith(("i ", "we "))
-    if not is_of_speaker and _OF_EVERYTHING.intersection(subject):
+    if state["own"] is None and _OF_EVERYTHING.intersection(subject):
         return False
+    if (words[length] in _ARTICLES) != (former[length] in _ARTICLES):
+        return False  # I live in a dorm, I live in Oslo
     values = " ".join(words[length:]), " ".join(former[length:])
     numbers = words[length].isdigit() and former[length].isdigit()
     if numbers and words[length + 1 : length + 3] == former[length + 1 : length + 3]:
         return True  # I charge 50 an hour
     if length < _LEAST_WORDS or _OF_ANOTHER().search(frame):
         return False
+    if state["own"] is not None and words[1] in ("take", "use", "pay"):
+        return False  # of several things; only an amount is one value
     rest = frame[state.end() :].strip()
-    if is_of_speaker and rest:
+    if _is_name(newer, length) != _is_name(older, length):
+        return False  # I work in Berlin, in marketing
+    if state["own"] is not None and rest:
         return True
+    if words[length] != former[length] and {words[length], former[length]} <= _PREPOSITIONS:
+        return False  # The meeting is on Monday, in Berlin
     # "The print is on the 3rd" has one value; "let's keep going" and "the colours are so vivid" tell of many things.
     return all(_VALUE().match(f"{rest} {value}".lstrip()) for value in values)
+
+
+def _is_name(sentence: str, index: int) -> bool:
+    """Return whether a word of an English sentence begins with a capital letter."""
+    match = next(islice(_WORD().finditer(sentence.lower()), index, None), None)
+    return match is not None and sentence[match.start()].isupper()
 
 
 def _same_chinese_state(newer: str, older: str) -> bool:
@@ -372,12 +452,9 @@ def _same_chinese_state(newer: str, older: str) -> bool:
     clause, former = (re.split("[，,；;]", text[length:])[0] for text in (newer, older))
     if not clause or not former:
         return False
-    if (
-        length >= _LEAST_CHARACTERS
-        and re.match(f"[{_NUMERAL}]", clause)
-        and re.match(f"[{_NUMERAL}]", former)
-    ):
-        return True
+    number, former_number = (re.match(f"[{_NUMERAL}]+(.?)", text) for text in (clause, former))
+    if length >= _LEAST_CHARACTERS and number and former_number:
+        return number[1] == former_number[1]  # of the same unit
     if _CHINESE_STATE_ENDS().search(frame) is None:
         return False
     is_favourite = "最" in frame

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
+from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Final, NamedTuple
 
@@ -104,6 +105,39 @@ _LATE: Final = re.compile(r"下午|[晚夜]上?|\bp\.?m\b|\b(?:evening|night)\b"
 def is_before_noon(sentence: str) -> bool:
     """Whether a sentence names a time before noon."""
     return _EARLY().search(sentence) is not None and _LATE.search(sentence) is None
+
+
+_NOT_FORGOTTEN: Final = Once(
+    lambda: re.compile(
+        r"别忘|別忘|不[要能]忘|等不及|\b(?:(?:don't|do not|must not|mustn't|can't|cannot) (?:let me )?(?:forget|wait|miss))\b",
+        re.IGNORECASE,
+    )
+)
+_NO_PLAN: Final = Once(
+    lambda: re.compile(
+        r"[?？]|[吗嗎]|如果|要是|假如|万一|萬一|取消|推[迟遲]|[天早晚儿周週期][一二三四五六日天]?再?[见見]|再.{0,3}[聊谈談]|晚安|翻[译譯]|不[用去会會想再来來能]|不打算|没[有空法]|沒[有空法]|泡汤|泡湯|[开開]玩笑"
+        r"|\b(?:won|isn|aren|don|doesn|wouldn|couldn)'t\b|\bcan(?:'t|not) (?:make|come|go|do|join|attend)\b"
+        r"|\b(?:not|never|if|unless|whether|would|could|might|wish|imagine|cancel\w*|called off|postponed|kidding|translate)\b"
+        r"|\b(?:see|talk to|speak to|catch) (?:you|ya|u|y'all)\b",
+        re.IGNORECASE,
+    )
+)
+
+
+_CLAUSE: Final = re.compile(r"[^,，;；。!！]+[?？]?")
+_CONDITION: Final = re.compile(r"\s*(?:if\b|unless\b|如果|要是|假如|万一|萬一)", re.IGNORECASE)
+
+
+def may_be_plan(sentence: str, names_day: Callable[[str], bool]) -> bool:
+    """Return whether a sentence that names a day to come may tell of a plan. A question, a condition, a wish, a
+    goodbye and what is cancelled or will not be done are not plans. `names_day`: whether a clause names the day."""
+    plain_sentence = _NOT_FORGOTTEN().sub(" ", sentence.replace("’", "'"))
+    if _CONDITION.match(plain_sentence):
+        return False
+    if _NO_PLAN().search(plain_sentence) is None:
+        return True
+    clauses = list(filter(names_day, _CLAUSE.findall(plain_sentence)))
+    return any(_NO_PLAN().search(clause) is None for clause in clauses)
 
 
 _AHEAD: Final = Once(

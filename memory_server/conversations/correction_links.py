@@ -18,6 +18,7 @@ from memory_server.conversations.model import (
 )
 from memory_server.conversations.recall.corrections import newer_by_older
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.messages import Message
 from nlp.corrections import Statement, statement_of
 
 _LOOKED_AT = 2_000
@@ -31,14 +32,24 @@ def statement_of_user(memory: ShortTermMemory) -> Statement:
     return statement_of(_said_by_user(memory))
 
 
-def refuse_unknown(ids: Sequence[str], state: ConversationState) -> None:
-    """Raises InvalidInput: the conversation has no memory of one of these ids, or they are too many."""
+def refuse_uncorrectable(
+    ids: Sequence[str], state: ConversationState, messages: Sequence[Message]
+) -> None:
+    """Raises InvalidInput: the conversation has no memory of one of these ids, it is of another user than these
+    messages, or they are too many."""
     if len(ids) > MOST_CORRECTED:
         raise InvalidInput("One memory corrects at most {number} others.", MOST_CORRECTED)
     for memory_id in ids:
         if memory_id not in state.short_term:
             raise InvalidInput(
                 "There is no memory `{memory}` in this conversation to correct; give ids that a recall of it gave.",
+                memory_id,
+            )
+        older_names = _names(state.short_term[memory_id].messages)
+        names = _names(messages)
+        if names and older_names and names.isdisjoint(older_names):
+            raise InvalidInput(
+                "The memory `{memory}` is of another user, whose facts only that user corrects; give ids of the same user.",
                 memory_id,
             )
 
@@ -86,6 +97,11 @@ def _with_signs(state: ConversationState, signs: Sequence[str]) -> Iterator[Shor
 
 def _said_by_user(memory: ShortTermMemory) -> str:
     return "\n".join(message.content for message in memory.messages if message.role == "user")
+
+
+def _names(messages: Sequence[Message]) -> set[str]:
+    """The names of the users who speak, of those that have one."""
+    return {message.name for message in messages if message.role == "user" and message.name}
 
 
 def _speakers(memory: ShortTermMemory) -> frozenset[str | None]:

@@ -441,17 +441,21 @@ async def reinforced(services: Services, own: str, recall: Recall, by: str) -> F
     return Found(recall, in_order, tuple(id_ for id_ in gains if id_ in unwritten))
 
 
+MOST_PLANS_AT_ONCE = 3
+"""Plans that come with one turn, so that the block has room for each that counts as shown."""
+
+
 async def shown_plans(
     services: Services, own: str, plans: tuple[Plan, ...], session: Session | None, by: str
 ) -> tuple[Plan, ...]:
-    """Write in the state of a chat of `own` that these plans are shown, and return those that no chat of it showed
-    before. Raises LockTimeout, StorageUnwritable: it cannot be written in time."""
+    """Write in the state of a chat of `own` that the first of these plans that no chat of it showed are shown, and
+    return these; the next turns show the others. Raises LockTimeout, StorageUnwritable: it cannot be written in time."""
     session_id = "" if session is None else session.id
     now_ms = services.clock()
     today = local(now_ms, services.zone).date()
 
     def decide(state: ConversationState) -> tuple[Sequence[Change], tuple[Plan, ...]]:
-        new_plans = not_shown(plans, state.chats.values(), today)
+        new_plans = not_shown(plans, state.chats.values(), today)[:MOST_PLANS_AT_ONCE]
         if not new_plans:
             return (), ()
         before = state.chats.get(session_id)

@@ -29,7 +29,7 @@ from memory_server.conversations.changes import (
 from memory_server.conversations.correction_links import (
     found_by_rule,
     linked,
-    refuse_unknown,
+    refuse_uncorrectable,
     statement_of_user,
 )
 from memory_server.conversations.model import (
@@ -340,7 +340,7 @@ class ShortTermManager:
             MemoryPaused: the memory is paused.
             NothingToKeep: all of it is private.
             InvalidInput: there is no message with text, a time is not valid, something is too large, or this conversation
-                has no memory of an id in `corrects`.
+                has no memory of an id in `corrects`, or it is of another user.
         """
         self._services.refuse_while_paused()
         all_messages = self._services.secrets.of(as_said(messages))
@@ -353,7 +353,8 @@ class ShortTermManager:
         unindexed = self._unindexed(kept_messages, role_weights, origin)
         refuse_excess(unindexed)
         if corrects:
-            refuse_unknown(corrects, await self._services.store.read(self.conversation_id))
+            state = await self._services.store.read(self.conversation_id)
+            refuse_uncorrectable(corrects, state, kept_messages)
 
         def find_words() -> tuple[ShortTermMemory, int, Statement]:
             if origin.turn is not None:  # a hook that comes late; what somebody says again is meant

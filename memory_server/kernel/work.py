@@ -230,14 +230,42 @@ _NEXT_COMMAND = re.compile(r"&&|\|\|?|;|\n")
 
 def command_head(command: str) -> str:
     """Return program, subcommand and first arguments of the first command of a line that does something itself, without
-    folders, settings of variables and redirections; it is empty if there is none."""
+    folders, settings of variables, redirections and what may be a password; it is empty if there is none."""
     for piece in _NEXT_COMMAND.split(command):
         words = _words_of(piece)
         if words and words[0] not in _BEFORE_COMMANDS:
             words[0] = PurePosixPath(words[0].replace("\\", "/")).name
-            head = " ".join(words[:_MOST_HEAD_WORDS]).replace("`", "'")
-            return head[:MOST_HEAD_CHARS]
+            head = " ".join(_public_words(words)[:_MOST_HEAD_WORDS]).replace("`", "'")
+            return " ".join(head.split())[:MOST_HEAD_CHARS]
     return ""
+
+
+_LOGINS = frozenset(("login", "htpasswd", "passwd", "chpasswd", "signin", "set-password"))
+"""Programs and subcommands whose arguments are names and passwords."""
+_SHORT_OPTIONS = re.compile(r"-[A-Za-z]{1,4}")
+_OPTION_WITH_PASSWORD = re.compile(
+    r"-[paukPHb]|--(?i:[a-z]+-){0,3}(?i:pass|password|passphrase|passwd|pwd|user|token|secret|key|auth|header|credentials?)"
+)
+
+
+def _public_words(words: list[str]) -> list[str]:
+    """Return the words without those that may be a password: what follows such an option, or is joined to an option or
+    a login. `-p` may also be a port: a head without it is only less exact."""
+    public: list[str] = []
+    follows_option = False
+    for word in words:
+        option = word
+        if word.startswith("--"):
+            option = word.partition("=")[0]
+        elif word.startswith("-") and _SHORT_OPTIONS.fullmatch(word) is None:
+            option = word[:2]  # mysql -psecret1
+        if not follows_option:
+            public.append(option)
+        takes_password = option == word and _OPTION_WITH_PASSWORD.fullmatch(word) is not None
+        follows_option = takes_password and not follows_option
+        if word in _LOGINS:
+            break
+    return public
 
 
 def _words_of(piece: str) -> list[str]:
@@ -267,17 +295,16 @@ def _words_of(piece: str) -> list[str]:
 
 def is_same_command(one: str, other: str) -> bool:
     """Whether two heads of commands are the same program with at least half of the same arguments."""
-    program, *arguments = one.split()
-    other_program, *other_arguments = other.split()
-    if program != other_program:
+    if one.split()[:1] != other.split()[:1]:
         return False
-    all_arguments = {*arguments, *other_arguments}
-    return 2 * len(set(arguments) & set(other_arguments)) >= len(all_arguments)
+    arguments = set(one.split()[1:])
+    other_arguments = set(other.split()[1:])
+    return 2 * len(arguments & other_arguments) >= len(arguments | other_arguments)
 
 
 def is_same_failure(one: Failure, other: Failure) -> bool:
     """Whether two failures are of the same command and have most of their words in common."""
-    if one.command.split()[0] != other.command.split()[0]:
+    if one.command.split()[:1] != other.command.split()[:1]:
         return False
     words = {word.casefold() for word in one.words}
     other_words = {word.casefold() for word in other.words}
@@ -348,7 +375,10 @@ def taken_work(fields: dict[str, Any]) -> Work:
         for row in given.get("failed", ())[:MOST_FAILED]:
             words = tuple(str(word)[:_MOST_WORD_CHARS] for word in row["words"][:MOST_ERROR_WORDS])
             status = None if row["status"] is None else int(row["status"])
-            failures.append(Failure(row["command"][:MOST_HEAD_CHARS], status, words))
+            command = row["command"][:MOST_HEAD_CHARS]
+            if not command.split():
+                return NO_WORK
+            failures.append(Failure(command, status, words))
         touched = [path[:_MOST_PATH_CHARS] for path in given.get("touched", ())[:MOST_TOUCHED]]
         work = Work(tuple(touched), tuple(failures))
     except WRONG_VALUES:

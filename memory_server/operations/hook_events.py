@@ -79,11 +79,11 @@ def event_of(record: Any) -> HookEvent:
         cwd=_folder_of(record),
         source=source,
         client=_client_of(record, called),
-        use=_tool_use_of(record) if called in TOOL_EVENTS else None,
+        use=_tool_use_of(record, called) if called in TOOL_EVENTS else None,
     )
 
 
-def _tool_use_of(record: Mapping[str, Any]) -> ToolUse:
+def _tool_use_of(record: Mapping[str, Any], called: str) -> ToolUse:
     """What a client says of the call of a tool. Large texts are looked through here, and not kept."""
     tool = str(record.get("tool_name") or "")
     call = tool_call(tool, record.get("tool_input"))
@@ -91,7 +91,8 @@ def _tool_use_of(record: Mapping[str, Any]) -> ToolUse:
     result = record.get("error", record.get("tool_response"))
     text = "\n".join(strings_in(record.get("tool_input") if result is None else result))
     failure = None
-    if call.command and result is not None:
+    # `PostToolUse` is of a call that succeeded, though its output may speak of an exit status.
+    if call.command and result is not None and called == "PostToolUseFailure":
         failure = failure_of(call.command, text)
     defined = defined_in(text) if call.files else ()
     agent = _text_of(record, "agent_id")

@@ -198,6 +198,14 @@ async def test_nobody_corrects_what_somebody_else_said() -> None:
     assert await talk.links() == []
 
 
+async def test_a_caller_does_not_correct_what_somebody_else_said() -> None:
+    talk = Talk()
+    older = await talk.say(OLDER, name="Hanna")
+    with pytest.raises(InvalidInput, match="of another user"):
+        await talk.say(NEWER, name="Robin", corrects=[older])
+    assert await talk.say(NEWER, name="Hanna", corrects=[older])
+
+
 async def test_a_muted_newer_one_hides_nothing() -> None:
     talk = Talk()
     older = await talk.say(OLDER)

@@ -105,6 +105,24 @@ async def test_a_plan_comes_once_in_each_conversation_that_may_see_it() -> None:
     assert await talk.turn("在吗", "other") == ""
 
 
+async def test_two_plans_of_a_message_come_each_on_its_day() -> None:
+    talk = Talk()
+    await talk.say("On Wednesday I have the dentist. On Thursday I fly to Rome.")
+    for _day in ("Wednesday", "Thursday"):
+        talk.now_ms += DAY if _day == "Thursday" else 2 * DAY
+        assert (await talk.turn()).startswith("Today: ")
+        assert await talk.turn() == ""
+
+
+async def test_many_plans_for_a_day_come_in_several_turns() -> None:
+    talk = Talk()
+    for hour in range(5):
+        await talk.say(f"On Thursday I meet number {hour} of five")
+    talk.now_ms += 3 * DAY
+    shown = [(await talk.turn()).count("I meet number") for _turn in range(3)]
+    assert shown == [3, 2, 0]
+
+
 async def test_a_plan_stays_in_its_conversation() -> None:
     talk = Talk()
     await talk.say("My driving test is on Thursday")

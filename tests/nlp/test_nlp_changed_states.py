@@ -65,7 +65,7 @@ def test_other_questions_have_none(question: str) -> None:
     ],
     ids=["en", "zh"],
 )
-async def test_what_was_and_what_is_come_together(
+async def test_what_is_comes_and_says_what_was(
     before: str, after: str, question: str, tmp_path: Path, elsewhere: None
 ) -> None:
     async with open_memory(tmp_path / "data", settings=Settings(seed=1)) as app:
@@ -73,7 +73,7 @@ async def test_what_was_and_what_is_come_together(
         for days, text in ((200, before), (60, after), (30, "天气不错 the weather is fine")):
             await memories.add([Message("user", text, app.clock() - days * DAY_MS)])
         recall = (await memories.search([Message("user", question)])).recall
-    assert {recalled.memory.text for recalled in (*recall.top, *recall.next)} == {
-        f"user: {before}",
-        f"user: {after}",
-    }
+    [recalled] = (*recall.top, *recall.next)
+    assert recalled.memory.text == f"user: {after}"
+    assert recalled.before is not None
+    assert recalled.before.text == f"user: {before}"

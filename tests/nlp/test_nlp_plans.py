@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from nlp.plans import AskedPlans, asked_plans, is_before_noon
+from nlp.plans import AskedPlans, asked_plans, is_before_noon, may_be_plan
 
 TODAY = date(2026, 6, 17)
 """A Wednesday."""
@@ -83,3 +83,42 @@ def test_another_text_asks_for_no_plans(text: str) -> None:
 )
 def test_a_time_before_noon(sentence: str, is_early: bool) -> None:
     assert is_before_noon(sentence) == is_early
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Will it rain on Thursday?",
+        "Are you free on Thursday?",
+        "I'm not going to the party on Thursday.",
+        "I can’t make it on Thursday",
+        "The meeting on Thursday is cancelled.",
+        "If I win the lottery on Thursday I buy a boat",
+        "See you on Thursday!",
+        "周四会下雨吗",
+        "我周四不用上班",
+        "如果周四下雨就不去了",
+        "周四的聚会取消了",
+        "晚安，周四见！",
+    ],
+)
+def test_what_is_asked_denied_or_only_thought_of_is_not_a_plan(sentence: str) -> None:
+    assert not may_be_plan(sentence, names_thursday)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Don't forget the dentist on Thursday",
+        "I can't wait for the concert on Thursday!",
+        "can't sleep, the final is on Thursday",
+        "别忘了周四交报告",
+        "周四一早体检，不能喝水",
+    ],
+)
+def test_a_plan_stays_one_beside_a_denial_of_something_else(sentence: str) -> None:
+    assert may_be_plan(sentence, names_thursday)
+
+
+def names_thursday(clause: str) -> bool:
+    return "Thursday" in clause or "周四" in clause

@@ -22,7 +22,7 @@ from memory_server.kernel.values import dataclass
 from memory_server.lore import ChatState, firing_key
 from nlp.day_notes import day_text
 from nlp.exact_days import ExactDay, exact_day
-from nlp.plans import AskedPlans, asks_ahead, is_before_noon
+from nlp.plans import AskedPlans, asks_ahead, is_before_noon, may_be_plan
 
 if TYPE_CHECKING:
     from memory_server.conversations.recall.order import Recalled
@@ -32,6 +32,8 @@ _LOOKED_AT = 2_000
 """Memories in which plans are looked for, the newest first: some 60 ms, once on each day."""
 _MOST_CHARS = 2_000
 """Characters of a message in which a plan is looked for: a longer one is pasted, and tells of others."""
+_MOST_OF_MESSAGE = 5
+"""Plans that are read of a message."""
 _LONGEST = timedelta(days=7)
 """A plan for more days comes on none of them by itself."""
 PLANNED_AHEAD_MS = 100 * DAY_MS
@@ -78,7 +80,7 @@ class Plan:
 
 
 def plans_of(memory: ShortTermMemory, zone: tzinfo | None, kept_in: str = "") -> Iterator[Plan]:
-    """The plans that the user tells in a memory, at most one for each message."""
+    """The plans that the user tells in a memory, in the order in which they are told, one for each day of a message."""
     if not memory.time_ms:
         return  # its time is not known, so `Thursday` in it means no day
     for message in memory.messages or said_in(memory.text):
@@ -86,13 +88,18 @@ def plans_of(memory: ShortTermMemory, zone: tzinfo | None, kept_in: str = "") ->
         if message.role != "user" or len(text) > _MOST_CHARS:
             continue
         said = local(message.time_ms or memory.time_ms, zone)
+        days: set[date] = set()
         for chunk in chunks_of(text, longest=_MOST_CHARS):
             sentence = text[chunk.start : chunk.end].strip()
             day = None if chunk.code else exact_day(sentence, said)
-            if day is not None and day.is_plan:
+            if day is None or not day.is_plan or day.first in days:
+                continue
+            if may_be_plan(sentence, lambda clause, said=said: exact_day(clause, said) is not None):
+                days.add(day.first)
                 early = is_before_noon(sentence)
                 yield Plan(memory, message, day, said.date(), early, kept_in)
-                break
+                if len(days) == _MOST_OF_MESSAGE:
+                    break
 
 
 def open_day(memory: ShortTermMemory, asked: AskedPlans, zone: tzinfo | None) -> date | None:
