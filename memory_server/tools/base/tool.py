@@ -374,7 +374,6 @@ def complaint(tool: Tool, error: ValidationError) -> Sentence:
             return Sentence("`{place}` is missing; {name} needs it.", path, tool.name)
 
         case "too_short" | "string_too_short":
-            # pydantic says "at least 1 item", which names no argument.
             return Sentence("`{place}` is empty; {name} needs a value for it.", path, tool.name)
 
         case "too_long" | "string_too_long":
