@@ -102,9 +102,12 @@ def bundle(wheel: Path, folder: Path) -> Path:
 def _pyproject(wheel_name: str) -> str:
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
+
+    # The bundle installs the versions that the tests ran with.
     pins = [
         line for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines() if _is_pin(line)
     ]
+
     return "\n".join(
         [
             "[project]",

@@ -40,7 +40,7 @@ class BuildHook(BuildHookInterface[Any]):
 
 
 def _module(file: Path) -> ModuleType:
-    """The module in `file`, without importing the package around it, whose dependencies are not there."""
+    """Load the module in `file`, without importing the package around it, whose dependencies are not there."""
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
     assert spec.loader is not None

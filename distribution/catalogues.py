@@ -72,7 +72,7 @@ def file_of(language: str = "zh") -> Path:
 
 
 def sentences() -> Catalog:
-    """The sentences that the code marks, with the file of each."""
+    """Return the sentences that the code marks, with the file of each."""
     sys.path.insert(0, str(ROOT))
     catalogue = Catalog()
     methods = [("**.py", extracted), ("**.html", "jinja2")]
@@ -91,14 +91,15 @@ def sentences() -> Catalog:
 def extracted(
     file: IO[bytes], keywords: Iterable[str], *_more: Any, **_options: Any
 ) -> Iterator[tuple[int, str, Any, list[str]]]:
-    """A reader of Python for Babel, which sees calls in f-strings, both texts of `a if b else c`, `counted`, and the
-    titles of tools."""
+    """Read Python for Babel: calls in f-strings, both texts of `a if b else c`, `counted`, and the titles of tools."""
     from languages import forms
 
     for node in ast.walk(ast.parse(file.read())):
         if not isinstance(node, ast.Call):
             continue
+
         called = getattr(node.func, "id", getattr(node.func, "attr", ""))
+
         if called == "n_":
             yield (
                 node.lineno,
@@ -131,7 +132,7 @@ def read() -> Catalog:
 
 
 def troubles() -> list[str]:
-    """What is wrong with the catalogue, one line each."""
+    """Return what is wrong with the catalogue, one line each."""
     entries = {(entry.id, entry.context): entry for entry in read() if entry.id}
     marked = {(entry.id, entry.context) for entry in sentences() if entry.id}
     lines = [f"is not in the catalogue: {text!r}" for text, _ in marked - entries.keys()]
@@ -147,7 +148,7 @@ def troubles() -> list[str]:
 
 
 def places(template: str) -> set[str]:
-    """The places of a template as they are written; none where its braces are plain text."""
+    """Return the places of a template as they are written; none where its braces are plain text."""
     try:
         parsed = list(Formatter().parse(template))
     except ValueError:

@@ -25,7 +25,7 @@ FIELDS = (
 
 
 def check(root: Path, version: str, wheel: Path, source: Path) -> int:
-    """Print what was checked and what is wrong; the status to end with."""
+    """Print what was checked and what is wrong; return the status to end with."""
     faults = [
         *faults_of_metadata(wheel, version),
         *faults_of_catalogues(root, wheel),
@@ -44,7 +44,7 @@ def check(root: Path, version: str, wheel: Path, source: Path) -> int:
 
 
 def warnings_of(root: Path, version: str) -> Iterator[str]:
-    """What must not be so in a release, and does no harm before it."""
+    """Yield what must not be so in a release, and does no harm before it."""
     changelog = (root / "CHANGELOG.md").read_text("utf-8")
     if f"## [{version}] - 2" not in changelog:
         yield f"CHANGELOG.md has no date for {version}."
@@ -57,7 +57,7 @@ def warnings_of(root: Path, version: str) -> Iterator[str]:
 
 
 def faults_of_metadata(wheel: Path, version: str) -> Iterator[str]:
-    """What a registry would refuse, or show wrongly."""
+    """Yield what a registry would refuse, or show wrongly."""
     metadata = _metadata(wheel)
     for field in FIELDS:
         if not metadata.get(field):
@@ -71,7 +71,7 @@ def faults_of_metadata(wheel: Path, version: str) -> Iterator[str]:
 
 
 def faults_of_catalogues(root: Path, wheel: Path) -> Iterator[str]:
-    """Languages of the clone that the programs of the wheel would not speak."""
+    """Yield the languages of the clone that the programs of the wheel would not speak."""
     with zipfile.ZipFile(wheel) as packed:
         names = packed.namelist()
     for translations in sorted(root.glob("languages/*/*.po")):
@@ -87,7 +87,7 @@ def _metadata(wheel: Path) -> Message:
 
 
 def _faults_of_source(wheel: Path, source: Path) -> Iterator[str]:
-    """Whether the wheel of the source has the same files as the wheel."""
+    """Yield a fault unless the wheel of the source has the same files as the wheel."""
     with tempfile.TemporaryDirectory() as folder:
         pip = (
             sys.executable,
@@ -98,20 +98,23 @@ def _faults_of_source(wheel: Path, source: Path) -> Iterator[str]:
             "--disable-pip-version-check",
             "--no-deps",
         )
+
         subprocess.run([*pip, "--wheel-dir", folder, str(source)], check=True)
         (of_source,) = Path(folder).glob("*.whl")
         contents = [_contents(file) for file in (wheel, of_source)]
+    # The checksums are compared, because times differ.
     different = sorted(
         name
         for name in contents[0].keys() | contents[1].keys()
         if contents[0].get(name) != contents[1].get(name)
     )
+
     if different:
         yield f"{source.name}: its wheel differs in {', '.join(different[:10])}."
 
 
 def _contents(wheel: Path) -> dict[str, int]:
-    """The files of a wheel with their check sums; RECORD only repeats them."""
+    """Return the files of a wheel with their check sums; RECORD only repeats them."""
     with zipfile.ZipFile(wheel) as packed:
         return {
             file.filename: file.CRC
@@ -121,10 +124,11 @@ def _contents(wheel: Path) -> dict[str, int]:
 
 
 def _faults_of_installation(wheel: Path, version: str) -> Iterator[str]:
-    """Whether the wheel installs and runs where nothing else is."""
+    """Yield a fault unless the wheel installs and runs where nothing else is."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         programs = Path(folder) / ("Scripts" if os.name == "nt" else "bin")
+
         pip = (
             str(programs / "python"),
             "-m",
@@ -135,21 +139,25 @@ def _faults_of_installation(wheel: Path, version: str) -> Iterator[str]:
             str(wheel),
         )
         subprocess.run(pip, check=True, stderr=subprocess.DEVNULL)
+
         said = _said(programs, folder, "--version")
         if not said.startswith(f"memory-server {version}"):
             yield f"{wheel.name}: --version says {said!r}."
         print(said.strip())
+
         if "All 3 questions" not in _said(programs, folder, "demo"):
             yield f"{wheel.name}: the demo does not answer its questions."
 
 
 def _said(programs: Path, folder: str, command: str) -> str:
+    # The program must be found in the environment, and not in this clone.
     environment = {
         **os.environ,
         "MEMORY_SERVER_DATA_DIR": folder,
         "LANGUAGE": "en",
         "PYTHONPATH": "",
     }
+
     run = (str(programs / "memory-server"), command)
     done = subprocess.run(
         run,

@@ -29,7 +29,7 @@ REST_SECONDS = 20.0
 BUSY_SECONDS = 1.0
 """The same where it only had too much to do."""
 WRITE_SECONDS, PERSON_SECONDS = 10.0, 30.0
-"""How long it may take to store a turn, for which nobody waits, and what a person asked for by a command."""
+"""How long it may take to store a turn, for which no user waits, and to do what a person asked for by a command."""
 MOST_BYTES = 16_000_000
 """Of an answer by REST: what is there need not be a memory."""
 MOST_WAITING = 1_000
@@ -50,8 +50,8 @@ _SAYS = {"recall_turn": "prompt", "remember_turn": "stored"}
 
 
 def other_words(query: object, words: object) -> list[str]:
-    """What a model gave to a tool that recalls, as the `otherWords` of a recall. Its question is among them, in pieces,
-    and not among the messages: nobody said it. Models also write a list as one text."""
+    """Return what a model gave to a tool that recalls, as the `otherWords` of a recall. Its question is among them, in
+    pieces, and not among the messages, because the user did not say it. Models also write a list as one text."""
     if isinstance(words, str):
         words = _BETWEEN_WORDS.split(words)
     texts = textwrap.wrap(query, MOST_WORD_CHARS) if isinstance(query, str) else []
@@ -61,7 +61,7 @@ def other_words(query: object, words: object) -> list[str]:
 
 
 class MemoryFailed(Exception):
-    """The memory did not do what it was asked for; the text is one sentence. `kind`: of a refusal."""
+    """The memory did not do what it was asked for; the text is one sentence. `kind` is the kind of a refusal."""
 
     def __init__(self, sentence: str, kind: str = "") -> None:
         super().__init__(sentence)
@@ -96,7 +96,7 @@ class MemoryClient:
         self._sending: asyncio.Task[None] | None = None
 
     async def recall(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The result of `recall_turn`; empty where the memory is absent, late, or left alone after a failure."""
+        """Return the result of `recall_turn`; empty if the memory is absent, late, or left alone after a failure."""
         if time.monotonic() < self._resting_until:
             return {}
         try:
@@ -119,15 +119,17 @@ class MemoryClient:
     async def call(
         self, tool: str, arguments: Mapping[str, Any], seconds: float = PERSON_SECONDS
     ) -> dict[str, Any]:
-        """The result of a tool. Raises MemoryFailed."""
+        """Return the result of a tool. Raise MemoryFailed."""
         given = json.dumps(arguments, ensure_ascii=False).encode("utf-8", "replace")
         ask = self._post if self._url else self._run
         failed: MemoryFailed | None = None
+
         try:
             answer: dict[str, Any] = json.loads(await asyncio.wait_for(ask(tool, given), seconds))
             refusal = answer.get("error")
             if refusal:
                 failed = MemoryFailed(str(refusal["message"]), str(refusal["kind"]))
+            # A proxy or another program may answer with JSON of its own.
             elif tool in _SAYS and _SAYS[tool] not in answer:
                 failed = MemoryFailed("What answers in the place of the memory is something else.")
         except asyncio.TimeoutError as error:  # noqa: UP041 (before Python 3.11 it is another one)
@@ -141,6 +143,7 @@ class MemoryClient:
             RecursionError,
         ) as error:
             raise MemoryFailed(f"The memory cannot be reached: {error}.") from error
+
         if failed:
             raise failed
         return answer
@@ -166,9 +169,12 @@ class MemoryClient:
         while self._waiting:
             await asyncio.sleep(max(0.0, self._resting_until - time.monotonic()))
             said_ms, arguments, stored = turn = self._waiting[0]
+
+            # The server takes a turn without a time as said now.
             if time.time_ns() // 1_000_000 - said_ms > LATE_MS:
                 for message in arguments["messages"]:
                     message.setdefault("timestamp", said_ms)
+
             try:
                 result = await self.call("remember_turn", arguments, WRITE_SECONDS)
             except MemoryFailed as error:
@@ -178,6 +184,7 @@ class MemoryClient:
             else:
                 if stored is not None:
                     stored(result)
+
             if self._waiting and self._waiting[0] is turn:  # else it was given up meanwhile
                 self._waiting.popleft()
 
@@ -189,36 +196,41 @@ class MemoryClient:
             )
 
     async def _run(self, tool: str, given: bytes) -> bytes:
-        """What the command prints. It is killed if nobody waits for it any more."""
+        """Run the command and return what it prints. It is killed when its caller no longer waits."""
         words = [_COMMANDS[tool], "--json", "--start"] if tool in _COMMANDS else ["call", tool, "-"]
+
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             *self._command, *words, stdin=pipe, stdout=pipe, stderr=pipe
         )
+
         try:
             output, errors = await process.communicate(given)
         finally:
             if process.returncode is None:
                 process.kill()
-                with suppress(
-                    asyncio.TimeoutError
-                ):  # a child of it may hold its pipes open for longer
+                # A child of the command may hold its pipes open for longer.
+                with suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(process.wait(), 1)
+
         if not output.strip():
             said = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
             raise MemoryFailed(said.removeprefix("memory-server: ") or "The memory said nothing.")
         return output
 
     async def _post(self, tool: str, given: bytes) -> bytes:
-        """The body of the answer to `POST /v1/{tool}`: HTTP/1.0, one connection for each call."""
+        """Return the body of the answer to `POST /v1/{tool}`: HTTP/1.0, one connection for each call."""
         url = urlsplit(self._url)
         secure = url.scheme == "https"
+
         if not secure and not _is_here(url.hostname or ""):
             raise MemoryFailed(
                 f"{self._url} is not encrypted, so others could read the token; use https://."
             )
+
         port = url.port or (443 if secure else 80)
         reader, writer = await asyncio.open_connection(url.hostname, port, ssl=secure or None)
+
         try:
             lines = (
                 f"POST {url.path.rstrip('/')}/v1/{tool} HTTP/1.0",
@@ -228,6 +240,7 @@ class MemoryClient:
                 f"Content-Length: {len(given)}",
             )
             writer.write("\r\n".join((*lines, "", "")).encode() + given)
+
             answer = bytearray()
             while part := await reader.read(1 << 16):
                 answer += part
@@ -239,7 +252,7 @@ class MemoryClient:
 
 
 def _is_here(host: str) -> bool:
-    """Whether this is a name of this machine, which plain HTTP does not leave."""
+    """Return whether this is a name of this machine, which plain HTTP does not leave."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

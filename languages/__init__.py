@@ -31,7 +31,7 @@ _language_here: ContextVar[str] = ContextVar("language_here", default=ENGLISH)
 """The language of what this context says."""
 _WIDE = "\u1100-\u115f\u2e80-\u3000\u3003-\ua4cf\uac00-\ud7a3\uf900-\ufaff"
 _BETWEEN = {", ": "、", " and ": "和", "; ": "；", ". ": "。"}
-"""What stands between sentences or words of ours, in Chinese."""
+"""The marks between sentences or words of ours, in Chinese."""
 _LONGEST_CHARS, _DEEPEST = 1_000, 2
 """What another program said is looked up to this length, and in a sentence of it a sentence at the place `reason`."""
 _FOREIGN = "foreign\x04"
@@ -39,7 +39,7 @@ _FOREIGN = "foreign\x04"
 
 
 def spoken() -> str:
-    """The language of this context: `en` or `zh`."""
+    """Return the language of this context: `en` or `zh`."""
     return _language_here.get()
 
 
@@ -59,12 +59,12 @@ def speaking(language: str) -> Iterator[None]:
 
 
 def in_this_language(function: Callable[..., T]) -> Callable[..., T]:
-    """The function for another thread, which has a context of its own: it runs in a copy of this one."""
+    """Wrap the function for another thread, which has a context of its own: it runs in a copy of this context."""
     return partial(copy_context().run, function)
 
 
 def _(template: str, /, *values: object) -> str:
-    """The message with these values in its places. Where no values are given, braces are plain text."""
+    """Return the message with these values in its places. Without values, braces are plain text."""
     catalogue = _catalogue_here()
     if (
         catalogue is None or not template
@@ -74,8 +74,8 @@ def _(template: str, /, *values: object) -> str:
 
 
 def n_(singular: str, plural: str, count: int, /, *values: object) -> str:
-    """The message about a number, in the singular or the plural. The number stands at the place `count`; `values` are
-    for the other places, in the order in which the plural has them."""
+    """Return the message about a number, in the singular or the plural. The number is the value for the place `count`;
+    `values` are for the other places, in the order in which the plural has them."""
     catalogue = _catalogue_here()
     if catalogue is not None:
         template = catalogue.ngettext(singular, plural, count)
@@ -87,37 +87,37 @@ def n_(singular: str, plural: str, count: int, /, *values: object) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 memory`, `3 memories`. The catalogue has these two templates of each noun."""
+    """Return `1 memory` or `3 memories`. The catalogue has these two templates of each noun."""
     return n_(*forms(noun), count)
 
 
 def forms(noun: str) -> tuple[str, str]:
-    """The templates of `counted`."""
+    """Return the templates of `counted`."""
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{{count}} {noun}", f"{{count}} {plural}"
 
 
 def N_(template: str) -> str:  # noqa: N802 - gettext's name
-    """Marks a text of a table, which `_` says where it is shown; as it is."""
+    """Mark a text of a table, which `_` translates where it is shown, and return it unchanged."""
     return template
 
 
 def joined(between: str, parts: Iterable[str]) -> str:
-    """Words or sentences of ours with `between` between them, which Chinese writes in its own way. Texts of users are
-    put together with `str.join`, because no language of ours changes them."""
+    """Join words or sentences of ours with `between` between them, which Chinese writes in its own way. Texts of users
+    are put together with `str.join`, because no language of ours changes them."""
     if _catalogue_here() is not None:
         between = _BETWEEN.get(between, between)
     return between.join(parts)
 
 
 def clause(sentence: str) -> str:
-    """A sentence without its full stop, to stand within another one."""
+    """Return a sentence without its full stop, to be put within another sentence."""
     return sentence.rstrip(".。")
 
 
 def foreign(text: str) -> str:
-    """What another program said (V8, argparse, a reader of JSON), in the language of this context if the catalogue
-    knows it, else as it is."""
+    """Return what another program said (V8, argparse, a reader of JSON) in the language of this context if the
+    catalogue knows it, otherwise unchanged."""
     catalogue = _catalogue_here()
     if catalogue is None or len(text) > _LONGEST_CHARS:
         return text
@@ -125,8 +125,8 @@ def foreign(text: str) -> str:
 
 
 def received(english: str, template: str, values: Mapping[str, object]) -> str:
-    """A message of another process, which need not be honest: the English as it came, or in another language what the
-    catalogue has for the template, filled with the values if they fit."""
+    """Return a message of another process, which need not be honest: the English as it came, or in another language
+    what the catalogue has for the template, filled with the values if they fit."""
     catalogue = _catalogue_here()
     if catalogue is None:
         return english
@@ -142,7 +142,7 @@ def received(english: str, template: str, values: Mapping[str, object]) -> str:
 @dataclass(frozen=True, slots=True, init=False)
 class Sentence:
     """A message whose reader is not known yet: its template and its values, among which there may be others. `str`
-    gives it in the language of the context."""
+    returns it in the language of the context."""
 
     template: str
     values: tuple[object, ...]
@@ -169,7 +169,7 @@ class Sentence:
 
 
 class ReceivedSentence(Sentence):
-    """A sentence of another process, which need not be honest; see `received`. `values`: by the names of places."""
+    """A sentence of another process, which need not be honest; see `received`. `values` are by the names of places."""
 
     __slots__ = ("_english", "_values_received")
     _english: str
@@ -194,7 +194,7 @@ class ReceivedSentence(Sentence):
 
 class MessageError(Exception):
     """An error that is raised with a template and its values, or with a `Sentence`. Its text is in the language of the
-    context in which it was raised; `sentence` can be said in another one too."""
+    context in which it was raised; `sentence` can be said in another language too."""
 
     def __init__(self, template: str | Sentence = "", /, *values: object) -> None:
         self.sentence = template if isinstance(template, Sentence) else Sentence(template, *values)
@@ -202,15 +202,15 @@ class MessageError(Exception):
 
 
 def _lasting(value: object) -> object:
-    """The value of a sentence that may be said later: of an error its sentence."""
+    """Return the value of a sentence that may be said later; for an error its sentence."""
     if isinstance(value, MessageError):
         return value.sentence
     return value
 
 
 def _filled(english: str, template: str, values: Sequence[object], **named: Any) -> str:
-    """The template with its values. `values` are in the order of the places of the `english` template, without those
-    places whose values are `named`."""
+    """Return the template with its values. `values` are in the order of the places of the `english` template, without
+    the places whose values are `named`."""
     if not values and not named:
         return template
     names = [name for name in _places(english) if name not in named]
@@ -222,7 +222,7 @@ def _filled(english: str, template: str, values: Sequence[object], **named: Any)
 
 
 def _shown(name: str, value: object) -> object:
-    """The value as it stands at a place with this name."""
+    """Return the value as it is shown at a place with this name."""
     if isinstance(value, BaseException | Sentence):
         value = str(value)
     if name == "reason" and isinstance(value, str):
@@ -231,7 +231,8 @@ def _shown(name: str, value: object) -> object:
 
 
 def _with_blanks(template: str, values: Mapping[str, object]) -> str:
-    """The template with a blank between a Chinese character and a text that begins with a Latin letter or a digit."""
+    """Return the template with a blank between a Chinese character and a text that begins with a Latin letter or a
+    digit."""
     for name, value in values.items():
         if isinstance(value, str) and re.match("[0-9A-Za-z]", value):
             template = re.sub(rf"([{_WIDE}])(?={{{name}\b)", r"\1 ", template)
@@ -240,12 +241,12 @@ def _with_blanks(template: str, values: Mapping[str, object]) -> str:
 
 @cache
 def _places(template: str) -> tuple[str, ...]:
-    """The names of its places, in order."""
+    """Return the names of its places, in order."""
     return tuple(dict.fromkeys(re.findall(r"(?<!\{)(?:\{\{)*\{(\w+)", template)))
 
 
 def _catalogue_here() -> GNUTranslations | None:
-    """The translations of the language of this context; None for English."""
+    """Return the translations of the language of this context, or None for English."""
     language = _language_here.get()
     if language == ENGLISH:
         return None
@@ -254,8 +255,8 @@ def _catalogue_here() -> GNUTranslations | None:
 
 @cache
 def _catalogue(language: str) -> GNUTranslations | None:
-    """The translations of a language. None if their file is missing or damaged: then everything is in English, which a
-    warning on standard error says once."""
+    """Return the translations of a language. If their file is missing or damaged, return None: then everything is in
+    English, which a warning on standard error says once."""
     from gettext import GNUTranslations  # only here: it takes time, and so does pathlib
     from pathlib import Path
 
@@ -285,9 +286,10 @@ class _ForeignPattern:
 
 
 def _foreign_in(catalogue: GNUTranslations, text: str, levels: int) -> str:
-    """The translation by the pattern with the most literal text; with no levels left, the text as it is."""
+    """Return the translation by the pattern with the most literal text; with no levels left, the text as it is."""
     if not levels:
         return text
+
     best: _ForeignPattern | None = None
     values: dict[str, str] = {}
     for pattern in _foreign_patterns(catalogue):
@@ -295,12 +297,15 @@ def _foreign_in(catalogue: GNUTranslations, text: str, levels: int) -> str:
             continue
         if not text.startswith(pattern.literals[0]) or not text.endswith(pattern.literals[-1]):
             continue
+
         match = re.fullmatch(pattern.expression, text, re.DOTALL)
         if match is not None and pattern.literal_chars:
             best = pattern
             values = match.groupdict()
+
     if best is None:
         return text
+
     if "reason" in values:
         values["reason"] = _foreign_in(catalogue, values["reason"], levels - 1)
     return re.sub(r"(?<!\{)\{(\w+)[^{}]*\}", r"{\1}", best.translation).format(**values)
@@ -308,7 +313,7 @@ def _foreign_in(catalogue: GNUTranslations, text: str, levels: int) -> str:
 
 @cache
 def _foreign_patterns(catalogue: GNUTranslations) -> list[_ForeignPattern]:
-    """The patterns of the entries of the catalogue under the context `foreign`."""
+    """Return the patterns of the entries of the catalogue under the context `foreign`."""
     patterns = []
     for key, translation in vars(catalogue)["_catalog"].items():
         if isinstance(key, str) and key.startswith(_FOREIGN):

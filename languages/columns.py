@@ -8,7 +8,7 @@ from languages import _
 
 
 def cells(text: str) -> int:
-    """How many columns of a terminal a text takes. (It needs no rich, which takes long to import.)"""
+    """Count the columns of a terminal that a text takes. (This needs no rich, which takes long to import.)"""
     return sum(map(_cells_of_character, text))
 
 
@@ -21,6 +21,6 @@ def _cells_of_character(char: str) -> int:
 
 
 def padded(word: str, width: int) -> str:
-    """A word of ours in the reader's language, filled with blanks to this many columns."""
+    """Return a word of ours in the reader's language, filled with blanks to this many columns."""
     translation = _(word)
     return translation + " " * (width - cells(translation))

@@ -24,8 +24,8 @@ ABOUT_FLAG = N_("en or zh; by default that of the locale")
 
 
 def language_of(arguments: Sequence[str], environment: Mapping[str, str]) -> str:
-    """The language that the flag --language, MEMORY_SERVER_LANGUAGE or else the locale names; `en` for any other. It is
-    read without a parser, because the parser's own words are in that language."""
+    """Return the language that the flag --language, MEMORY_SERVER_LANGUAGE or else the locale names; `en` for any
+    other. It is read without a parser, because the parser's own words are in that language."""
     flags = [following for word, following in pairwise(arguments) if word == "--language"]
     flags += [
         word.removeprefix("--language=") for word in arguments if word.startswith("--language=")
@@ -51,7 +51,8 @@ class Parser(argparse.ArgumentParser):
     _adds_argument = False
 
     def add_argument(self, *args: Any, **kwargs: Any) -> argparse.Action:
-        """argparse checks each argument with a formatter; a new one asks for the size of the terminal each time."""
+        """Add an argument. argparse checks each argument with a formatter; a new formatter asks for the size of the
+        terminal each time."""
         self._adds_argument = True
         try:
             return super().add_argument(*args, **kwargs)
@@ -59,8 +60,8 @@ class Parser(argparse.ArgumentParser):
             self._adds_argument = False
 
     def _get_formatter(self) -> argparse.HelpFormatter:
-        """The formatter of help and usage. In another language than English it translates, and has the layout of the
-        class that this parser was made with (`formatter_class`)."""
+        """Return the formatter of help and usage. In another language than English it translates, and has the layout of
+        the class that this parser was made with (`formatter_class`)."""
         if self._adds_argument:
             return _checking_formatter()
         if spoken() == "en":
@@ -81,6 +82,7 @@ class Parser(argparse.ArgumentParser):
             self.meant.get(str(value), ""),
             *difflib.get_close_matches(str(value), choices, n=1),
         ]
+
         closest = next((word for word in near if word in choices), None)
         of_commands = isinstance(action, argparse._SubParsersAction)
         if closest is not None:
@@ -89,6 +91,7 @@ class Parser(argparse.ArgumentParser):
             hint = _("`{program} --help` lists the commands.", self.prog)
         else:
             hint = _("choose one of: {choices}", ", ".join(choices))
+
         if of_commands:
             refusal = _("There is no command `{name}`; {hint}", value, hint)
         elif action.option_strings:
@@ -100,6 +103,7 @@ class Parser(argparse.ArgumentParser):
             )
         else:
             refusal = _("`{program}` cannot be used with `{value}`; {hint}", self.prog, value, hint)
+
         self.exit(2, f"{self.prog}: {refusal}\n")
 
     def error(self, message: str) -> NoReturn:
@@ -124,7 +128,7 @@ class _TranslatedHelp(argparse.HelpFormatter):
         return _(text)
 
     def _split_lines(self, text: str, width: int) -> list[str]:
-        """The lines of a text, each of at most `width` columns unless a single word is wider."""
+        """Return the lines of a text, each of at most `width` columns unless a single word is wider."""
         lines: list[str] = []
         line = ""
         for piece in _PIECE.findall(text):

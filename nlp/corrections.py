@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from nlp.once import Once
@@ -66,6 +66,7 @@ _VALUE: Final = Once(
     )
 )
 """How a value begins of which a state has only one: a number, a day, a place."""
+_ARTICLES: Final = ("a", "an", "the", "my", "our")
 _VALUE_CHARS: Final = 24
 """Characters after a state in which its value begins."""
 _NUMERAL: Final = "0-9０-９零一二三四五六七八九十百千万两兩半"
@@ -108,32 +109,47 @@ _HELD: Final = Once(
     )
 )
 """The subject of a relation that a person, a team or a thing has, and its value: a name, a number or a day."""
-_SIGNS_OF_HELD: Final = "itle mployer anager oss mail eadline elease ersion role entist octor andlord assword udget rent wner"
+_SIGNS_OF_HELD: Final = (
+    *(
+        " title",
+        "mployer",
+        " manager",
+        " boss",
+        "-mail",
+        " email",
+        "Email",
+        "eadline",
+        " release",
+        " version",
+    ),
+    *(" role", "entist", "octor", "andlord", "assword", " budget", " rent ", " owner"),
+)
+_SIGNS_OF_HOLDING: Final = (" is ", "moved to ", "changed to ", "will be ")
+"""Each text that `_HELD` matches has one of both."""
 _NO_SUBJECT: Final = (
     "the my our a so for of is and but current official new actually correction update fyi s now"
 )
-_SIGNS_OF_VALUE: Final = (
-    *("all me ", "叫", "喊", *"0123456789"),
+_SIGNS_OF_RELATION: Final = {
+    "name": ("all me ",),
+    "chinese_name": ("叫", "喊"),
+    "phone": ("号", "號", "电话", "電話", "手机", "手機", "现在是", "現在是", "phone", "number"),
+    "address": ("arcels", "eliver", "ddress", "快递", "快遞", "地址"),
+    "diet": ("vegan", "vegetar", "pescat", "keto", "low-", "low carb", "low fat"),
+    "timezone": ("zone",),
+    "team": (" team",),
+    "home": (" live in", "living in", "moved to"),
+    "home_zh": ("住", "搬"),
+    "job": ("I work",),
+}
+_SIGNS_OF_RELATIONS: Final = tuple(chain.from_iterable(_SIGNS_OF_RELATION.values()))
+_SIGNS_OF_TASTE: Final = (
     *("I can't stand", "I hate", "I detest", "I don't", "I really", "I absolutely", "I love"),
     *("I like", "I adore", "I enjoy", "I eat", "I drink"),
     *("烦", "煩", "厌", "厭", "不喜", "不吃", "不喝", "受不了", "喜欢", "喜歡"),
-    *("爱吃", "愛吃", "爱喝", "愛喝", "无", "無", "住", "搬", " live in", "living in", "moved to"),
-    *("I work", "zone", " team", "vegan", "vegetar", "pescat", "keto", "low ", "low-"),
-    *_SIGNS_OF_HELD.split(),
+    *("爱吃", "愛吃", "爱喝", "愛喝", "无", "無"),
 )
-"""Each text has one of these that has a value of such a relation."""
-_SIGNS_OF_RELATION: Final = {
-    "name": ("call me",),
-    "chinese_name": ("叫", "喊"),
-    "phone": tuple("0123456789"),
-    "address": tuple("0123456789"),
-    "diet": ("vegan", "vegetar", "pescat", "keto", "low"),
-    "timezone": ("zone",),
-    "team": (" team",),
-    "home": ("live in", "living in", "moved to"),
-    "home_zh": ("住", "搬"),
-    "job": ("work",),
-}
+_SIGNS_OF_VALUE: Final = (*_SIGNS_OF_RELATIONS, *_SIGNS_OF_TASTE, *_SIGNS_OF_HELD)
+"""Each text that has a value of such a relation has one of these."""
 _THING: Final = r"(?!(?:that|when|this|these|those|what|being|having|start|feel|going|getting|doing|making|your|their)\w*)\w{4,}"
 _THING_ENDS: Final = (
     r"(?=\W*$|[,;.!]| (?:now|again|a lot|so much|at all|any ?more|these days|lately|but|though)\b)"
@@ -250,14 +266,18 @@ def statement_of(text: str) -> Statement:
         return Statement()
     frames = [frame for frame in frames if _is_sure(frame.sentence)]
     ended = list(filter(None, _ended_things(text))) if has_ended else []
-    values = list(dict.fromkeys(_values(_parts(text)))) if has_value else []
-    values = [value for value in values if not value[0].startswith(_WAS)]
+    values: list[tuple[str, str]] = []
+    if has_value:
+        signs = [sign for sign in _SIGNS_OF_VALUE if sign in text]
+        parts = [part for part in _parts(text) if has_sign(part, signs)]
+        all_values = dict.fromkeys(_values(parts))
+        values = [value for value in all_values if not value[0].startswith(_WAS)]
     return Statement(tuple(frames[:_MOST]), tuple(ended[:_MOST]), tuple(values[:_MOST]))
 
 
 def has_sign(text: str, signs: Sequence[str]) -> bool:
     """Return whether a text has one of these parts. Ten times as fast as a regular expression."""
-    return any(sign in text for sign in signs)
+    return any(map(text.__contains__, signs))
 
 
 def _plain(text: str) -> str:
@@ -286,23 +306,25 @@ def _parts(text: str) -> Iterator[str]:
 def _values(parts: Iterable[str]) -> Iterator[tuple[str, str]]:
     """The relations that have one value at a time, each with its value; liking a thing is one of them."""
     for part in parts:
-        if not has_sign(part, _SIGNS_OF_VALUE):
-            continue
         values = list(_values_in(part))
         if values and _OF_ANOTHER().search(part) is None and _is_sure(part):
             yield from values
 
 
 def _values_in(part: str) -> Iterator[tuple[str, str]]:
-    for match in _RELATIONS().finditer(part):
-        relation = match.lastgroup or ""
-        yield relation.replace("_moved", ""), "".join(match[relation].lower().split())
-    for match in _TASTES().finditer(part):
-        thing = match.lastgroup or ""
-        yield _LIKED + match[thing].lower(), thing[:4]
-    for match in _HELD().finditer(part):
-        subject = frozenset(re.findall(r"\w+", match["subject"].lower()))
-        yield " ".join(sorted(subject.difference(_NO_SUBJECT.split()))), match["held"].lower()
+    # An expression is tried only where one of its signs is: most parts have none.
+    if has_sign(part, _SIGNS_OF_RELATIONS):
+        for match in _RELATIONS().finditer(part):
+            relation = match.lastgroup or ""
+            yield relation.replace("_moved", ""), "".join(match[relation].lower().split())
+    if has_sign(part, _SIGNS_OF_TASTE):
+        for match in _TASTES().finditer(part):
+            thing = match.lastgroup or ""
+            yield _LIKED + match[thing].lower(), thing[:4]
+    if has_sign(part, _SIGNS_OF_HELD) and has_sign(part, _SIGNS_OF_HOLDING):
+        for match in _HELD().finditer(part):
+            subject = frozenset(re.findall(r"\w+", match["subject"].lower()))
+            yield " ".join(sorted(subject.difference(_NO_SUBJECT.split()))), match["held"].lower()
 
 
 def _is_told_in(text: str, words: frozenset[str]) -> bool:
@@ -392,21 +414,22 @@ def _same_english_state(newer: str, older: str) -> bool:
     if state is None or length >= min(len(words), len(former)):
         return False
     subject = frame.split()[:-1]
-    is_of_speaker = state["own"] is not None
-    if not is_of_speaker and _OF_EVERYTHING.intersection(subject):
+    if state["own"] is None and _OF_EVERYTHING.intersection(subject):
         return False
+    if (words[length] in _ARTICLES) != (former[length] in _ARTICLES):
+        return False  # I live in a dorm, I live in Oslo
     values = " ".join(words[length:]), " ".join(former[length:])
     numbers = words[length].isdigit() and former[length].isdigit()
     if numbers and words[length + 1 : length + 3] == former[length + 1 : length + 3]:
         return True  # I charge 50 an hour
     if length < _LEAST_WORDS or _OF_ANOTHER().search(frame):
         return False
-    if is_of_speaker and words[1] in ("take", "use", "pay"):
+    if state["own"] is not None and words[1] in ("take", "use", "pay"):
         return False  # of several things; only an amount is one value
     rest = frame[state.end() :].strip()
     if _is_name(newer, length) != _is_name(older, length):
-        return False  # I live in Munich, in a small flat
-    if is_of_speaker and rest:
+        return False  # I work in Berlin, in marketing
+    if state["own"] is not None and rest:
         return True
     if words[length] != former[length] and {words[length], former[length]} <= _PREPOSITIONS:
         return False  # The meeting is on Monday, in Berlin

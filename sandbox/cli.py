@@ -119,7 +119,7 @@ _MEANT_KINDS = MappingProxyType(
 
 
 def command_parser() -> argparse.ArgumentParser:
-    """All commands with their arguments; docs/generate.py reads it too."""
+    """Make all commands with their arguments; docs/generate.py reads it too."""
     parser = Parser(
         prog="trigger-sandbox", description=_("Try JavaScript triggers in the sandbox.")
     )
@@ -175,7 +175,7 @@ def command_parser() -> argparse.ArgumentParser:
 
 
 def _add_pack_commands(commands: Commands) -> None:
-    """The command `pack` with its own commands."""
+    """Add the command `pack` with its own commands."""
     about = _("check, test and read packs: files of many triggers with their memories")
     pack = commands.add_parser("pack", help=about, description=_sentence(about))
     pack_commands = pack.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
@@ -189,7 +189,7 @@ def _add_pack_commands(commands: Commands) -> None:
 
 
 def _command(commands: Commands, name: str, perform: str, text: str) -> Parser:
-    """A new command. `text`: its purpose in one line, then an example; `perform`: what carries it out."""
+    """Add a command. `text`: its purpose in one line, then an example; `perform`: the function that carries it out."""
     about, _newline, epilog = _(text).partition("\n")
     form = argparse.RawDescriptionHelpFormatter
     parser = commands.add_parser(
@@ -200,13 +200,13 @@ def _command(commands: Commands, name: str, perform: str, text: str) -> Parser:
 
 
 def _sentence(about: str) -> str:
-    """The purpose with a capital letter and a full stop."""
+    """Write the purpose with a capital letter and a full stop."""
     full_stop = "." if about.isascii() else "。"
     return f"{about[0].upper()}{about[1:]}{full_stop}"
 
 
 def _add_encoding(parser: argparse.ArgumentParser, of_what: str = "") -> None:
-    """The option for an encoding. `of_what`: what is read with it; by default the files."""
+    """Add the option for an encoding. `of_what` names what is read with it; by default the files."""
     of_what = of_what or _("the files")
     parser.add_argument(
         "--encoding",
@@ -216,11 +216,12 @@ def _add_encoding(parser: argparse.ArgumentParser, of_what: str = "") -> None:
 
 
 def _add_moment(parser: argparse.ArgumentParser) -> None:
-    """The options for a chat and the moment in it at which one trigger runs."""
+    """Add the options for a chat and the moment in it at which one trigger runs."""
     parser.add_argument("--chat", metavar="FILE", help=_("chat file in any form"))
     for role in ("user", "assistant"):
         about = _("in a chat of plain lines, this name is the {role}; may be repeated", role)
         parser.add_argument(f"--{role}", metavar="NAME", action="append", help=about)
+
     _add_encoding(parser)
     parser.add_argument(
         "--window", type=int, default=20, metavar="N", help=_("messages that a trigger gets (20)")
@@ -252,7 +253,7 @@ def _add_moment(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `trigger-sandbox`; returns the exit status. None: the arguments of the process."""
+    """Run `trigger-sandbox` with these arguments, or with the arguments of the process. Return the exit status."""
     if arguments is None:
         begin_again_in_utf8_mode()
     for stream in (sys.stdout, sys.stderr):

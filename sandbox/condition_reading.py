@@ -50,13 +50,14 @@ _PLAIN_EXPRESSION = re.compile(
     (?:\\b|\(\?!\\w\))?/(?P<flags>i?)""",
     re.VERBOSE,
 )
-"""An expression that looks for a plain text: the sign before a letter stands for the letter."""
+"""An expression that looks for a plain text: the sign before a letter means the letter."""
 _HTML_COMMENTS = ("<!--", "-->")
 """V8 takes these for the beginning of a comment."""
 _ENDS_OF_VALUES = (")", "]", "}")
 """Signs after which a slash divides, or may do so."""
 _ENDS_OF_OPERANDS = ("??", ",", ";", "?", "=>")
-"""Signs that end the last operand of a disjunction, or mean that it is none; `||` ends one of a conjunction too."""
+"""Signs that end the last operand of a disjunction, or mean that it is not a disjunction; `||` ends the last operand
+of a conjunction too."""
 
 
 class Role(Enum):
@@ -89,20 +90,23 @@ class _NoCondition(Exception):
 
 
 def read(source: str) -> Reading | None:
-    """Return what a trigger is, or begins with; None if that is no condition. V8 must have run it once and found no
-    fault: what follows a condition may be no JavaScript."""
+    """Return what a trigger is, or begins with, or None if that is not a condition. V8 must have run it once and
+    found no fault: the text after a condition may not be JavaScript."""
     if len(source) > MOST_CHARACTERS or any(sign in source for sign in _HTML_COMMENTS):
         return None
+
     try:
         tokens = list(_tokens(source))
         texts = {token.text for token in tokens}
         if "await" in texts and ";" in texts:
             return None  # V8 takes it for several statements, which have no value (realm/forms.js)
+
         start = 0
         if tokens[0].text == "return":
             start = 1
             if tokens[1].begins_line:
                 return None
+
         return (
             _whole(tokens, start)
             or _beginning(tokens, start, "&&", Role.NEEDED)
@@ -131,6 +135,7 @@ def _tokens(source: str) -> Iterator[_Token]:
         last = _Token(match.lastgroup, match[0], begins_line)
         begins_line = False
         yield last
+
     yield _Token("end", "", begins_line)
 
 
@@ -175,15 +180,18 @@ def _are_operands(tokens: list[_Token], start: int, sign: str) -> bool:
             depth += 1
         elif is_sign and token.text in _ENDS_OF_VALUES:
             depth -= 1
+
         if depth > 0:
             continue
 
         if is_sign and token.text in ends:
             return _Reader(tokens, position).is_at_end()
+
         # A statement may end at a line end, but not beside the sign.
         is_beside_sign = sign in (token.text, tokens[position - 1].text)
         if token.begins_line and token.kind != "end" and not is_beside_sign:
             return False
+
     return True
 
 
@@ -200,14 +208,14 @@ class _Reader:
         return self._tokens[self.position]
 
     def _take(self, *texts: str) -> bool:
-        """Go over the next token if it is a sign or a name with one of these texts."""
+        """Go over the next token if it is a sign or a name with any of these texts."""
         if self._next.kind not in ("sign", "name") or self._next.text not in texts:
             return False
         self.position += 1
         return True
 
     def expect(self, *texts: str) -> str:
-        """Go over the next token, which must be one of these signs or names, and return its text."""
+        """Go over the next token, which must be among these signs or names, and return its text."""
         text = self._next.text
         if not self._take(*texts):
             raise _NoCondition
@@ -286,6 +294,7 @@ class _Reader:
         self.expect("context", "args")
         if self._take(".", "?."):
             self.expect("messages")
+
         self.expect(",")
         keys = self._keys(is_every=is_every)
         scope = "any"
@@ -295,9 +304,11 @@ class _Reader:
             if self._take(",") and self._next.text != ")":
                 depth = self._depth_of_messages()
                 self._take(",")
+
         self.expect(")")
         if scope not in ROLES:
             raise _NoCondition
+
         return KeySearch(keys, scope, depth, is_every)
 
     def _depth_of_messages(self) -> int:

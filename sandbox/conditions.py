@@ -31,7 +31,7 @@ ROLES: Final[Mapping[str, tuple[str, ...]]] = {
     "both": ("user", "assistant", "char"),
     "other": ("system", "other"),
 }
-"""The scopes of match_keys, each with the roles whose messages it searches; no role stands for all messages."""
+"""The scopes of match_keys, each with the roles whose messages it searches; without a role, all messages."""
 COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     "===": operator.eq,
     "==": operator.eq,
@@ -43,7 +43,7 @@ COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     "<=": operator.le,
 }
 MARK: Final = "\n\x01"
-"""What stands before the texts of a book that are searched with the last message."""
+"""The text before the texts of a book that are searched with the last message."""
 _PIECE: Final = 3
 """Characters of the beginning of a word, by which an index finds it."""
 MOST_CHARACTERS: Final = 5_000_000
@@ -71,7 +71,7 @@ _ASCII_WORD: Final = re.compile("[A-Za-z0-9_]+")
 _MOST_KEPT_WORDS: Final = 64
 """Texts whose words are kept; many keys look at one text after another."""
 _MOST_ATTEMPTS: Final = 16
-"""Places of a word in a text that are looked at one by one: a usual key is free at one of the first."""
+"""Places of a word in a text that are looked at one by one: a usual key is free at the first places."""
 _EVERYWHERE: Final = "/(?:)/"
 """An expression that is found in every text."""
 
@@ -94,13 +94,13 @@ class PlainPattern:
 
 
 SoughtKey: TypeAlias = str | PlainPattern
-"""A key: a text that is found in all spellings, or one that is found as an expression finds it."""
+"""A key: a text that is found in all spellings, or a pattern that is found as an expression finds it."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeySearch:
-    """A search for keys in the last `depth` messages of a scope; a depth of 0 stands for all messages. It is true if a
-    text has any of the keys, or, if `is_every`, if each of the keys is in one of the texts."""
+    """A search for keys in the last `depth` messages of a scope; a depth of 0 means all messages. It is true if a
+    text has any of the keys, or, if `is_every`, if each of the keys is in a text."""
 
     keys: tuple[SoughtKey, ...]
     scope: str = "any"
@@ -110,7 +110,7 @@ class KeySearch:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Compares how many keys a search finds, summed over the texts, with a number. `sign`: one of COMPARISONS."""
+    """Compares how many keys a search finds, summed over the texts, with a number. `sign`: an item of COMPARISONS."""
 
     search: KeySearch
     sign: str
@@ -178,7 +178,7 @@ def _in_one_case(text: str) -> str:
 
 class _UpperCase(dict[int, str]):
     """The letters that an expression with the flag i takes for the same, for `str.translate`: one letter for one, and
-    none that is not ASCII for one that is."""
+    no other letter becomes an ASCII letter."""
 
     def __missing__(self, code: int) -> str:
         letter = chr(code)
@@ -209,7 +209,9 @@ def stands_in(text: str, sought: str, *, begins_at_edge: bool, ends_at_edge: boo
         return sought in text
     if begins_at_edge and ends_at_edge and sought.isascii() and sought.isalnum():
         return sought in _ascii_words(text)
+
     start = text.find(sought)
+    # Python looks through short texts faster than an expression that must be compiled first.
     for _attempt in range(_MOST_ATTEMPTS):
         if start == -1:
             return False
@@ -219,6 +221,7 @@ def stands_in(text: str, sought: str, *, begins_at_edge: bool, ends_at_edge: boo
         if is_free_before and is_free_after:
             return True
         start = text.find(sought, start + 1)
+
     if start == -1:
         return False
 
@@ -230,8 +233,8 @@ def stands_in(text: str, sought: str, *, begins_at_edge: bool, ends_at_edge: boo
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A key in one case. It stands in a text only between characters that belong to no word, on the sides where it
-    has such a character itself and no ideograph anywhere."""
+    """A key in lower case. It is found in a text only between characters that belong to no word, on the sides where
+    it has such a character itself and no ideograph anywhere."""
 
     text: str
     begins_at_edge: bool
@@ -250,7 +253,7 @@ class Word:
         return cls(text, has_edges and begins_in_word, has_edges and ends_in_word)
 
     def is_in(self, text: str) -> bool:
-        """Tell whether the word stands in a text that is in one case."""
+        """Tell whether the word is in a text that is in lower case."""
         return stands_in(
             text, self.text, begins_at_edge=self.begins_at_edge, ends_at_edge=self.ends_at_edge
         )
@@ -258,7 +261,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key as it is written, and in the one spelling of `folded`; None where nothing of it can be seen."""
+    """A key as it is written, and in the spelling of `folded`, or None where nothing of it can be seen."""
 
     written: Word
     spelled: Word | None
@@ -275,7 +278,7 @@ def compiled(key: str) -> Key:
 
 
 def pieces_of(key: SoughtKey) -> set[str]:
-    """Return beginnings of the key, which is not empty: a text that has the key has one of them."""
+    """Return beginnings of the key, which is not empty: a text that has the key has such a beginning."""
     forms = compiled(key.text if isinstance(key, PlainPattern) else key)
     return {form.text[:_PIECE] for form in (forms.written, forms.spelled) if form is not None}
 
@@ -309,7 +312,7 @@ class SpokenText:
 
     @cached_property
     def pieces(self) -> frozenset[str]:
-        """All beginnings of up to _PIECE characters of what stands anywhere in one of the forms, in one case."""
+        """All beginnings of up to _PIECE characters of what is anywhere in a form, in one case."""
         pieces: set[str] = set()
         for form in {self.written, self.spelled, *map(_in_one_case, self.exact)}:
             for size in range(1, _PIECE + 1):
@@ -317,7 +320,7 @@ class SpokenText:
         return frozenset(pieces)
 
     def has(self, key: SoughtKey) -> bool:
-        """Tell whether the key, which is not an empty text, stands in the text."""
+        """Tell whether the key, which is not an empty text, is in the text."""
         if isinstance(key, PlainPattern):
             return self._has_pattern(key)
         forms = compiled(key)
@@ -348,7 +351,7 @@ class TooMuchText(Exception):
 
 
 class SearchedTexts:
-    """The texts of one search. Each gets its forms once, however many keys are sought in it and at however many depths.
+    """The texts of a search. Each gets its forms once, however many keys are sought in it and at however many depths.
     All keys together may look through so many characters."""
 
     def __init__(self, most_characters: int) -> None:
@@ -356,7 +359,7 @@ class SearchedTexts:
         self._characters_left = most_characters
 
     def spoken(self, text: str) -> SpokenText:
-        """Return the forms of a text; those of a short text are kept for the next search."""
+        """Return the forms of a text; the forms of a short text are kept for the next search."""
         if len(text) <= _MOST_KEPT_CHARACTERS:
             return _kept_text(text)
         forms = self._texts.get(text)
@@ -365,7 +368,7 @@ class SearchedTexts:
         return forms
 
     def has(self, text: SpokenText, key: SoughtKey) -> bool:
-        """Tell whether a key stands in a text. Raises TooMuchText."""
+        """Tell whether a key is in a text. Raises TooMuchText."""
         self._characters_left -= len(text.text)
         if self._characters_left < 0:
             raise TooMuchText
@@ -388,8 +391,8 @@ def _distinct(keys: tuple[SoughtKey, ...]) -> tuple[tuple[SoughtKey, ...], ...]:
 
 
 def speaker_names(context: Mapping[str, Any]) -> dict[str, str]:
-    """Return the names of those who speak without one in their messages, by role: as the participants of the context
-    say; of a long name the beginning."""
+    """Return the names of speakers whose messages have no name, by role: as the participants of the context say; of a
+    long name the beginning."""
     participants = context.get("participants")
     if not isinstance(participants, Mapping):
         return {}
@@ -426,8 +429,8 @@ class KeyIndex:
         self._keys_by_piece.clear()
 
     def found_in(self, texts: Sequence[str], searched: SearchedTexts) -> set[SoughtKey]:
-        """Return the keys that stand in any of the texts. Raises TooMuchText. A key that a condition finds in a chat
-        stands in one of its messages with the name of its speaker (`named_text`)."""
+        """Return the keys that are in any of the texts. Raises TooMuchText. A key that a condition finds in a chat is
+        in a message with the name of its speaker (`named_text`)."""
         found: set[SoughtKey] = set()
         for text in map(searched.spoken, texts):
             for piece in self._keys_by_piece.keys() & text.pieces:
@@ -438,9 +441,9 @@ class KeyIndex:
 
 
 class Chat:
-    """The messages of a search, in which conditions are decided. `names`: those of speakers, by role. `keys`: those
-    that stand in any of the messages, if it is known. What decides a condition raises TooMuchText where all conditions
-    together would take too long."""
+    """The messages of a search, in which conditions are decided. `names`: the names of speakers, by role. `keys`: the
+    keys that are in any of the messages, if it is known. A decision raises TooMuchText where all conditions together
+    would take too long."""
 
     def __init__(
         self,
@@ -487,7 +490,7 @@ class Chat:
         return all(self._texts_with(spellings, search) for spellings in _distinct(search.keys))
 
     def _texts_with(self, spellings: tuple[SoughtKey, ...], search: KeySearch) -> int:
-        """Return how many texts of the search have one of the spellings of a key."""
+        """Return how many texts of the search have any spelling of a key."""
         question = spellings, search.scope, search.depth
         count = self._counts.get(question)
         if count is None:

@@ -1,4 +1,4 @@
-"""What can go wrong with the sandbox itself. A trigger that fails is a verdict, not one of these errors."""
+"""What can go wrong with the sandbox itself. A trigger that fails is a verdict, not an error of this file."""
 
 from __future__ import annotations
 

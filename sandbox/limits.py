@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from languages import _
 
 MOST_NAME_CHARS = 200
-"""Characters of the name of a participant that count: a name stands in each message of its speaker and for each macro of a
-text, so a longer one would be multiplied. As many as the name of a memory may have."""
+"""Characters of the name of a participant that count: a name is part of each message of its speaker and replaces each
+macro of a text, so a longer name would be multiplied. As many as the name of a memory may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +21,19 @@ class SandboxLimits:
     """Wall seconds for each trigger in the first round of a search: 25 times what a slow honest trigger takes. Triggers
     that need more run after all others. It is at most a thirtieth of the time that is left (search.py)."""
     after_timeout_seconds: float = 0.1
-    """Wall seconds that each trigger of the second round has for itself, even when others take long. After one has
-    timed out, the others get no more than this: 50 times what a slow honest trigger takes."""
+    """Wall seconds that each trigger of the second round has for itself, even when others take long. After a trigger
+    has timed out, the others get no more than this: 50 times what a slow honest trigger takes."""
     search_seconds: float = 2.0
-    """Wall seconds for all triggers of one search. Triggers that have not run by then are reported as not evaluated."""
+    """Wall seconds for all triggers of a search. Triggers that have not run by then are reported as not evaluated."""
     heap_mb: int = 32
     """MiB of V8 heap, checked after each garbage collection. V8 itself stops at twice that."""
     data_mb: int = 192
     """MiB of private memory of the worker process (RLIMIT_DATA): bounds the memory outside the V8 heap. The worker
     starts at about 45 MiB; below 64 MiB it does not start."""
     max_source_chars: int = 100_000
-    """Characters of one trigger. A thousand times the mean length of people's triggers."""
+    """Characters of a trigger. A thousand times the mean length of people's triggers."""
     max_triggers: int = 10_000
-    """Triggers of one search; 3,000 take about 0.11 s. Triggers beyond this number are reported as not evaluated."""
+    """Triggers of a search; 3,000 take about 0.11 s. Triggers beyond this number are reported as not evaluated."""
     max_context_chars: int = 2_000_000
     """Characters of the context as ASCII JSON (a Chinese character takes six): about 9 MB of the V8 heap."""
     max_waiting: int = 1_000
@@ -57,6 +57,7 @@ class SandboxLimits:
                         getattr(self, name),
                     )
                 )
+
         counts = dict.fromkeys(
             ("max_source_chars", "max_triggers", "max_context_chars", "max_waiting"), (1, "")
         )

@@ -35,9 +35,9 @@ READ_BYTES = 2**18
 LATER = "later"
 """In place of a message: the trigger ran out of memory, but was not the first in its isolate."""
 MOST_TEXT = 400
-"""Characters of a message or a console line: those of realm/board.js have at most 300, plus their prefix."""
+"""Characters of a message or a console line: realm/board.js writes at most 300, plus their prefix."""
 _MOST_LEVELS, _MOST_VALUES = 4, 16
-"""Messages within a message, and values of one."""
+"""Messages within a message, and values of a message."""
 MOST_CONSOLE_LINES = 200
 MOST_UNKNOWN = 20
 """Unknown names that are reported for one trigger; more of them are one mistake made many times."""
@@ -45,7 +45,7 @@ MOST_FINDINGS = 20
 """Lint findings that are reported for one trigger."""
 MOST_MICROSECONDS = 10**12
 MOST_WORDS = 50
-"""Key words of one trigger that are told."""
+"""Key words of a trigger that are told."""
 _MOST_COPY_CHARS = 1_000_000
 """Characters of a traced copy: the longest trigger with a probe around each operand."""
 _MOST_DEPTH = 2**10
@@ -87,7 +87,7 @@ class Frame:
 
 
 def encode(frame: Frame) -> bytes:
-    """Raises ProtocolError when the body is too long, ValueError when it cannot be JSON."""
+    """Write a frame. Raises ProtocolError when the body is too long, ValueError when it cannot be JSON."""
     body = json.dumps(frame.body, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode(
         "ascii"
     )
@@ -106,9 +106,11 @@ class Decoder:
         self._most = most
 
     def feed(self, piece: bytes) -> Iterator[Frame]:
-        """Yields the frames that are whole now. Raises ProtocolError; the decoder is useless after that."""
+        """Yield the frames that are whole now. Raises ProtocolError; the decoder is useless after that."""
         self._buffer += piece
         while len(self._buffer) >= HEADER_BYTES:
+            # The other side may be a worker that a trigger has taken over, so every part is checked before it is
+            # used.
             magic, version, letter, zero, length = _HEADER.unpack_from(self._buffer)
             if magic != MAGIC or zero != 0:
                 raise ProtocolError("not a frame")
@@ -116,19 +118,24 @@ class Decoder:
                 raise ProtocolError(f"protocol version {version}, but this side has {VERSION}")
             if length > self._most:
                 raise ProtocolError(f"a frame of {length} bytes is over the bound of {self._most}")
+
             try:
                 kind = Kind(letter.decode("ascii"))
             except ValueError as error:
                 raise ProtocolError(f"unknown kind of frame {letter!r}") from error
+
             end = HEADER_BYTES + length
             if len(self._buffer) < end:
                 return
+
             try:
                 body = json.loads(self._buffer[HEADER_BYTES:end].decode("ascii"))
             except (ValueError, RecursionError) as error:
                 raise ProtocolError("the body is not JSON") from error
+
             if not isinstance(body, dict):
                 raise ProtocolError("the body is not an object")
+
             del self._buffer[:end]
             yield Frame(kind, body)
 
@@ -139,7 +146,7 @@ class Decoder:
 
 
 def text(value: object, most: int = MOST_TEXT) -> str:
-    """A text for people: at most `most` characters, without control, bidirectional and surrogate characters."""
+    """Check a text for people: at most `most` characters, without control, bidirectional and surrogate characters."""
     if not isinstance(value, str):
         raise ProtocolError("not a text")
     short = value if len(value) <= most else value[:most] + "…"
@@ -147,7 +154,7 @@ def text(value: object, most: int = MOST_TEXT) -> str:
 
 
 def packed(sentence: Sentence) -> list[Any]:
-    """A sentence for another process: its English, its template, and its values by the names of their places."""
+    """Pack a sentence for another process: its English, its template, and its values by the names of their places."""
     values = {name: _packed_value(value) for name, value in sentence.named_values.items()}
     return [sentence.english, sentence.template, values]
 
@@ -161,7 +168,7 @@ def _packed_value(value: object) -> Any:
 
 
 def message(value: object, levels: int = _MOST_LEVELS) -> str | Sentence:
-    """A text, or the sentence of which `packed` gave this form."""
+    """Read a text, or the sentence of which `packed` gave this form."""
     if not isinstance(value, list):
         return text(value)
     english, template, values = _row(value, 3)
@@ -176,7 +183,7 @@ def message(value: object, levels: int = _MOST_LEVELS) -> str | Sentence:
 
 
 def whole(value: object, least: int, bound: int) -> int:
-    """An integer, least <= value < bound; a bool is refused."""
+    """Check an integer, least <= value < bound; a bool is refused."""
     if type(value) is not int or not least <= value < bound:
         raise ProtocolError("not an integer, or out of bounds")
     return value
@@ -188,14 +195,14 @@ def elapsed(value: object) -> int:
 
 
 def sequence(value: object, most: int) -> Sequence[Any]:
-    """A list of at most `most` items."""
+    """Check a list of at most `most` items."""
     if not isinstance(value, list) or len(value) > most:
         raise ProtocolError("not a list, or too long")
     return value
 
 
 def _row(value: object, length: int) -> Sequence[Any]:
-    """A list of exactly `length` items."""
+    """Check a list of exactly `length` items."""
     items = sequence(value, length)
     if len(items) != length:
         raise ProtocolError("too few items")
@@ -203,14 +210,14 @@ def _row(value: object, length: int) -> Sequence[Any]:
 
 
 def findings(body: Mapping[str, Any], count: int) -> list[list[Finding]]:
-    """The answer to Kind.READ about `count` sources: what was found in each."""
+    """Read the answer to Kind.READ about `count` sources: what was found in each."""
     most = MOST_UNKNOWN + MOST_FINDINGS
     sources = _of_each(body, Wanted.FINDINGS, count)
     return [[_finding(row) for row in sequence(rows, most)] for rows in sources]
 
 
 def words(body: Mapping[str, Any], count: int) -> list[tuple[str, ...]]:
-    """The answer to Kind.READ about `count` sources: the key words of each."""
+    """Read the answer to Kind.READ about `count` sources: the key words of each."""
     return [
         tuple(map(text, sequence(source, MOST_WORDS)))
         for source in _of_each(body, Wanted.WORDS, count)
@@ -218,7 +225,7 @@ def words(body: Mapping[str, Any], count: int) -> list[tuple[str, ...]]:
 
 
 def reading(body: Mapping[str, Any], original: str) -> Reading:
-    """The answer to Kind.READ about the source `original`: its operands and its traced copy."""
+    """Read the answer to Kind.READ about the source `original`: its operands and its traced copy."""
     [answer] = _of_each(body, Wanted.READING, 1)
     operand_rows, copy_row = _row(answer, 2)
     operands = tuple(map(_operand, sequence(operand_rows, MOST_OPERANDS)))
@@ -235,7 +242,7 @@ def _of_each(body: Mapping[str, Any], wanted: Wanted, count: int) -> Sequence[An
 
 
 def _operand(row: object) -> Operand:
-    """The operand of a row with its fields in their order."""
+    """Read the operand of a row with its fields in their order."""
     number, depth, role, source, start, end, is_compared = _row(row, 7)
     return Operand(
         number=whole(number, 0, MOST_OPERANDS),
@@ -249,8 +256,8 @@ def _operand(row: object) -> Operand:
 
 
 def _copy(original: str, row: object) -> TracedCopy:
-    """The traced copy of a row with its source and the name of its probe. A copy goes back to a worker only, so its
-    characters stay as they are."""
+    """Read the traced copy of a row with its source and the name of its probe. A copy goes back to a worker only, so
+    its characters stay as they are."""
     source, probe = _row(row, 2)
     if not isinstance(source, str) or len(source) > _MOST_COPY_CHARS:
         raise ProtocolError("not a copy, or too long")
@@ -260,7 +267,7 @@ def _copy(original: str, row: object) -> TracedCopy:
 
 
 def _finding(row: object) -> Finding:
-    """The finding of a row with its rule, message, line and column."""
+    """Read the finding of a row with its rule, message, line and column."""
     rule, sentence, line, column = _row(row, 4)
     return (
         text(rule),

@@ -92,7 +92,8 @@ _ATTEMPT_TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class ProtectionLayer:
-    """A layer of protection of a worker, or an escape that it tried. `detail`: what it does, or why it is missing."""
+    """A layer of protection of a worker, or an escape that it tried. `detail` says how it protects, or why it is
+    missing."""
 
     name: str
     holds: bool
@@ -120,14 +121,14 @@ class RunReport:
 
 
 MOST_OPERANDS = 250
-"""Operands of one trigger; realm/trace.js has room for as many."""
+"""Operands of a trigger; realm/trace.js has room for as many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """`number`: that of the probe. `depth`: how deep in its decision, 0 for the decision itself. Offsets in bytes.
-    `role`: of a decision that is not the verdict. `is_compared`: it is a side of a comparison, which has a value and is
-    not true or false by itself."""
+    """An operand of a decision. `number`: the number of its probe. `depth`: how deep in its decision, 0 for the
+    decision itself. Offsets in bytes. `role`: the role of a decision that is not the verdict. `is_compared`: it is a
+    side of a comparison, which has a value and is not true or false by itself."""
 
     number: int
     depth: int

@@ -27,7 +27,7 @@ _BLOCK = re.compile(r"<recalled-memories>.*?</recalled-memories>\s*", re.DOTALL)
 _TOOL = "recall"
 """The name of the tool for the bot's model."""
 _BEFORE = 2
-"""Messages before the current one that a search gets: more of them pull their own topic along."""
+"""Messages before the current message that a search gets: more of them pull their own topic along."""
 _SHOWN, _CHARS = 8, 80
 """Memories that a command lists at most, and characters of each."""
 _MOST_PEOPLE = 1_000
@@ -39,8 +39,9 @@ _VERBS = {
 
 
 class Talk(NamedTuple):
-    """Where a message was said. `stored`: the conversations that keep it, that of the chat first; `also`: those that
-    are searched beside it. `person`: who speaks, in this chat; `mark`: with what their turn ids begin."""
+    """Where a message was said. `stored` are the conversations that keep it, the chat's first; `also` are the
+    conversations that are searched beside it. `person` is who speaks, in this chat; `mark` is the beginning of their
+    turn ids."""
 
     stored: tuple[str, ...]
     also: tuple[str, ...]
@@ -50,7 +51,8 @@ class Talk(NamedTuple):
 
 
 def places(config: Mapping[str, Any], platform: str, sender: str, group: str, persona: str) -> Talk:
-    """Where a message of `sender` belongs that was said in `group` ("": in private) to `persona` ("": none)."""
+    """Return where a message of `sender` belongs that was said in `group` (empty in private) to `persona` (empty
+    without one)."""
     # A slash within a part is escaped: a user "1/x" is not the user "1" with the persona "x".
     platform, sender, group, persona = (
         part.replace("%", "%25").replace("/", "%2F") for part in (platform, sender, group, persona)
@@ -107,13 +109,16 @@ class MemoryServerPlugin(Star):
         req.contexts = [_without_blocks(message) for message in req.contexts]
         talk, text = await self._talk(event), event.message_str.strip()
         has_memory = talk is not None and talk.person not in self._paused and text
+
         tools = req.func_tool
         if (
             tools
             and not (has_memory and self.config["recall_tool"])
             and _is_ours(tools.get_tool(_TOOL))
         ):
+            # A model must not call the tool where it has no memory.
             tools.remove_tool(_TOOL)
+
         if talk is None or not has_memory:
             return
         cid = req.conversation.cid if req.conversation else ""
@@ -121,6 +126,7 @@ class MemoryServerPlugin(Star):
             f"{cid or event.unified_msg_origin}#{self._resets.get(event.unified_msg_origin, 0)}"
         )
         event.set_extra("memory_session", session)
+
         name = self._name_of(event)
         before = [
             {"role": one["role"], "content": said} for one in req.contexts if (said := _said(one))
@@ -135,8 +141,10 @@ class MemoryServerPlugin(Star):
             "flashbacks": self.config["flashbacks"],
         }
         event.set_extra("memory_recall", (talk.person, asked))
+
         result = await self.memory.recall(asked)
         _keep(self._last, talk.person, [result])
+
         if block := result.get("prompt"):
             part = TextPart(text=block)
             if hasattr(part, "mark_as_temp"):  # AstrBot 4.24.1 and later: not saved in the history
@@ -165,7 +173,7 @@ class MemoryServerPlugin(Star):
 
     @filter.on_llm_response()
     async def remember(self, event: AstrMessageEvent, resp: LLMResponse) -> None:
-        """Store the turn, without anybody waiting for it."""
+        """Store the turn in the background."""
         session = event.get_extra("memory_session")
         if session and resp.role == "assistant" and resp.completion_text:
             answer = {
@@ -184,7 +192,7 @@ class MemoryServerPlugin(Star):
 
     @filter.after_message_sent()
     async def after_reset(self, event: AstrMessageEvent) -> None:
-        """/reset and /new empty the context: from then on, what was said comes again at once."""
+        """Note that /reset and /new empty the context: from then on, what was said comes again at once."""
         if event.get_extra("_clean_ltm_session"):
             origin = event.unified_msg_origin
             self._resets[origin] = self._resets.get(origin, 0) + 1
@@ -213,7 +221,7 @@ class MemoryServerPlugin(Star):
         return await self._listed(talk, {"query": words}) if words else self._say("help")
 
     async def _listed(self, talk: Talk, asked: dict[str, Any]) -> str:
-        # Only this chat's own conversation: a command in a group shows nothing of a private talk to anybody.
+        # Only this chat's own conversation: a command in a group shows nothing of a private talk.
         asked |= {
             "conversation_id": talk.stored[0],
             "scope": "conversation",
@@ -228,9 +236,9 @@ class MemoryServerPlugin(Star):
         )
 
     async def _forget(self, event: AstrMessageEvent, talk: Talk, words: str) -> str:
-        shown_before = self._to_forget.pop(
-            talk.person, []
-        )  # what was shown last counts, or nothing
+        # Only what was shown last can be forgotten, or nothing.
+        shown_before = self._to_forget.pop(talk.person, [])
+
         if words in ("确认", "yes"):
             changes = []
             for conversation, ids in shown_before:
@@ -240,8 +248,10 @@ class MemoryServerPlugin(Star):
             if changes:
                 self._changed(talk.person, changes)
             return self._say("forgotten" if changes else "nothing")
+
         if not words:
             return self._say("help")
+
         meant, shown = [], []
         for conversation in talk.stored:
             found = await self.memory.call(
@@ -254,9 +264,11 @@ class MemoryServerPlugin(Star):
                 for one in found["items"]
                 if of_all or (one.get("turn") or "").startswith(talk.mark)
             ]
+
             rows = [one for one in rows if one["family"] == "memories"]
             meant += [(conversation, [one["id"] for one in rows])] if rows else []
             shown += [_line(one["text"]) for one in rows]
+
         _keep(self._to_forget, talk.person, meant)
         lines = [f"· {line}" for line in dict.fromkeys(shown)]
         return (
@@ -296,7 +308,8 @@ class MemoryServerPlugin(Star):
     # What they share
 
     async def _talk(self, event: AstrMessageEvent) -> Talk | None:
-        """Where this message was said; None: nobody knows by whom or where, so nothing is recalled or stored."""
+        """Return where this message was said, or None if the sender or place is not known; then nothing is recalled or
+        stored."""
         if not (sender := event.get_sender_id()):
             return None
         group = "" if event.is_private_chat() else event.get_group_id() or event.get_session_id()
@@ -307,7 +320,7 @@ class MemoryServerPlugin(Star):
         )
 
     async def _persona(self, event: AstrMessageEvent) -> str:
-        """The persona that AstrBot uses here, chosen as it does: for the chat, for the conversation, by default."""
+        """Return the persona that AstrBot uses here, chosen as it does: for the chat, for the conversation, by default."""
         origin, manager = event.unified_msg_origin, self.context.conversation_manager
         chosen = (await sp.get_async("umo", origin, "session_service_config", {}) or {}).get(
             "persona_id"
@@ -319,20 +332,21 @@ class MemoryServerPlugin(Star):
             chosen = self.context.get_config(umo=origin)["provider_settings"].get(
                 "default_personality"
             )
-        return (
-            "" if chosen in (None, "[%None]", "default") else str(chosen)
-        )  # none, and that of AstrBot itself
+        # No persona, and AstrBot's own, count as none.
+        return "" if chosen in (None, "[%None]", "default") else str(chosen)
 
     async def _store(self, event: AstrMessageEvent, session: str, *answer: dict[str, str]) -> None:
         talk = await self._talk(event)
         if talk is None or talk.person in self._paused:
             return
+
         said = {"role": "user", "content": event.message_str.strip(), "name": self._name_of(event)}
         # With the chat: Telegram counts the messages of each group from 1.
         turn, changes = (
             _bounded(f"{talk.person}/{event.message_obj.message_id}", 200),
             list[tuple[str, str]](),
         )
+
         for conversation in talk.stored:
 
             def stored(result: dict[str, Any], conversation: str = conversation) -> None:
@@ -365,12 +379,12 @@ class MemoryServerPlugin(Star):
 
 
 def _is_ours(tool: Any) -> bool:
-    """Whether a tool is that of this plugin: another one may have its name."""
+    """Return whether a tool is this plugin's: another plugin may use its name."""
     return tool is not None and tool.handler_module_path == __name__
 
 
 def _bounded(name: str, most: int) -> str:
-    """A name of the length that the server allows; other names stay other names."""
+    """Return a name of the length that the server allows; different names stay different."""
     mark = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()
     return name if len(name) <= most else f"{name[: most - len(mark) - 1]} {mark}"
 
@@ -383,7 +397,8 @@ def _keep(among: OrderedDict[str, Any], person: str, value: Any) -> None:
 
 
 def _without_blocks(message: dict[str, Any]) -> dict[str, Any]:
-    """A message of the history without recalled blocks: AstrBot before 4.24.1 saves them, and they would pile up."""
+    """Return a message of the history without recalled blocks: AstrBot before 4.24.1 saves them, and they would pile
+    up."""
     content = message.get("content")
     if isinstance(content, str):  # what the tool gave was nothing else, and no message may be empty
         return (
@@ -402,7 +417,7 @@ def _without_blocks(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _said(message: dict[str, Any]) -> str:
-    """What a person or the bot said in a message of the history; empty for what tools say."""
+    """Return what a person or the bot said in a message of the history; empty for what tools say."""
     content = message.get("content")
     if message.get("role") not in ("user", "assistant") or not content:
         return ""

@@ -4,7 +4,7 @@ also recall once more, with words of its own, by the tool `recall`.
 Hermes makes a provider for each agent, of its API server for each request, and often forgets to shut it down. So there
 is one client for the whole process, in a thread with an event loop of its own.
 
-Whose a memory is: `conversation_of` alone decides it. Where Hermes does not say who speaks, there is no memory.
+Whose a memory is: `conversation_of` alone decides it. If Hermes does not say who speaks, nothing is recalled or stored.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _NOTHING = "Nothing came to mind. · 没有想起什么。"
 _AWAY = "The memory cannot be asked now. · 现在问不到记忆。"
 _FILE, _TOKEN = "memory_server.json", "HERMES_MEMORY_TOKEN"
 _LOCAL = ("cli", "tui", "acp", "desktop")
-"""Platforms on which the one who speaks is the owner of this Hermes."""
+"""Platforms on which the speaker is the owner of this Hermes."""
 _SPEAKER = re.compile(r"\[([^\]\n]{1,80})\] (.*)", re.DOTALL)
 """How a chat of several people says who speaks."""
 _MOST_SECONDS = 7.0
@@ -77,10 +77,11 @@ _MOST_SECONDS = 7.0
 
 
 def conversation_of(session: Mapping[str, Any]) -> str:
-    """The conversation of what Hermes says of a session (the arguments of `initialize`); "": nobody knows whose it is.
+    """Return the conversation of what Hermes says of a session (the arguments of `initialize`); empty if its user is
+    not known.
 
-    The API server's session ids are no names: two people with the same first question have one. It knows whose a
-    request is only by its header X-Hermes-Session-Key, the `gateway_session_key`.
+    The API server's session ids are not names: two people with the same first question have the same id. It knows whose
+    a request is only by its header X-Hermes-Session-Key, the `gateway_session_key`.
     """
     platform, user = session.get("platform") or "cli", session.get("user_id")
     if user and session.get("chat_type") == "dm":
@@ -103,7 +104,7 @@ def conversation_of(session: Mapping[str, Any]) -> str:
 def _client(
     command: str, url: str, token: str, seconds: str
 ) -> tuple[MemoryClient, asyncio.AbstractEventLoop]:
-    """The one client of this process, and the loop in which it lives."""
+    """Return the only client of this process, and the loop in which it runs."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="memory-server", daemon=True).start()
     return MemoryClient(command, url, token, min(float(seconds), _MOST_SECONDS - 0.5)), loop
@@ -136,7 +137,8 @@ class MemoryServerProvider(MemoryProvider):
         self._is_begun = True
 
     def get_tool_schemas(self) -> list[dict[str, Any]]:
-        """The tool `recall`. Hermes also asks before `initialize`, to learn whose a tool is; then it must be there."""
+        """Return the tool `recall`. Hermes also asks before `initialize`, to learn whose a tool is; then it must be
+        there."""
         is_on = str(self._settings["recall_tool"]).strip().lower() not in _NO
         return [_TOOL] if not self._is_begun or (self.conversation and is_on) else []
 
@@ -144,7 +146,7 @@ class MemoryServerProvider(MemoryProvider):
         words = other_words(args.get("query"), args.get("otherWords"))
         if tool_name != _TOOL["name"] or not self.conversation or not words:
             return json.dumps({"result": _NOTHING}, ensure_ascii=False)
-        # Hermes does not search for some messages; then the model's own question stands for what the user did not say.
+        # Hermes does not search for some messages; then the model's own question replaces what the user did not say.
         query = str(args.get("query") or "").strip()
         message = self._asked_last or {"role": "assistant", "content": query or "…"}
         found = self._recalled({**self._search(message), "otherWords": words, "flashbacks": 0})
@@ -152,14 +154,14 @@ class MemoryServerProvider(MemoryProvider):
         return json.dumps({"result": result}, ensure_ascii=False)
 
     def prefetch(self, query: str, *, session_id: str = "") -> str:
-        """What comes to mind, as a block for the prompt. `session_id` is empty here, so ours is used."""
+        """Return what comes to mind, as a block for the prompt. `session_id` is empty here, so ours is used."""
         self._asked_last = self._said(query) if query.strip() else {}
         if not self.conversation or not query.strip():
             return ""
         return str(self._recalled(self._search(self._asked_last)).get("prompt", ""))
 
     def _search(self, message: dict[str, str]) -> dict[str, Any]:
-        """The arguments of a recall for a message."""
+        """Return the arguments of a recall for a message."""
         return {
             "messages": [message],
             "conversation_id": self.conversation,
@@ -189,6 +191,7 @@ class MemoryServerProvider(MemoryProvider):
             return
         # Hermes has no id of a turn: its session, its place there and its words name it.
         turn = json.dumps([self._session, len(messages or ()), user_content, assistant_content])
+
         asked = {
             "messages": [
                 self._said(user_content),
@@ -198,6 +201,7 @@ class MemoryServerProvider(MemoryProvider):
             "session": self._session,
             "turn_id": hashlib.sha256(turn.encode("utf-8", "replace")).hexdigest(),
         }
+
         memory, loop = self._memory()
 
         async def store() -> None:
@@ -236,7 +240,7 @@ class MemoryServerProvider(MemoryProvider):
         aside.replace(file)
 
     def _said(self, text: str) -> dict[str, str]:
-        """A message with the name of its speaker. In a chat of several people the name stands before the text."""
+        """Return a message with the name of its speaker. In a chat of several people the name comes before the text."""
         told = _SPEAKER.match(text) if self._is_group else None
         name, text = told.groups() if told else (self._user, text)
         return {"role": "user", "content": text, **({"name": name} if name else {})}

@@ -43,7 +43,7 @@ def load(
     flags: Mapping[str, Any] | None = None,
     config_file: Path | None = None,
 ) -> Settings:
-    """The settings: file < environment < flags. A flag that is None was not given. Raises InvalidInput: a name is
+    """Read the settings: file < environment < flags. A flag that is None was not given. Raise InvalidInput if a name is
     unknown, a value unusable, or the file unreadable; the message names the source."""
     typed_flags = {name: value for name, value in (flags or {}).items() if value is not None}
     for name, value in typed_flags.items():
@@ -51,11 +51,13 @@ def load(
             raise InvalidInput(
                 "--{name} is empty; give it a value or leave it out.", name.replace("_", "-")
             )
+
     named_file = config_file or named_config_file(environment)
     path = (named_file or default_config_file()).expanduser()
     file_values: dict[str, Any] = {}
     if named_file is not None or path.is_file():
         file_values = _from_file(path)
+
     sources: dict[str, Mapping[str, Any]] = {
         **_of_the_original(environment),
         _("the file {path}", path): file_values,
@@ -79,19 +81,23 @@ def load(
 def _invalid_setting(
     problem: ErrorDetails, sources: Mapping[str, Mapping[str, Any]]
 ) -> InvalidInput:
-    """The error about a setting, with the last of the `sources` that has it."""
+    """Return the error about a setting, with the last of the `sources` that has it."""
     location = problem["loc"]
     setting = ".".join(map(str, location))
     source = [name for name, values in sources.items() if _has_setting(values, location)][-1]
+
     if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return InvalidInput(
             "There is no setting `{place}` (from {source}); docs/reference/settings.md lists all settings.",
             setting,
             _(source),
         )
+
     reason = problem["msg"].replace("Input should", "it should").rstrip(".")
     if problem["type"] == "value_error":
         reason = clause(str(problem["ctx"]["error"]))
+
+    # A flag has another spelling than its setting.
     if source == "the command line" and "." not in setting:
         if problem["type"].startswith("datetime"):
             reason = _("write an ISO time such as 2026-05-03T12:00")
@@ -99,6 +105,7 @@ def _invalid_setting(
         return InvalidInput(
             "The flag `--{flag}` cannot be {input!r}: {reason}.", flag, problem["input"], reason
         )
+
     return InvalidInput(
         "The setting `{place}` (from {source}) cannot be {input!r}: {reason}.",
         setting,
@@ -109,8 +116,8 @@ def _invalid_setting(
 
 
 def _of_the_original(environment: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """The settings in the variables of the program that layers come from, by variable; an empty variable counts as not
-    set."""
+    """Return the settings in the variables of the program that layers come from, by variable; an empty variable counts
+    as not set."""
     return {
         variable: {"layers": {name: environment[variable]}}
         for variable, name in _VARIABLES_OF_THE_ORIGINAL.items()
@@ -119,7 +126,7 @@ def _of_the_original(environment: Mapping[str, str]) -> dict[str, dict[str, Any]
 
 
 def named_config_file(environment: Mapping[str, str]) -> Path | None:
-    """The settings file that the environment names, if it does."""
+    """Return the settings file that the environment names, if it does."""
     path = environment.get("MEMORY_SERVER_CONFIG")
     if not path:
         return None
@@ -157,10 +164,12 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             or not text
         ):
             continue
+
         *sections, name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().split("__")
         section_values = values
         for section in sections:
             section_values = section_values.setdefault(section, {})
+            # A section cannot also be a value.
             if not isinstance(section_values, dict):
                 group = variable.partition("__")[0]
                 raise InvalidInput(
@@ -168,12 +177,13 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
                     group,
                     variable,
                 )
+
         section_values[name] = text
     return values
 
 
 def _has_setting(values: Any, location: Sequence[int | str]) -> bool:
-    """Whether the values of a source have the setting at `location`."""
+    """Return whether the values of a source have the setting at `location`."""
     for key in location:
         if not isinstance(values, Mapping) or key not in values:
             return False
@@ -182,7 +192,7 @@ def _has_setting(values: Any, location: Sequence[int | str]) -> bool:
 
 
 def _merge(values: dict[str, Any], further_values: Mapping[str, Any]) -> None:
-    """Put `further_values` into `values`, section by section; of equal names they replace those in `values`."""
+    """Put `further_values` into `values`, section by section; with equal names they replace the values in `values`."""
     for name, value in further_values.items():
         if not isinstance(value, Mapping):
             values[name] = value

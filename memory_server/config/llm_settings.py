@@ -28,12 +28,12 @@ class ProviderSettings(Section):
 
 
 class EmbeddingSettings(Section):
-    """A model that gives texts vectors. With it, short-term memories and those of users are found by meaning."""
+    """A model that gives texts vectors. With it, short-term memories and memories of users are found by meaning."""
 
     model: str = ""
     """Name of the model; without one, nothing is sent."""
     base_url: str = Field("", pattern=r"^(https?://\S+)?$")
-    """Its URL, up to `/embeddings`; by default that of OpenAI."""
+    """Its URL, up to `/embeddings`; by default OpenAI's."""
     key_env: str = Field("", pattern=r"^\w*$")
     """Name of the variable that holds the key."""
     input_price: float = Field(0.0, ge=0)
@@ -54,7 +54,7 @@ class LlmSettings(Section):
     `output_price` are for a million tokens."""
     embeddings: EmbeddingSettings = GIVEN
     seconds: float = Field(8.0, gt=0, le=600)
-    """Seconds for the whole answer of one model."""
+    """Seconds for the whole answer of a model."""
     total_seconds: float = Field(20.0, gt=0, le=600)
     """Seconds for all models together."""
     tokens_per_day: int = Field(200_000, ge=0)

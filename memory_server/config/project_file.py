@@ -1,8 +1,8 @@
 """`.memory-server.toml`: the conversation of a folder and everything below it.
 
-The file may come with a repository of somebody else. So it can only give a name: it cannot say where memories are kept
-or what is run. A file that cannot be used is an error and is never skipped: otherwise the memories of that folder would
-be stored in the usual conversation.
+The file may come with another person's repository. So it can only give a name: it cannot say where memories are kept or
+what is run. A file that cannot be used is an error and is never skipped: otherwise the memories of that folder would be
+stored in the usual conversation.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class ProjectFile:
 
 
 def project_at(folder: str | Path | None) -> ProjectFile | None:
-    """The nearest file in `folder` or above it; `folder` None means the working directory. Returns None where no file
-    is found. Raises InvalidInput if it cannot be used."""
+    """Return the nearest file in `folder` or above it (by default the working directory), or None if no file is
+    found. Raise InvalidInput if it cannot be used."""
     try:
         start = Path(folder or ".").absolute()
     except OSError:
@@ -49,19 +49,23 @@ def project_at(folder: str | Path | None) -> ProjectFile | None:
 
 
 def _counts(path: Path) -> bool:
-    """Whether there is a file, and it is this user's or root's: anybody may put one into /tmp. Raises InvalidInput if
-    it is a link elsewhere than in the home folder, where this user made it."""
+    """Return whether the file exists and is this user's or root's: any user may put a file into /tmp. Raise
+    InvalidInput if it is a link elsewhere than in the home folder, where this user made it."""
     try:
         if not path.is_file():  # also a pipe, which has no end
             return False
     except OSError:
         return False  # its folder may not be read
+
     if not is_ours(path):
         complain(_("{path} is not used, because it, or its folder, belongs to another user", path))
         return False
+
     with suppress(RuntimeError):  # this user has no home folder
+        # Links in the home folder are this user's own.
         if path.parent == Path.home():
             return True
+
     if path.is_symlink():
         raise InvalidInput(
             "{path} is a link, which may come with a repository; {wanted}.", path, _(_WANTED)
@@ -70,9 +74,9 @@ def _counts(path: Path) -> bool:
 
 
 def in_folder(settings: Settings, folder: str | Path | None = None) -> Settings:
-    """`settings` with the conversation of `folder` (by default the working directory). The file of the folder wins over
-    the settings that a server or hook for all folders was installed with. Raises InvalidInput if the file of the folder
-    cannot be used."""
+    """Replace the conversation of `settings` by the conversation of `folder` (by default the working directory). The
+    file of the folder wins over the settings that a server or hook for all folders was installed with. Raise
+    InvalidInput if the file of the folder cannot be used."""
     project = project_at(folder)
     if project is None:
         return settings
@@ -88,20 +92,25 @@ def in_folder(settings: Settings, folder: str | Path | None = None) -> Settings:
 
 
 def read(path: Path) -> ProjectFile:
-    """The file at `path`. Raises InvalidInput if it cannot be used."""
+    """Read the file at `path`. Raise InvalidInput if it cannot be used."""
     with reading(path), path.open("rb") as file:
+        # A byte more than is allowed shows that the file is too long.
         data = file.read(MOST_BYTES + 1)
+
     if len(data) > MOST_BYTES:
         raise InvalidInput(
             "{path} has more than {bytes:,} bytes; {wanted}.", path, MOST_BYTES, _(_WANTED)
         )
+
     try:
         values = tomllib.loads(data.decode("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput("{path} is not valid TOML; {wanted}.", path, _(_WANTED)) from error
+
     conversation = values.pop("conversation", None)
     if not isinstance(conversation, str):
         raise InvalidInput("{path} does not name a conversation; {wanted}.", path, _(_WANTED))
+
     try:
         return ProjectFile(path, conversation_id_of(conversation), tuple(values))
     except InvalidInput as error:

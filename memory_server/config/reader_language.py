@@ -11,8 +11,8 @@ from languages.command_line import language_of
 
 
 def language(name: Literal["auto", "en", "zh"] = "auto") -> AbstractContextManager[None]:
-    """A block of code in which errors, a problem's `message` and `receipt.line()` are in this language; `auto` is that
-    of the locale. Outside of the block they are English."""
+    """Let errors, a problem's `message` and `receipt.line()` be in this language within a block of code; `auto` is the
+    language of the locale. Outside of the block they are English."""
     if name == "auto":
         return speaking(language_of([], os.environ))
     return speaking(name)

@@ -21,7 +21,7 @@ from nlp.normal_forms import can_simplify
 
 
 def parameters(settings: Settings) -> Parameters:
-    """The constants of recall that `settings` give."""
+    """Return the constants of recall that `settings` give."""
     if settings.compat == "node":
         return _parameters_of_node(settings)
     usual = replace(USUAL, **_recall_constants(settings))
@@ -40,10 +40,12 @@ def parameters(settings: Settings) -> Parameters:
 
 
 def _parameters_of_node(settings: Settings) -> Parameters:
-    """The constants for `compat = "node"`: whatever the Node original does not have stays off."""
+    """Return the constants for `compat = "node"`: whatever the Node original does not have stays off."""
     usual = RecallParameters()
     constants = _recall_constants(settings)
     constants |= {"sessions": False, "rarity": False}
+
+    # The original compares the relevance with this threshold.
     if "least_match" in constants:
         constants["threshold"] = constants.pop("least_match")
 
@@ -67,7 +69,7 @@ def _parameters_of_node(settings: Settings) -> Parameters:
 
 
 def _recall_constants(settings: Settings) -> dict[str, Any]:
-    """The constants of recall that have a setting of their own."""
+    """Return the constants of recall that have a setting of their own."""
     short_term = settings.short_term
     constants: dict[str, Any] = {
         "top_count": short_term.top_count,
@@ -111,7 +113,7 @@ def _query_weights(settings: Settings) -> QueryWeights:
 
 
 def enrichment(settings: Settings) -> Enrichment:
-    """The enrichment of words: none for `compat = "node"`; `simplified` only where OpenCC is installed."""
+    """Return the enrichment of words: none for `compat = "node"`; `simplified` only if OpenCC is installed."""
     if settings.compat == "node":
         return Enrichment()
     words = settings.words

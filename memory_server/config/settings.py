@@ -49,7 +49,7 @@ _Id = Annotated[str, AfterValidator(partial(normalize, "NFC"))]
 
 
 def _groups(value: Any) -> Any:
-    """The groups of a setting, where each is a list of names, or their names with commas between."""
+    """Read the groups of a setting, where each is a list of names, or their names with commas between."""
     if isinstance(value, str):  # in the environment
         try:
             value = json.loads(value)
@@ -91,7 +91,7 @@ _WITH_A_NAME = {
 
 
 def _advanced_field(constant: dataclasses.Field[Any]) -> tuple[Any, Any]:
-    """The type and the default of the advanced setting for a constant of recall, as `create_model` wants them."""
+    """Return the type and the default of the advanced setting for a constant of recall, as `create_model` wants them."""
     if constant.type == "bool":
         return bool | None, None
     default = Field(None, gt=0) if constant.name in _ABOVE_ZERO else Field(None, ge=0)
@@ -141,7 +141,7 @@ class ShortTermSettings(Section):
     """Memories per conversation up to which the clean-up forgets nothing; by default 20000. *Node*: 512, and memories
     older than a year are forgotten all the same."""
     forget_at_most: int = Field(RetentionParameters().most_at_once, ge=1)
-    """Memories per conversation that one clean-up forgets at most."""
+    """Memories per conversation that a clean-up forgets at most."""
     advanced: AdvancedSettings = GIVEN
 
 
@@ -193,9 +193,9 @@ class TriggerSettings(Section):
     """The sandbox that runs triggers."""
 
     trigger_seconds: float = Field(_SANDBOX.trigger_seconds, gt=0, le=60)
-    """Seconds that one trigger may take, after all quicker ones are decided."""
+    """Seconds that a trigger may take, after all quicker ones are decided."""
     search_seconds: float = Field(_SANDBOX.search_seconds, gt=0, le=300)
-    """Seconds that all triggers of one search may take together."""
+    """Seconds that all triggers of a search may take together."""
     heap_mb: int = Field(_SANDBOX.heap_mb, ge=8, le=1024)
     """MB of the JavaScript heap."""
     workers: int | None = Field(None, ge=1, le=64)
@@ -219,8 +219,8 @@ class RecallSettings(Section):
     """What comes to mind by itself."""
 
     plans: bool | None = None
-    """Whether what somebody said they would do comes by itself on its day, once in each conversation. By default it does
-    in `recall_turn`, and not in the hooks of coding agents; true: there too; false: nowhere."""
+    """Whether a plan that a person told comes by itself on its day, once in each conversation. By default it does in
+    `recall_turn`, and not in the hooks of coding agents; true: there too; false: nowhere."""
 
 
 class RecallRecordSettings(Section):
@@ -244,7 +244,7 @@ class ResultSettings(Section):
 
     # In fewer bytes a result with one item could not be shown.
     max_bytes: int = Field(40_000, ge=2_000)
-    """Bytes of the JSON of a result; a longer one has `truncated`, and `next` if a list goes on."""
+    """Bytes of the JSON of a result; a longer result has `truncated`, and `next` if a list goes on."""
 
 
 class Settings(Section):
@@ -267,21 +267,21 @@ class Settings(Section):
     """Conversations that a search of short-term memories looks at: `conversation` (its own), `all`, or a group, whose
     members then recall from each other."""
     language: Literal["auto", "zh", "en"] = "auto"
-    """Language of the output of commands, where `auto` is that of the locale, and of ages and roles in prompt lines,
-    where it is that of the memories."""
+    """Language of the output of commands, where `auto` is the language of the locale, and of ages and roles in prompt
+    lines, where it is the language of the memories."""
     timezone: str | None = None
     """IANA name such as `Asia/Shanghai`, for triggers, upkeep and days; by default the system's."""
     toolsets: Names = None
     """Toolsets that a client gets over MCP, with commas between, or `all`. Each tool costs tokens in every
-    conversation. `default` stands for the six usual tools, which come if neither this nor `tools` is set.
-    `memory-server call` can call all tools."""
+    conversation. `default` means the six usual tools, which come if neither this nor `tools` is set. `memory-server
+    call` can call all tools."""
     tools: Names = None
     """Single tools that a client gets as well, with commas between."""
     exclude_tools: Names = None
     """Tools that no client gets, with commas between."""
     read_only: bool = False
-    """Whether nothing is ever changed: clients get only tools that read, searches do not reinforce, and there is no
-    clean-up."""
+    """Whether nothing is ever changed: clients get only tools that read, searches do not reinforce, and no clean-up
+    runs."""
     hooks: bool = False
     """Whether hooks of the client recall and remember, so that the model need not be asked to; set by `install
     --with-hooks`."""
@@ -371,7 +371,7 @@ class Settings(Section):
         return value
 
     def refuse_change(self, action: str) -> None:
-        """Refuse `action`, a command or tool that changes something, if `read_only` is set. Raises ReadOnly."""
+        """Refuse `action`, a command or tool that changes something, if `read_only` is set. Raise ReadOnly."""
         if self.read_only:
             raise ReadOnly(
                 "{what} changes something, but `read_only` is set; turn `read_only` off first.",
@@ -380,7 +380,7 @@ class Settings(Section):
 
     @property
     def secret_filter(self) -> SecretFilter:
-        """What removes secrets from what comes in."""
+        """Removes secrets from what comes in."""
         usual = "keep" if self.compat == "node" else "remove"
         return SecretFilter((self.secrets or usual) == "remove")
 
@@ -390,12 +390,12 @@ class Settings(Section):
         return self.llm.words_for_memories and self.compat != "node"
 
     def names_toolset(self, name: str) -> bool:
-        """Whether `toolsets` names this one."""
+        """Return whether `toolsets` names this toolset."""
         toolset_names = (self.toolsets or "").split(",")
         return name in map(str.strip, toolset_names)
 
     def with_flashbacks(self, count: int | None) -> Settings:
-        """These settings with `count` memories of each kind that come by chance; None: unchanged."""
+        """Return these settings with `count` memories of each kind that come by chance, unchanged without a count."""
         if count is None:
             return self
         short_term = self.short_term.model_copy(update={"flashback_count": count})
@@ -403,12 +403,13 @@ class Settings(Section):
         return self.model_copy(update={"short_term": short_term, "triggers": triggers})
 
     def in_zone(self, timezone: str) -> Settings:
-        """These settings with another time zone. Raises InvalidInput: there is no such time zone."""
+        """Return these settings with another time zone. Raise InvalidInput if the time zone does not exist."""
         zone_named(timezone)
         return self.model_copy(update={"timezone": timezone})
 
     def unasked(self) -> Settings:
-        """These settings for a search at every prompt, which most prompts do not need; what is set stays."""
+        """Return these settings for a search at every prompt, which most prompts do not need. Settings that are set
+        stay."""
         set_constants = self.short_term.advanced.model_dump(exclude_none=True)
         strict = _AT_EVERY_PROMPT.model_copy(update=set_constants)
         short_term = self.short_term.model_copy(update={"advanced": strict})
@@ -416,7 +417,7 @@ class Settings(Section):
 
     @property
     def folder(self) -> Path:
-        """`data_dir`, or the usual one. Raises InvalidInput: there is no home folder in which the usual one could be."""
+        """`data_dir`, or the usual one. Raises InvalidInput: there is no home folder for the usual one."""
         if self.data_dir is not None:
             return self.data_dir
         from platformdirs import user_data_path
@@ -430,14 +431,14 @@ class Settings(Section):
 
     @property
     def zone(self) -> ZoneInfo | None:
-        """The time zone as a value; None for the system's."""
+        """The time zone as a value; `None` for the system's."""
         if self.timezone is None:
             return None
         return ZoneInfo(self.timezone)
 
     @property
     def now_ms(self) -> int | None:
-        """`now` in milliseconds since 1970; a time without an offset is one of `timezone`."""
+        """`now` in milliseconds since 1970; a time without an offset is in `timezone`."""
         if self.now is None:
             return None
         moment = self.now

@@ -1,14 +1,13 @@
 """Which lines of a transcript of Claude Code its user took back. Pure.
 
 A transcript only grows: what was rewound stays in it. Each line names the line before it (`parentUuid`), and after
-`/rewind` the next prompt names an earlier one, so that two prompts follow the same line. Newer versions also write a
-line `last-prompt` with `explicit` and the line to which the user went back (`leafUuid`). Seen in the programs of 2.1.100
-and 2.1.332.
+`/rewind` the next prompt names an earlier line, so that two prompts follow the same line. Newer versions also write a
+line `last-prompt` with `explicit` and the line to which the user went back (`leafUuid`). Seen in the programs of
+2.1.100 and 2.1.332.
 
 Lines branch for other reasons too: an error of the API, tools that run at the same time, a loader that took the wrong
-line, a compaction. So a branch counts as taken back only if it begins with a prompt and is over before the one that
-replaces it begins. Where that is in doubt, the lines are kept.
-"""
+line, a compaction. So a branch counts as taken back only if it begins with a prompt and is over before its
+replacement begins. Where that is in doubt, the lines are kept."""
 
 from __future__ import annotations
 
@@ -24,8 +23,8 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class TakenBackBranch:
-    """Lines that the user took back, in the order of the file. `replaced_by`: the prompt that came in their place; None:
-    nothing was said since."""
+    """Lines that the user took back, in the order of the file. `replaced_by`: the prompt that came in their place, or
+    None if nothing was said since."""
 
     rows: tuple[Row, ...]
     replaced_by: Row | None
@@ -33,14 +32,14 @@ class TakenBackBranch:
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """The lines of a transcript that hold, and those that were taken back."""
+    """The lines of a transcript that hold, and the lines that were taken back."""
 
     live: tuple[Row, ...]
     taken_back: tuple[TakenBackBranch, ...] = ()
 
 
 def branches_of(rows: Sequence[Row]) -> Branches:
-    """The lines of a transcript, apart; all of them hold if they do not form a tree."""
+    """Separate the lines of a transcript; all of them hold if they do not form a tree."""
     tree = _Tree.of(rows)
     if tree is None:
         return Branches(tuple(rows))
@@ -60,8 +59,8 @@ def branches_of(rows: Sequence[Row]) -> Branches:
 
 @dataclass(slots=True)
 class _Tree:
-    """The lines by their positions in the file. `roots`: those that say that nothing is before them. `last_spoken`: the
-    last place at which something is said in the branch from a line on, or -1."""
+    """The lines by their positions in the file. `roots`: the lines that say that nothing is before them.
+    `last_spoken`: the last place at which something is said in the branch from a line on, or -1."""
 
     rows: Sequence[Row]
     positions: dict[str, int] = field(default_factory=dict)
@@ -74,7 +73,8 @@ class _Tree:
 
     @staticmethod
     def of(rows: Sequence[Row]) -> _Tree | None:
-        """The tree of the lines. None: two lines have one id and different parents, or they go in a circle."""
+        """Build the tree of the lines. Return None if two lines have the same id and different parents, or they go in
+        a circle."""
         tree = _Tree(rows)
         for position, row in enumerate(rows):
             uuid = row.get("uuid")
@@ -94,16 +94,19 @@ class _Tree:
                 tree.children.setdefault(parent, []).append(position)
             elif parent_id is None:
                 tree.roots.append(position)
+
+        # Children before their parents, so that each line knows what is said after it.
         ends = [position for position in tree.positions.values() if position not in tree.parents]
         in_order = tree.below(*ends)
         for position in reversed(in_order):
             is_spoken = role_of(rows[position]) in _SPEAKERS
             later = [tree.last_spoken[child] for child in tree.children.get(position, ())]
             tree.last_spoken[position] = max(position if is_spoken else _NOTHING, *later, _NOTHING)
+
         return None if len(in_order) < len(tree.positions) else tree
 
     def below(self, *positions: int) -> list[int]:
-        """The positions of these lines and of all that follow them, each after the one before it."""
+        """Return the positions of these lines and of all that follow them, each after its parent."""
         found = list(positions)
         for position in found:
             found += self.children.get(position, ())
@@ -120,8 +123,8 @@ class _Tree:
         return self._readings[position]
 
     def prompt_at_head(self, head: int) -> int | None:
-        """The position of the prompt with which the branch from `head` on begins; None: it begins otherwise. What the
-        client writes around a prompt may stand before it."""
+        """Return the position of the prompt with which the branch from `head` on begins, or None if it begins
+        otherwise. What the client writes around a prompt may come before it."""
         waiting = [head]
         while waiting:
             position = waiting.pop()
@@ -137,6 +140,7 @@ class _Tree:
                     position = self.parents[position]
                     self._prompts[position] = prompt
                 return prompt
+
         return None
 
     def _is_around_a_prompt(self, position: int) -> bool:
@@ -146,7 +150,7 @@ class _Tree:
         return row.get("type") in _AROUND_A_PROMPT and row.get("subtype") != "compact_boundary"
 
     def is_a_failed_request(self, head: int) -> bool:
-        """Whether the branch has an error of the API and no answer: then the client, and not the user, branched."""
+        """Tell whether the branch has an error of the API and no answer: then the client, and not the user, branched."""
         positions = self.below(head)
         has_error = any(is_error(self.rows[position]) for position in positions)
         return has_error and not any(map(self._answers, positions))
@@ -163,7 +167,7 @@ _NOTHING = -1
 
 
 def _heads_taken_back(tree: _Tree) -> Iterator[tuple[int, int]]:
-    """The first line of each branch that was taken back, and the prompt that replaces it, or -1."""
+    """Yield the first line of each branch that was taken back, and the prompt that replaces it, or -1."""
     for siblings in tree.children.values():
         if len(siblings) > 1:
             yield from _replaced(tree, siblings)
@@ -179,7 +183,7 @@ def _heads_taken_back(tree: _Tree) -> Iterator[tuple[int, int]]:
 
 
 def _replaced(tree: _Tree, heads: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Those of the branches that the last one of them replaces."""
+    """Yield the branches that the last of these branches replaces."""
     prompts: dict[int, int] = {}
     for head in heads:
         prompt = tree.prompt_at_head(head)
@@ -195,7 +199,7 @@ def _replaced(tree: _Tree, heads: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _left(tree: _Tree, heads: Sequence[int], position: int) -> Iterator[tuple[int, int]]:
-    """Those of the branches that the user left at this position of the file."""
+    """Yield the branches that the user left at this position of the file."""
     for head in heads:
         if tree.prompt_at_head(head) is None or tree.last_spoken[head] >= position:
             continue
@@ -204,8 +208,8 @@ def _left(tree: _Tree, heads: Sequence[int], position: int) -> Iterator[tuple[in
 
 
 def _is_newest_root_the_last(tree: _Tree) -> bool:
-    """Whether the client says that the conversation goes on from the newest of several beginnings: the user went back
-    to before the first prompt."""
+    """Tell whether the client says that the conversation goes on from the newest of several beginnings: the user went
+    back to before the first prompt."""
     if len(tree.roots) < 2:
         return False
     for row in reversed(tree.rows):

@@ -1,8 +1,7 @@
 """The data export of ChatGPT or Claude: the zip as it is sent, or its folder unpacked. Pure.
 
-It holds `conversations.json`, or `conversations-000.json` and more of a large one (chats.py), and that of Claude also
-projects and a memory (claude_projects.py). Names were seen in public readers of exports, from 2023 to 2026.
-"""
+It holds `conversations.json`, or `conversations-000.json` and more of a large export (chats.py). An export of Claude
+also has projects and a memory (claude_projects.py). Names were seen in public readers of exports, from 2023 to 2026."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ _FOLDERS = ("projects", "memories", "design_chats")
 
 
 def is_part(path: str) -> bool:
-    """Whether an export has chats, projects or a memory in a file of this name."""
+    """Tell whether an export has chats, projects or a memory in a file of this name."""
     parts = PurePosixPath(path).parts
     name = parts[-1]
     is_in_folder = len(parts) > 1 and parts[-2] in _FOLDERS and name.endswith(".json")
@@ -36,12 +35,12 @@ def is_part(path: str) -> bool:
 
 
 def is_archived_part(name: str) -> bool:
-    """Whether an export has its chats, projects or memory in a zip archive of this name."""
+    """Tell whether an export has its chats, projects or memory in a zip archive of this name."""
     return name.startswith(_PARTS) and name.endswith(".zip")
 
 
 def is_beside_chats(value: Any) -> bool:
-    """Whether this is what an export of Claude holds beside its chats: projects or a memory."""
+    """Tell whether this is what an export of Claude holds beside its chats: projects or a memory."""
     rows = [row for row in (value if isinstance(value, list) else [value]) if isinstance(row, dict)]
     return any(claude_projects.is_memory(row) or claude_projects.is_project(row) for row in rows)
 
@@ -52,9 +51,9 @@ def read(
     usual: str,
     names: Mapping[str, str],
 ) -> Incoming:
-    """The exchanges of all chats, for `usual`, and the notes of projects and memories. `files`: those of the export, by
-    their path; `others`: the paths of files that were not read. `names`: of the `user` and the `char`. Raises
-    NotThisFormat: nothing in it can be used."""
+    """Read the exchanges of all chats, for `usual`, and the notes of projects and memories. `files`: the files of the
+    export, by their path; `others`: the paths of files that were not read. `names`: the names of the `user` and the
+    `char`. Raises NotThisFormat: nothing in it can be used."""
     incoming = Incoming()
     parts = _Parts(unread=list(others))
     for path, data in sorted(files.items()):
@@ -65,11 +64,13 @@ def read(
             reason = parts.add(path, document(data))
             if reason:
                 incoming.skipped.append((path, reason))
+
     chats.take_readings(incoming, parts.readings, usual, names)
     claude_projects.take(incoming, parts.projects, parts.memories, newest_ms=_newest_ms(incoming))
     _count_others(incoming, parts.unread)
     if not incoming.count and not incoming.skipped:
         chats.refuse_empty(incoming)
+
     return incoming
 
 
@@ -102,7 +103,7 @@ class _Parts:
 
 
 def _newest_ms(incoming: Incoming) -> int:
-    """When the newest memory of the chats was made; 0: there is none."""
+    """Return when the newest memory of the chats was made, or 0 without memories."""
     newest_ms = 0
     for contents in incoming.conversations:
         newest_ms = max(
@@ -112,7 +113,7 @@ def _newest_ms(incoming: Incoming) -> int:
 
 
 def _count_others(incoming: Incoming, paths: Sequence[str]) -> None:
-    """Name each other file that could hold something that was said, and count those that cannot."""
+    """Name each other file that could hold something that was said, and count the rest."""
     for path in sorted(paths):
         if path.endswith((".json", ".zip")):
             incoming.notes.append(_("what stands in the file {path}", path))

@@ -39,26 +39,27 @@ from sandbox import chat, is_sillytavern, left_out, whole
 PRIVATE_OR_EMPTY = N_("exchanges that are private or have no words")
 
 MOST_MESSAGES = 20
-"""Messages of one memory: a chat in which nobody answers has no exchanges, and must not become one memory."""
+"""Messages of a memory: a chat without answers has no exchanges, and must not become a single memory."""
 MOST_CHARS = MAX_TEXT_CHARS // 2
-"""Characters of one memory, so that several long pastes do not make one that is too large to be stored."""
+"""Characters of a memory, so that several long pastes do not make a memory that is too large to be stored."""
 MOST_GAP_MS = 6 * 3_600_000
-"""Between messages of a user alone, such as those of a diary, which is no chat: what comes later is another memory."""
+"""Between messages of a user alone, such as the messages of a diary, which is not a chat: what comes later is another
+memory."""
 _SHOWN_CHARS = 40
 """Characters of a message by which the report names its exchange."""
 _FIRST_PLAUSIBLE_MS = 100_000_000_000
 """March 1973. A smaller timestamp is probably in seconds, by mistake."""
 FIRST_ITEMS = 5
-"""Items of a list in which it shows its form: one of another kind, or a damaged one, may stand before the others."""
+"""Items of a list in which it shows its form: an item of another kind, or a damaged item, may come before the others."""
 _MACRO = re.compile(r"\{\{(char|user)\}\}", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
-    """How chats are read. `usual`: the conversation of messages that name none. `zone`: of local times; None: the
-    system's. `names`: of the `user` and the `char`, as far as they are known; a chat of SillyTavern names both.
-    `by_character`: the messages are for the conversation of the character, where the file says who that is.
-    `with_hidden`: the messages of SillyTavern that somebody hid come too."""
+    """How chats are read. `usual`: the conversation of messages that name none. `zone`: the zone of local times, or
+    None for the system's. `names`: the names of the `user` and the `char`, if they are known; a chat of SillyTavern
+    names both. `by_character`: the messages are for the conversation of the character, where the file says who that
+    is. `with_hidden`: the messages that the user of SillyTavern hid come too."""
 
     usual: str
     zone: tzinfo | None = None
@@ -68,9 +69,9 @@ class ChatOptions:
 
 
 def read(data: bytes, options: ChatOptions) -> Incoming:
-    """The exchanges of all conversations in a file, for the conversation that its messages name, or for the usual one.
-    A row that cannot be read is skipped. A memory without any time has the time 0. Raises NotThisFormat: it is not a
-    chat, or nothing can be used."""
+    """Read the exchanges of all conversations in a file, for the conversation that its messages name, or for the
+    usual conversation. A row that cannot be read is skipped. A memory without any time has the time 0. Raises
+    NotThisFormat: it is not a chat, or nothing can be used."""
     incoming = Incoming()
     message_count = add_file(incoming, data, options)
     if not message_count:
@@ -79,8 +80,8 @@ def read(data: bytes, options: ChatOptions) -> Incoming:
 
 
 def read_all(files: Mapping[str, bytes], options: ChatOptions) -> Incoming:
-    """The same of a folder of chats, such as those of a character of SillyTavern: files by their path. What is not a
-    chat is skipped."""
+    """Read a folder of chats, such as the chats of a character of SillyTavern. `files`: the files by their path; a
+    file that is not a chat is skipped."""
     incoming = Incoming()
     chat_files = {path: data for path, data in files.items() if _may_be_chat(path, data)}
     count_others(incoming, [path for path in files if path not in chat_files])
@@ -94,7 +95,7 @@ def read_all(files: Mapping[str, bytes], options: ChatOptions) -> Incoming:
 
 
 def _may_be_chat(path: str, data: bytes) -> bool:
-    """Whether a file of a folder of chats is to be read: lines, or a JSON file that is a chat."""
+    """Tell whether a file of a folder of chats is to be read: lines, or a JSON file that is a chat."""
     if not path.endswith(".json"):
         return path.endswith(".jsonl")
     value = None
@@ -105,7 +106,7 @@ def _may_be_chat(path: str, data: bytes) -> bool:
 
 
 def merged(conversations: Sequence[Contents]) -> list[Contents]:
-    """The short-term memories of several files by their conversation, each memory once."""
+    """Merge the short-term memories of several files by their conversation, each memory once."""
     by_id: dict[str, dict[str, ShortTermMemory]] = {}
     for contents in conversations:
         memories = by_id.setdefault(contents.conversation_id, {})
@@ -126,7 +127,7 @@ def count_others(incoming: Incoming, paths: Sequence[str]) -> None:
 
 
 def refuse_empty(incoming: Incoming) -> NoReturn:
-    """Raises NotThisFormat, which says why no message came."""
+    """Raise NotThisFormat, which says why no message came."""
     for location, reason in incoming.skipped:
         raise NotThisFormat(
             "cannot be used: {reason}.", _("{about}: {what}", location, clause(reason))
@@ -140,29 +141,34 @@ def refuse_empty(incoming: Incoming) -> NoReturn:
 
 
 def add_file(incoming: Incoming, data: bytes, options: ChatOptions, *, path: str = "") -> int:
-    """Add what `read` gives for one file; the number of its messages. `path`: how the report names the file, if there
-    are several. Raises NotThisFormat: it is not a chat."""
+    """Add what `read` gives for a file. Return the number of its messages. `path`: how the report names the file, if
+    there are several. Raises NotThisFormat: it is not a chat."""
     header = names_in(data)
     names = {**header, **options.names}
     usual = options.usual
     if options.by_character and "char" in header:
-        with suppress(InvalidInput):  # a name that cannot be that of a conversation
+        with suppress(InvalidInput):  # the name cannot be the name of a conversation
             usual = conversation_id_of(header["char"])
+
     text = data.decode("utf-8-sig", errors="replace")
     if text.lstrip()[:1] not in ("[", "{"):
-        text = emptied(text)  # a private part may have lines that begin as those of another speaker
+        # A private part may have lines that begin like the lines of another speaker.
+        text = emptied(text)
+
     try:
         file = chat.read(text, options.zone, _roles_of(names), with_hidden=options.with_hidden)
     except chat.ChatError as error:
         raise NotThisFormat("cannot be used: {reason}.", error) from error
+
     if file.note:
         incoming.notes.append(file.note.replace("--assistant", "--char"))
+
     take_readings(incoming, file.conversations, usual, names, path=path)
     return sum(len(reading.messages) for reading in file.conversations)
 
 
 def _roles_of(names: Mapping[str, str]) -> dict[str, str]:
-    """The role of each speaker whose name is known."""
+    """Return the role of each speaker whose name is known."""
     roles: dict[str, str] = {}
     if "user" in names:
         roles[names["user"]] = "user"
@@ -217,6 +223,7 @@ def take(
             if not any(message.content.strip() for message in messages):
                 incoming.lost[PRIVATE_OR_EMPTY] += 1
                 continue
+            # The same words may be said twice at the same time, so equal exchanges are numbered.
             identity = exchange.identity()
             equal_exchanges[identity] += 1
             memory = memory_of(
@@ -225,12 +232,13 @@ def take(
             beginning = messages[0].content[:_SHOWN_CHARS]
             if incoming.fits(_("the exchange that begins with `{content}`", beginning), memory):
                 memories_by_id.setdefault(exchange.conversation_id, []).append(memory)
+
     for name, memories in memories_by_id.items():
         incoming.conversations.append(Contents(name, _each_once(memories)))
 
 
 def _each_once(memories: Sequence[ShortTermMemory]) -> tuple[ShortTermMemory, ...]:
-    """Each memory once; of two with one id and different texts, the second gets an id of its own."""
+    """Return each memory once. Of two with the same id and different texts, the second gets an id of its own."""
     unique: dict[str, ShortTermMemory] = {}
     for memory in memories:
         twin = unique.get(memory.id, memory)
@@ -247,7 +255,7 @@ def names_in(data: bytes) -> dict[str, str]:
 
 
 def _sillytavern(data: bytes) -> list[Json]:
-    """The objects of a chat of SillyTavern; of another file none."""
+    """Return the objects of a chat of SillyTavern; of another file none."""
     rows = [fields_of(line) for line in data.splitlines() if line.strip()[:1] == b"{"]
     if not rows or not is_sillytavern(rows[0]):
         return []
@@ -270,7 +278,8 @@ def _header(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _only_speaker(rows: Sequence[Mapping[str, Any]], *, is_user: bool) -> str:
-    """The name of the only user or character that speaks in these messages; empty if there are none or several."""
+    """Return the name of the only user or character that speaks in these messages; empty if no speaker or several
+    speak."""
     speakers: set[str] = set()
     for row in rows:
         name = row.get("name")
@@ -288,7 +297,7 @@ def _only_speaker(rows: Sequence[Mapping[str, Any]], *, is_user: bool) -> str:
 def memory_of(
     conversation_id: str, messages: tuple[Message, ...], identity: str, **fields: Any
 ) -> ShortTermMemory:
-    """A memory that `identity` makes the same each time."""
+    """Make a memory that `identity` makes the same each time."""
     return ShortTermMemory(
         id=hashlib.sha256(identity.encode(errors="replace")).hexdigest()[:16],
         time_ms=max((message.time_ms or 0 for message in messages), default=0),
@@ -310,45 +319,55 @@ def _exchanges(
     names: Mapping[str, str],
     number: int | None,
 ) -> Iterator[_Exchange]:
-    """Each exchange; a message that cannot be stored is skipped. A message without a time has that of the message
-    before it. `number`: of the conversation, in a file of several."""
+    """Yield each exchange; a message that cannot be stored is skipped. A message without a time gets the time of the
+    message before it. `number`: the number of the conversation, in a file of several."""
     exchange = _Exchange(usual)
     last_ms: int | None = None
     for position, row in enumerate(rows, 1):
         location = _("message {number}", position)
         if number is not None:
             location = _("message {place} of conversation {number}", position, number)
+
         conversation_id = incoming.conversation_of(row.get("conversation_id"), usual, location)
         if conversation_id is None:
             continue
+
         messages: list[Message] = []
         with incoming.record(location):
             messages = _messages(row, names)
+
         if not messages:
             continue
         if messages[0].time_ms is not None:
             last_ms = messages[0].time_ms
+
+        # A message without a time was said after the message before it, so it has at least that time.
         dated = [replace(message, time_ms=last_ms) for message in messages]
+        # The rows decide by their order alone: an exchange ends where a new question begins.
         if exchange.messages and not exchange.continues_with(dated, conversation_id):
             yield exchange
             exchange = _Exchange(conversation_id)
+
         if not exchange.messages:
             exchange = _Exchange(conversation_id, _identifying_text(row, names))
+
         exchange.messages += dated
+
     if exchange.messages:
         yield exchange
 
 
 @dataclass(slots=True)
 class _Exchange:
-    """Messages that become one memory. `identifying_text`: what `_identifying_text` gives for the first of them."""
+    """Messages that become a memory. `identifying_text`: the text that `_identifying_text` gives for the first
+    message."""
 
     conversation_id: str
     identifying_text: str = ""
     messages: list[Message] = field(default_factory=list)
 
     def continues_with(self, messages: Sequence[Message], conversation_id: str) -> bool:
-        """Whether these messages still belong to it."""
+        """Tell whether these messages still belong to it."""
         if conversation_id != self.conversation_id:
             return False
         if messages[0].role == "user" and (
@@ -368,7 +387,7 @@ class _Exchange:
         return message.time_ms - last_ms > MOST_GAP_MS
 
     def identity(self) -> str:
-        """What is the same each time for this exchange, also if it has grown meanwhile."""
+        """Return a text that is the same each time for this exchange, also if it has grown meanwhile."""
         first = self.messages[0]
         return "\0".join(
             (self.conversation_id, first.role, self.identifying_text, str(first.time_ms))
@@ -376,8 +395,8 @@ class _Exchange:
 
 
 def _identifying_text(row: chat.Message, names: Mapping[str, str]) -> str:
-    """The text by which the memory of an exchange that begins with this row is known: what was typed, or else the
-    beginning of what is attached. An id is made of it; it is not stored."""
+    """Return the text by which the memory of an exchange that begins with this row is known: what was typed, or else
+    the beginning of what is attached. An id is made of it; it is not stored."""
     if row.get("attached"):
         typed = _filled(row["content"], names)
         if typed:
@@ -390,8 +409,8 @@ _NAME_OF_ROLE = {"user": "user", "assistant": "char"}
 
 
 def _messages(row: chat.Message, names: Mapping[str, str]) -> list[Message]:
-    """A row as a message; one that is too long becomes several, of what is not private. Raises InvalidInput: it cannot
-    be stored."""
+    """Return a row as a message. A message that is too long becomes several, of what is not private. Raises
+    InvalidInput: it cannot be stored."""
     time_ms = row.get("timestamp")
     if time_ms is not None and time_ms < _FIRST_PLAUSIBLE_MS:
         raise InvalidInput("its timestamp {time} is not in milliseconds since 1970", time_ms)
@@ -408,7 +427,7 @@ def _messages(row: chat.Message, names: Mapping[str, str]) -> list[Message]:
 
 
 def _public(text: str) -> str:
-    """What may be stored of a text. One that is wholly private stays known as such, because of its answer."""
+    """Return what may be stored of a text. A wholly private text stays known as private, because of its answer."""
     said_text = without_recalled(text)
     public_text = without_private(said_text)
     if said_text and not public_text:

@@ -36,8 +36,9 @@ def read(
     folders: WorkingFolders,
     programs: Collection[str] = (),
 ) -> Incoming:
-    """The turns of all transcripts, for `usual`, and the notes of all pages: files by their path in a folder, when
-    each was changed, and the `programs` that a user named. Raises NotThisFormat: there is neither."""
+    """Read the turns of all transcripts, for `usual`, and the notes of all pages. `files`: the files by their path in
+    a folder; `times`: when each was changed; `programs`: the programs that a user named. Raises NotThisFormat: it has
+    neither."""
     incoming = Incoming()
     memories = TurnMemories(incoming, usual, folders.folder_of, programs)
     seen_ids: set[str] = set()
@@ -45,13 +46,14 @@ def read(
     for path in sorted(transcripts, key=lambda path: (_last_ms(transcripts[path]), path)):
         with incoming.record(path):
             branches = branches_of(list(_lines(incoming, transcripts[path])))
-            # A line that another transcript has too, as that of a continued session, counts once.
+            # A line that another transcript has too, such as a line of a continued session, counts once.
             live = list(_once(branches.live, seen_ids))
             memories.add(path, turns_of(live, incoming.lost))
             for branch in branches.taken_back:
                 memories.take_back(turns_of(_once(branch.rows, seen_ids)))
-            # What was taken back in one session may hold in another one that was forked before that.
+            # What was taken back in a session may still hold in a session that was forked before that.
             seen_ids.update(filter(None, map(_id_of, live)))
+
     incoming.conversations = memories.contents()
 
     def project_of_page(path: str) -> str:
@@ -65,20 +67,21 @@ def read(
         raise NotThisFormat(
             "holds no turn of a user and no page; import `~/.claude/projects`, or a folder in it."
         )
+
     return incoming
 
 
 def _only_one(projects: Collection[str]) -> str:
-    """The project of a folder of transcripts, which Claude Code names by a path in which each `/` and `.` became `-`:
-    so two working folders may have one. Then nobody knows of which of them its pages are."""
+    """Return the only project, or an unsettled name. Claude Code names a folder of transcripts by a path in which
+    each `/` and `.` became `-`, so two working folders can have the same name, and a page cannot be attributed."""
     if len(projects) < 2:
         return next(iter(projects), "")
     return unsettled(name_of(min(projects)))
 
 
 def _last_ms(data: bytes) -> int:
-    """The time of the last line that has one. The transcript of a fork repeats lines of the session that it is from,
-    and usually goes on longer: so that session comes first, and its turns are known by its name."""
+    """Return the time of the last line with a time. The transcript of a fork repeats lines of the session that it is
+    from, and usually goes on longer: so that session comes first, and its turns are known by its name."""
     for line in reversed(data.splitlines()):
         time_ms = time_of(row_of(line).get("timestamp"))
         if time_ms is not None:
@@ -92,7 +95,7 @@ def _lines(incoming: Incoming, data: bytes) -> Iterator[Row]:
 
 
 def _once(rows: Iterable[Row], seen_ids: Set[str]) -> Iterator[Row]:
-    """The lines without those that the transcript repeats, and those that were seen."""
+    """Yield the lines without repeated lines and lines that were seen."""
     ids = set(seen_ids)
     for row in rows:
         line_id = _id_of(row)
@@ -104,6 +107,6 @@ def _once(rows: Iterable[Row], seen_ids: Set[str]) -> Iterator[Row]:
 
 
 def _id_of(row: Row) -> str | None:
-    """The id of a line. None: it has none, or one of a wrong type."""
+    """Return the id of a line, or None if the line has no id or an id of a wrong type."""
     line_id = row.get("uuid")
     return line_id if isinstance(line_id, str) else None

@@ -51,7 +51,7 @@ _LISTS = {
 
 
 def read(data: bytes, usual: str) -> Incoming:
-    """The memories of an export. Raises NotThisFormat."""
+    """Read the memories of an export. Raises NotThisFormat."""
     export = fields_of(document(data))
     tables: dict[str, list[Mapping[str, Any]]] = {}
     for table, name in _LISTS.items():
@@ -61,14 +61,16 @@ def read(data: bytes, usual: str) -> Incoming:
 
 
 def read_tables(tables: Tables, usual: str) -> Incoming:
-    """The same of its database; prompts are for the conversation `usual`."""
+    """Read the same from its database; prompts are for the conversation `usual`."""
     incoming = Incoming()
     for number, row in enumerate(tables.get("observations", ()), 1):
         with incoming.record(f"observation {number}"):
             _note_observation(incoming, f"observation {number}", row)
+
     for number, row in enumerate(tables.get("session_summaries", ()), 1):
         with incoming.record(f"summary {number}"):
             _note_summary(incoming, f"summary {number}", row)
+
     memories: dict[str, ShortTermMemory] = {}  # a prompt that is there twice is one memory
     for number, row in enumerate(tables.get("user_prompts", ()), 1):
         location = _("prompt {number}", number)
@@ -76,8 +78,10 @@ def read_tables(tables: Tables, usual: str) -> Incoming:
             memory = _prompt(row, usual)
             if memory is not None and incoming.fits(location, memory):
                 memories[memory.id] = memory
+
     if memories:
         incoming.conversations = [Contents(usual, tuple(memories.values()))]
+
     incoming.lost[_("answers to prompts, which claude-mem does not keep")] += len(memories)
     return incoming
 
@@ -113,10 +117,12 @@ def _note(
 ) -> None:
     created_ms = milliseconds_of(row.get("created_at_epoch"))
     table = location.partition(" ")[0]
+    # A project that was merged into another one goes on under that name.
     project = _text(row.get("merged_into_project")) or _text(row.get("project"))
     kind = {"kind": "tech"}
     if project:
         kind = {"kind": "project-tech", "project": project[:MOST_PROJECT_CHARS]}
+
     files = {
         name: texts(row.get(name)) for name in ("files_read", "files_modified", "files_edited")
     }
@@ -134,7 +140,7 @@ def _note(
 
 
 def _prompt(row: Mapping[str, Any], usual: str) -> ShortTermMemory | None:
-    """The memory of a prompt; None: it has no words, or all of them are private."""
+    """Return the memory of a prompt, or None if it has no words, or all of them are private."""
     text = _text(row.get("prompt_text"))
     session = _text(row.get("content_session_id"))
     time_ms = milliseconds_of(row.get("created_at_epoch")) or None

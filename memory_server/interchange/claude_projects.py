@@ -45,8 +45,8 @@ def is_memory(row: Mapping[str, Any]) -> bool:
 def take(
     incoming: Incoming, projects: Sequence[Any], memories: Sequence[Any], newest_ms: int
 ) -> None:
-    """Add the notes and refs of these rows. `newest_ms`: when the newest message of the export was written, by which a
-    memory is dated, because it has no time; 0: not known."""
+    """Add the notes and refs of these rows. `newest_ms`: when the newest message of the export was written, or 0 if
+    it is not known. It dates the memories, which have no time."""
     project_names: dict[str, str] = {}
     for number, row in enumerate(projects, 1):
         location = _("project {number}", number)
@@ -56,6 +56,7 @@ def take(
         with incoming.record(location):
             project_names[str(row["uuid"])] = without_private(text_of(row.get("name")))
             _take_project(incoming, location, row)
+
     for number, row in enumerate(memories, 1):
         location = _("memory {number}", number)
         if not isinstance(row, Mapping):
@@ -69,17 +70,20 @@ def _take_project(incoming: Incoming, location: str, row: Mapping[str, Any]) -> 
     if row.get("is_starter_project") is True:
         incoming.lost[_STARTER] += 1
         return
+
     uuid = str(row["uuid"])
     name = without_private(text_of(row.get("name")))
     updated_ms = milliseconds_of(row.get("updated_at"))
     created_ms = milliseconds_of(row.get("created_at")) or updated_ms
     texts = [text_of(row.get(field)) for field in ("description", "prompt_template")]
     instructions = "\n\n".join(filter(None, texts))
+    # A project can have a prompt template, which Claude follows in each chat, and documents, which it reads there.
     documents: list[Mapping[str, Any]] = []
     if isinstance(row.get("docs"), list):
         documents = [document for document in row["docs"] if isinstance(document, Mapping)]
     if not instructions and not documents:
         incoming.lost[_EMPTY] += 1
+
     if instructions:
         incoming.note(
             location,
@@ -91,6 +95,7 @@ def _take_project(incoming: Incoming, location: str, row: Mapping[str, Any]) -> 
             updated_ms=updated_ms,
             **_kind_of(name),
         )
+
     for number, document in enumerate(documents, 1):
         file_name = text_of(document.get("filename"))
         document_ms = milliseconds_of(document.get("created_at")) or created_ms
@@ -121,7 +126,9 @@ def _take_memory(
     if isinstance(by_project, Mapping):
         for uuid, text in by_project.items():
             texts[str(uuid)] = text_of(text)
+
     account = row.get("account_uuid")
+    # The text under no project is about all chats.
     for uuid, text in texts.items():
         project = project_names.get(uuid, uuid)
         for heading, body in _sections(text):
@@ -134,6 +141,7 @@ def _take_memory(
                 created_ms=newest_ms,
                 **_kind_of(project),
             )
+
     files = row.get("memory_files")
     if isinstance(files, list):
         incoming.lost[_("files in which Claude remembers")] += len(files)
@@ -146,8 +154,9 @@ def _kind_of(project: str) -> dict[str, Any]:
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:
-    """Heading and text of each section; what is before the first has the heading ''. A section that is too long for a
-    note becomes several, of what is not private; one that is wholly private is given, so that it is counted."""
+    """Yield heading and text of each section; text before the first heading has the heading ''. A section that is too
+    long for a note becomes several, of what is not private. A wholly private section is given too, so that it is
+    counted."""
     text = emptied(text)
     headings = list(_HEADING.finditer(text))
     ends = [heading.start() for heading in headings]

@@ -88,9 +88,8 @@ def read(
     folder_of: Callable[[str], str | None],
     programs: Collection[str] = (),
 ) -> Incoming:
-    """The turns of all sessions, for `usual`: files by their path, what a working folder is called, and the
-    `programs` that a user named. Raises
-    NotThisFormat: there are none."""
+    """Read the turns of all sessions, for `usual`. `files`: the sessions by their path; `folder_of` names a working
+    folder; `programs`: the programs that a user named. Raises NotThisFormat: no session has a turn."""
     incoming = Incoming()
     memories = TurnMemories(incoming, usual, folder_of, programs)
     seen_ids: set[str] = set()
@@ -108,8 +107,8 @@ def read(
 
 
 def _new_turns(turns: Iterable[TranscriptTurn], seen_ids: set[str]) -> Iterator[TranscriptTurn]:
-    """The turns that no earlier file has: the file of a fork repeats those of the session that it is from. Older
-    versions numbered the turns of each session."""
+    """Yield the turns that no earlier file has: the file of a fork repeats turns of the session that it is from.
+    Older versions numbered the turns of each session."""
     own_ids: set[str] = set()
     for turn in turns:
         turn_id = turn.prompt_id or ""
@@ -123,8 +122,8 @@ def _new_turns(turns: Iterable[TranscriptTurn], seen_ids: set[str]) -> Iterator[
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """The lines of a file. `words_in`: the type of those that have the user's words, of which a file may have several
-    kinds with the same words. `rolled_back`: the lines that the user took back, with what says which session it is."""
+    """The lines of a file. `words_in`: the type of the lines that have the user's words; a file may have several
+    types with the same words. `rolled_back`: the lines that the user took back, with what says which session it is."""
 
     rows: Sequence[Mapping[str, Any]]
     rolled_back: Sequence[Mapping[str, Any]]
@@ -132,15 +131,16 @@ class _History:
 
 
 def _history_of(data: bytes, incoming: Incoming) -> _History:
-    """What holds of a file, and what was rolled back: an event `thread_rolled_back` drops the last turns of the user, as
-    core/src/codex/rollout_reconstruction.rs of openai/codex counts them."""
+    """Separate what holds of a file from what was rolled back: an event `thread_rolled_back` drops the last turns of
+    the user, as core/src/codex/rollout_reconstruction.rs of openai/codex counts them."""
     rows: list[Mapping[str, Any]] = []
     for line in data.splitlines():
         rows += rows_of(line, incoming.lost)
 
     kinds = {_words_in(row) for row in rows}
     words_in = _MESSAGE
-    for kind in (_MESSAGE, _ITEM_COMPLETED, _USER_MESSAGE):  # the last one of them is taken
+    # The last kind that the file has is taken.
+    for kind in (_MESSAGE, _ITEM_COMPLETED, _USER_MESSAGE):
         if kind in kinds:
             words_in = kind
 
@@ -149,7 +149,8 @@ def _history_of(data: bytes, incoming: Incoming) -> _History:
     turn_starts: list[int] = []
     """The position in `held` of each turn of the user."""
     start: int | None = None
-    """That of the turn that the client began last, until the user says something in it."""
+    """The position of the turn that the client began last, until the user says something in it."""
+    # Older clients do not say when a turn begins; there the words of the user begin it.
     names_turns = any(_event_in(row) in _TURN_STARTED for row in rows)
     for row in rows:
         event = _event_in(row)
@@ -161,6 +162,7 @@ def _history_of(data: bytes, incoming: Incoming) -> _History:
                 del turn_starts[kept:]
             start = None
             continue
+
         if row.get("type") == "session_meta":
             rolled_back.append(row)
         elif event in _TURN_STARTED:
@@ -171,12 +173,14 @@ def _history_of(data: bytes, incoming: Incoming) -> _History:
             if start is not None:
                 turn_starts.append(start)
             start = None
+
         held.append(row)
+
     return _History(held, rolled_back, words_in)
 
 
 def _event_in(row: Mapping[str, Any]) -> object:
-    """The type of the event in a line; None: it has none."""
+    """Return the type of the event in a line, or None for any other line."""
     if row.get("type") != "event_msg":
         return None
     return fields_of(row.get("payload")).get("type")
@@ -188,7 +192,7 @@ def _count_of_turns(row: Mapping[str, Any]) -> int:
 
 
 def _has_words_of_user(row: Mapping[str, Any], words_in: str) -> bool:
-    """Whether the user says something in a line of the type that has the user's words."""
+    """Tell whether the user says something in a line of the type that has the user's words."""
     if words_in != _MESSAGE:
         return _words_in(row) == words_in
     payload = fields_of(row.get("payload", row))
@@ -198,7 +202,8 @@ def _has_words_of_user(row: Mapping[str, Any], words_in: str) -> bool:
 
 
 def _context_name(text: str) -> str | None:
-    """What the report calls a text of the role `user` that no user wrote; None: a user may have written it."""
+    """Return what the report calls a text of the role `user` that no user wrote. Return None if a user may have
+    written it."""
     beginning = text[:100].lstrip().lower()
     for mark, called in _CONTEXT.items():
         if beginning.startswith(mark):
@@ -208,8 +213,8 @@ def _context_name(text: str) -> str | None:
 
 @dataclass(slots=True)
 class _Session:
-    """The reader of one file. `words_in` as in `_History`. `questions`: those of dialogs, by the id of the call and
-    their own."""
+    """The reader of a file. `words_in` as in `_History`. `questions`: the questions of dialogs, by the id of the call
+    and their own."""
 
     incoming: Incoming
     words_in: str
@@ -334,23 +339,29 @@ class _Session:
         return True
 
     def _said(self, text: str, time_ms: int | None) -> TranscriptTurn | None:
-        """Add what the user said; the turn before it, if it begins another one."""
+        """Add what the user said. Return the turn before it, if this begins another turn."""
         text = emptied(text)
+        # The client puts its own context before the request, so the last mark counts.
         for mark in _REQUESTS:
             text = text.rpartition(mark)[2]
+
         words = text.strip()
         if not words:
             return None
+
         if self.by_sub_agent:
             self._count(places.SUB_AGENTS)
             return None
+
         ended_turn = None
         if self.turn is None or self.turn.answered:
             ended_turn = self.turn
             self.turn = TranscriptTurn(dict(self.session))
+
         turn = self.turn
         if turn.forgot:
             turn.forget()
+
         turn.prompt_id = self.turn_id or turn.prompt_id
         turn.prompted_ms = time_ms
         turn.asked.append(Message("user", words, time_ms))
@@ -389,7 +400,7 @@ class _Session:
         self.turn.work.result(payload.get("call_id"), text)
 
     def _dialog(self, payload: Mapping[str, Any], time_ms: int | None) -> None:
-        """Each question of a dialog, which the model asked, and the answer of the user."""
+        """Yield each question of a dialog, which the model asked, and the answer of the user."""
         questions = self.questions.pop(str(payload.get("call_id")), None)
         answers = fields_of(payload.get("output")).get("answers")
         if (
@@ -413,7 +424,7 @@ class _Session:
 
 
 def _words_of_answer(answer: Any) -> str:
-    """What the user chose or typed in a dialog."""
+    """Return what the user chose or typed in a dialog."""
     choices = answer.get("answers") if isinstance(answer, Mapping) else None
     if not isinstance(choices, list):
         return ""
@@ -422,7 +433,7 @@ def _words_of_answer(answer: Any) -> str:
 
 
 def _words_in(row: Mapping[str, Any]) -> str:
-    """Which kind of line this is, of those that can have the user's words."""
+    """Tell which of the types that can have the user's words a line has."""
     payload = row.get("payload")
     if row.get("type") != "event_msg" or not isinstance(payload, Mapping):
         return _MESSAGE
@@ -439,7 +450,7 @@ def _words_in(row: Mapping[str, Any]) -> str:
 
 
 def _texts(payload: Mapping[str, Any]) -> list[str]:
-    """The texts of a message, a block each."""
+    """Return the texts of a message, a block each."""
     content = payload.get("content")
     blocks = content if isinstance(content, list) else [{"text": content}]
     texts = [block.get("text") for block in blocks if isinstance(block, Mapping)]

@@ -22,7 +22,7 @@ Row = dict[str, object]
 
 
 def write_csv(conversations: Iterable[Contents], entries: Iterable[tuple[str, Entry]]) -> bytes:
-    """The table in UTF-8 with a byte order mark, by which spreadsheets know it."""
+    """Write the table in UTF-8 with a byte order mark, by which spreadsheets know it."""
     text = io.StringIO()
     table = csv.DictWriter(text, COLUMNS, restval="")
     table.writeheader()
@@ -44,6 +44,7 @@ def _conversation_rows(contents: Contents) -> Iterator[Row]:
             "score": memory.score,
             "created": _time(memory.time_ms),
         }
+
     for trigger in contents.long_term:
         yield {
             "family": "triggers",
@@ -87,7 +88,7 @@ def _shown(row: Row) -> Row:
 
 
 def _cell(value: object) -> object:
-    """A text that could be a formula gets an apostrophe, which spreadsheets do not show."""
+    """Put an apostrophe, which spreadsheets do not show, before a text that could be a formula."""
     if isinstance(value, str) and value.startswith(_FORMULA):
         return f"'{value}"
     return value

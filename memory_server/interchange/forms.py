@@ -62,7 +62,7 @@ _TABLES: Mapping[Foreign, Collection[tuple[str, str]]] = {
     "notes-db": [("memories", "topic")],
     "livingmemory": [("documents", "metadata"), ("messages", "sender_id")],
 }
-"""A table and a column of it that only the database of this form has; one of them is enough."""
+"""A table and a column of it that only the database of this form has; a single match is enough."""
 _MAGIC = {
     b"\x1f\x8b": N_(
         "is compressed; if it is a backup, put it into the folder of the backups and use `backup restore`."
@@ -163,40 +163,49 @@ _NOT_MEMORIES: Sequence[tuple[frozenset[str], str]] = (
 
 
 def format_of(data: bytes, names: Collection[str] = ()) -> Format:
-    """The format of a file. `names`: of the speakers of a chat, as far as they are known. Raises NotThisFormat with
-    what to do if it is not known."""
+    """Return the format of a file. `names`: the names of the speakers of a chat, if they are known. Raises
+    NotThisFormat with what to do if it is not known."""
     for start, advice in _MAGIC.items():
         if data.startswith(start):
             raise NotThisFormat(advice)
+
     if not data.strip():
         raise NotThisFormat("is empty.")
     if data.removeprefix(codecs.BOM_UTF8).lstrip()[:20].lower().startswith(_HTML):
         raise NotThisFormat(_PAGE)
+
     value: Any = None
     for value in _values_of(data):
         _refuse_known(value)
         form = _form_of_chat(value) or _form_of_memories(value)
         if form is not None:
             return form
+
     if isinstance(value, list) and value and isinstance(value[0], dict):
         raise NotThisFormat(
             "is a list of an unknown kind; name its format with --format: {formats}; or {step}.",
             ", ".join(FORMATS),
             _(_LINES_OF_MESSAGES),
         )
+
+    # After JSON: a file of JSON is YAML too.
     if lore_astrbot.document_in(data) is not None:
         return "worldinfo"
+
     text = data.decode("utf-8-sig", errors="replace")
     if value is None and begins_with_role(text, names):
         return "chat"
+
     if data.removeprefix(codecs.BOM_UTF8).startswith(
         (b"---\n", b"---\r\n", b"# ", b"## ", MARK.encode())
     ):
         return "pages"
+
     if value is None and may_be_chat(text):
         raise NotThisFormat(
             "looks like a chat: add `--format chat --user NAME --char NAME`, with its two speakers."
         )
+
     raise NotThisFormat(
         "has an unknown format; name one with --format: {formats}; or {step}.",
         ", ".join(FORMATS),
@@ -205,17 +214,19 @@ def format_of(data: bytes, names: Collection[str] = ()) -> Format:
 
 
 def _values_of(data: bytes) -> Iterator[Any]:
-    """The JSON of a file, of a list also without its first items, or that of its first lines: the first may be cut off,
-    or of a kind that says nothing."""
+    """Yield the JSON of a file, of a list also without its first items, or the JSON of its first lines: the first may
+    be cut off, or of a kind that says nothing."""
     with suppress(ValueError):
         value = json_text.loads(data)
         yield value
         if isinstance(value, list):
             yield from (value[start:] for start in range(1, min(len(value), chats.FIRST_ITEMS)))
         return
+
     text = data.removeprefix(codecs.BOM_UTF8).lstrip()
     if text[:1] not in (b"{", b"["):
         return  # a page may quote JSON
+
     lines = (line for line in BytesIO(text) if line.strip())
     for line in islice(lines, MOST_LINES):
         try:
@@ -226,7 +237,7 @@ def _values_of(data: bytes) -> Iterator[Any]:
 
 
 def _refuse_known(value: Any) -> None:
-    """Raises NotThisFormat for a file that is known, and has no form."""
+    """Raise NotThisFormat for a file that is known, and has no form."""
     rows = value.get("conversations") if isinstance(value, dict) else value
     first = value
     if isinstance(rows, list) and rows:
@@ -242,8 +253,8 @@ def _refuse_known(value: Any) -> None:
 
 
 def _form_of_chat(value: Any) -> Format | None:
-    """The form of a session of Codex or Gemini CLI, by its first line or as a whole; of a chat; and of what exports of
-    chats hold beside them."""
+    """Return the form of a session of Codex or Gemini CLI, by its first line or as a whole; of a chat; and of what
+    exports of chats hold beside them."""
     match value:
         case {"type": str(), "payload": dict()} | {
             "id": str(),
@@ -259,15 +270,17 @@ def _form_of_chat(value: Any) -> Format | None:
             return "chat"  # of the AI SDK; a part of Gemini has no type
         case [{"role": "user" | "model", "parts": list()}, *_]:
             return "gemini-cli"
+
     if chat.is_chat(value) or (isinstance(value, list) and value and chat.is_chat(value[0])):
         return "chat"
     if chat_exports.is_beside_chats(value):
         return "chat-export"
+
     return None
 
 
 def _form_of_memories(value: Any) -> Format | None:
-    """The form of a JSON value that holds memories; the first test that fits decides, so their order matters."""
+    """Return the form of a JSON value that holds memories; the first test that fits decides, so their order matters."""
     if official.graph_in(value) is not None:
         return "official"
     if is_node_backup(value):
@@ -276,6 +289,7 @@ def _form_of_memories(value: Any) -> Format | None:
         return "mem0"
     if lore_forms.program_of(value):
         return "worldinfo"
+
     match value:
         case {"format": str(name)} if name == NATIVE:
             return "native"
@@ -310,11 +324,12 @@ def _form_of_memories(value: Any) -> Format | None:
             return "node"
         case []:
             return "node"
+
     return None
 
 
 def format_of_tables(tables: Mapping[str, Collection[str]]) -> Format:
-    """The same for a database, by the columns of its tables."""
+    """Return the form of a database, by the columns of its tables."""
     for form, marks in _TABLES.items():
         if any(column in tables.get(table, ()) for table, column in marks):
             return form
@@ -326,13 +341,15 @@ def format_of_tables(tables: Mapping[str, Collection[str]]) -> Format:
 
 
 def format_of_folder(files: Mapping[str, bytes], others: Sequence[str] = ()) -> Format:
-    """The same for a folder: that of GentianAphrodite, of the Node original, of sessions, of an export of chats, of
-    chats, or of pages. `others`: paths of files that no form reads. Raises NotThisFormat: it is none of them."""
+    """Return the form of a folder: of GentianAphrodite, the Node original, sessions, an export of chats, chats, or
+    pages. `others`: paths of files that no form reads. Raises NotThisFormat for any other folder."""
+    # The files of the Node original have the same names, so their form decides.
     own_file = files.get(SHORT_TERM) or files.get(LONG_TERM)
     if own_file is not None:
         return "gentian" if format_of(own_file) in ("gentian", "pack") else "node"
     if any(path.endswith((SHORT_TERM, LONG_TERM)) for path in files):
         return "node"
+
     forms: dict[str, Format] = {}
     for path, data in files.items():
         if path.endswith((".json", ".jsonl")):
@@ -340,6 +357,8 @@ def format_of_folder(files: Mapping[str, bytes], others: Sequence[str] = ()) -> 
                 forms[path] = format_of(data)
                 if forms[path] in SESSIONS:
                     return forms[path]
+
+    # Before single chats: an export also has projects and memories, which a chat does not have.
     parts_of_export = filter(chat_exports.is_part, files)
     if any(forms.get(path) in ("chat", "chat-export") for path in parts_of_export):
         return "chat-export"
@@ -347,10 +366,12 @@ def format_of_folder(files: Mapping[str, bytes], others: Sequence[str] = ()) -> 
         return "chat"
     if any(path.endswith(".md") for path in files):
         return "pages"
+
     for path, form in forms.items():
         raise NotThisFormat(
             "is a folder in which {path} has the format {form}; import that file.", path, form
         )
+
     forms_of_folders = ", ".join(sorted(FOLDERS))
     raise NotThisFormat(
         _known_by_names([*files, *others])
@@ -362,29 +383,33 @@ def format_of_folder(files: Mapping[str, bytes], others: Sequence[str] = ()) -> 
 
 
 def refusal_of_zip(paths: Sequence[str]) -> str:
-    """What is said about a zip archive with these files, in which no chat is."""
+    """Return what is said about a zip archive with these files, in which no chat is."""
     return _known_by_names(paths) or _(_MAGIC[ZIP])
 
 
 def _known_by_names(paths: Sequence[str]) -> str:
-    """What is said about the export of a service that is known, and has no form; '': it is not known."""
+    """Return what is said about the export of a known service that cannot be imported, or ""."""
     names = {PurePosixPath(path).name.lower() for path in paths}
     if any(name.startswith(("myactivity.", "my activity")) for name in names):
         return _(
             "is an export of Google Takeout, a format that cannot be imported; {step}.",
             _(_LINES_OF_MESSAGES),
         )
+
     if any(path.startswith("IndexedDB/") for path in paths):
         return _(
             "is a backup of Cherry Studio that only Cherry Studio can read; {step}.",
             _(_LINES_OF_MESSAGES),
         )
+
     if "prod-grok-backend.json" in names:
         return _(
             "is an export of Grok, a format that cannot be imported; {step}.", _(_LINES_OF_MESSAGES)
         )
+
     if "chat.html" in names:
         return _(
             "holds only web pages of an export; ask for the export again: it must have `conversations.json`."
         )
+
     return ""

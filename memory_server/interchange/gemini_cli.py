@@ -45,7 +45,7 @@ def read(
     folder_of: Callable[[str], str | None],
     programs: Collection[str] = (),
 ) -> Incoming:
-    """The turns of all sessions and checkpoints, for `usual`. Raises NotThisFormat: there are none."""
+    """Read the turns of all sessions and checkpoints, for `usual`. Raises NotThisFormat: no turn was found."""
     incoming = Incoming()
     memories = TurnMemories(incoming, usual, folder_of, programs)
     for path, data in sorted(files.items()):
@@ -63,7 +63,7 @@ def read(
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """What a file says of its session, the messages that hold, and those that the user rewound."""
+    """What a file says of its session, the messages that hold, and the messages that the user rewound."""
 
     fields: Mapping[str, Any]
     records: Sequence[Mapping[str, Any]]
@@ -73,12 +73,13 @@ class _Session:
 def _turns(
     incoming: Incoming, session: _Session, records: Sequence[Mapping[str, Any]]
 ) -> Iterator[TranscriptTurn]:
-    """The turns of these messages of a session."""
+    """Yield the turns of these messages of a session."""
     if session.fields.get("kind") == "subagent":
         incoming.lost[places.SUB_AGENTS] += sum(
             record.get("type") in ("user", "gemini") for record in records
         )
         return
+
     first = {
         "sessionId": session.fields.get("sessionId"),
         "cwd": _folder_in([*session.records, *session.rewound]),
@@ -95,6 +96,7 @@ def _turns(
                 turn = None
             if turn is None:
                 turn = TranscriptTurn(first)
+            # Two prompts without an answer between them belong to the same turn.
             turn.prompt_again()
             turn.prompt_id = str(record.get("id") or number)
             turn.prompted_ms = time_ms
@@ -103,6 +105,7 @@ def _turns(
             _answer(incoming, turn, record, time_ms)
         else:
             _count_left_out(incoming, record)
+
     if turn is not None:
         yield turn
 
@@ -120,9 +123,9 @@ def _count_left_out(incoming: Incoming, record: Mapping[str, Any]) -> None:
 
 
 def _session_of(incoming: Incoming, data: bytes) -> _Session:
-    """The fields of the session in a file, and its messages. A field or a message that the file has several times, as a
-    session that changed it wrote it again, is as it was written last; a message stays at its first place. `$rewindTo`
-    takes the message that it names, and all after it (services/chatRecordingService.ts)."""
+    """Read the fields of the session in a file, and its messages. A field or a message that the file has several
+    times, as a session that changed it wrote it again, is as it was written last; a message stays at its first place.
+    `$rewindTo` takes the message that it names, and all after it (services/chatRecordingService.ts)."""
     session: dict[str, Any] = {}
     messages_by_id: dict[str, Mapping[str, Any]] = {}
     rewound: list[Mapping[str, Any]] = []
@@ -138,15 +141,16 @@ def _session_of(incoming: Incoming, data: bytes) -> _Session:
             if isinstance(message, Mapping):
                 message_id = str(
                     message.get("id") or len(messages_by_id)
-                )  # those of a checkpoint have no id
+                )  # messages of a checkpoint have no id
                 messages_by_id[message_id] = message
+
     return _Session(session, list(messages_by_id.values()), rewound)
 
 
 def _rewound(
     messages_by_id: dict[str, Mapping[str, Any]], message_id: str
 ) -> list[Mapping[str, Any]]:
-    """Take the message of this id and all after it away from the others; none if there is no such message."""
+    """Take the message of this id and all after it away from the others. Return nothing if no message has the id."""
     ids = list(messages_by_id)
     if message_id not in messages_by_id:
         return []
@@ -154,7 +158,7 @@ def _rewound(
 
 
 def _values_in(incoming: Incoming, data: bytes) -> list[Any]:
-    """The JSON values of a file, which is one of them or has one on each line. Lines that are not JSON are counted."""
+    """Read the JSON values of a file: the whole file is a value, or each line. Lines that are not JSON are counted."""
     try:
         return [json_text.loads(data)]
     except ValueError:
@@ -165,7 +169,7 @@ def _values_in(incoming: Incoming, data: bytes) -> list[Any]:
 
 
 def _changed_fields(value: Any) -> Mapping[str, Any]:
-    """The fields of a value of the file, or those that it changes (`$set`)."""
+    """Return the fields of a value of the file, or the fields that it changes (`$set`)."""
     if not isinstance(value, Mapping):
         return {}
     fields = value.get("$set", value)
@@ -175,7 +179,7 @@ def _changed_fields(value: Any) -> Mapping[str, Any]:
 
 
 def _messages_of(value: Any, fields: Mapping[str, Any]) -> list[Any]:
-    """The messages in a value of the file, which may be one of them itself."""
+    """Return the messages in a value of the file, which may be a message itself."""
     if isinstance(value, list):
         return value
     if "messages" in fields or "history" in fields:
@@ -198,7 +202,7 @@ def _folder_in(records: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def _kind_of(record: Mapping[str, Any]) -> object:
-    """The type of a record of a session, or the role of one of a checkpoint."""
+    """Return the type of a record of a session, or the role of a record of a checkpoint."""
     return record.get("type", record.get("role"))
 
 
@@ -211,7 +215,7 @@ def _is_of_model(record: Mapping[str, Any]) -> bool:
 
 
 def _words(incoming: Incoming, record: Mapping[str, Any]) -> str:
-    """What the user wrote in a message; empty if the client wrote it, or it holds results of tools."""
+    """Return what the user wrote in a message; empty if the client wrote it, or it holds results of tools."""
     shown = record.get("displayContent")
     text = _text(shown) if shown else _content(record)
     if text.lstrip().startswith(_OF_THE_CLIENT):
@@ -225,12 +229,12 @@ def _words(incoming: Incoming, record: Mapping[str, Any]) -> str:
 
 
 def _content(record: Mapping[str, Any]) -> str:
-    """The text of a record of a session, or of one of a checkpoint, which has `parts`."""
+    """Return the text of a record of a session, or of a record of a checkpoint, which has `parts`."""
     return _text(record.get("content", record.get("parts")))
 
 
 def _text(content: Any) -> str:
-    """The texts of a content in lines, without thoughts."""
+    """Return the texts of a content in lines, without thoughts."""
     parts = content if isinstance(content, list) else [content]
     texts: list[str] = []
     for part in parts:
@@ -273,21 +277,21 @@ def _see_work(work: WorkSeen, call: Mapping[str, Any]) -> None:
 
 
 def _calls(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The calls of tools: fields of a session, parts of a checkpoint."""
+    """Return the calls of tools: fields of a session, parts of a checkpoint."""
     calls = _mappings(record.get("toolCalls"))
     in_parts = [part.get("functionCall") for part in _mappings(record.get("parts"))]
     return calls + _mappings(in_parts)
 
 
 def _mappings(value: Any) -> list[Mapping[str, Any]]:
-    """The objects of a list; of another value none."""
+    """Return the objects of a list; of another value none."""
     if not isinstance(value, list):
         return []
     return [item for item in value if isinstance(item, Mapping)]
 
 
 def _dialog(call: Mapping[str, Any], time_ms: int | None) -> list[Message]:
-    """Each question of a dialog, which the model asked, and the answer of the user."""
+    """Yield each question of a dialog, which the model asked, and the answer of the user."""
     questions = None
     arguments = call.get("args")
     if isinstance(arguments, Mapping):
@@ -313,7 +317,7 @@ def _question_and_answer(question: str, answer: Any, time_ms: int | None) -> lis
 
 
 def _question(questions: Any, name: str) -> str:
-    """The question that an answer names by its number; empty if there is none."""
+    """Return the question that an answer names by its number, or ""."""
     if not isinstance(questions, list) or not name.isdecimal() or int(name) >= len(questions):
         return ""
     question = questions[int(name)]

@@ -45,7 +45,7 @@ _BETWEEN_ITEMS = "\0"
 MOST_PROJECT_CHARS = 200
 """Characters of the name of a project that a note keeps."""
 MOST_ENTRY_CHARS = 10_000_000
-"""Characters of an entry; those that are longer were never stored."""
+"""Characters of an entry; longer entries were never stored."""
 WRONG_VALUE = N_("it has a value of a type or size that it cannot have")
 EMPTY_OR_PRIVATE = N_("entries without text, or all of it private")
 Rows = Iterable[tuple[str, Any]]
@@ -68,9 +68,9 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class IncomingBook:
-    """A lorebook for a conversation. `source`: the name of its file. `entries`: how many it has, those that are left
-    out among them. `is_on`: whether its owner has it switched on. `is_update`: its owner named the
-    book that it is a new version of."""
+    """A lorebook for a conversation. `source`: the name of its file. `entries`: how many it has, with the entries
+    that are left out. `is_on`: its owner has it switched on. `is_update`: its owner named the book that it is a new
+    version of."""
 
     conversation_id: str
     book_id: str
@@ -84,9 +84,9 @@ class IncomingBook:
 
 @dataclass(slots=True)
 class ProfileBooks:
-    """The books of profiles of SillyTavern. `on`: the memories of each that is on, by conversation and id. `names`: of
-    all, by their id; `files`: the names of the files of books and cards. `says_what_is_on`: whether the settings of each
-    profile are there, so that what is not `on` is off."""
+    """The books of profiles of SillyTavern. `on`: the memories of each book that is on, by conversation and id.
+    `names`: the names of all books, by their id; `files`: the names of the files of books and cards.
+    `says_what_is_on`: the settings of each profile are there, so a book that is not in `on` is off."""
 
     on: dict[tuple[str, str], tuple[LongTermMemory, ...]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
@@ -94,15 +94,15 @@ class ProfileBooks:
     says_what_is_on: bool = True
 
     def is_on(self, book_id: str) -> bool:
-        """Whether a book is on in any conversation."""
+        """Tell whether a book is on in any conversation."""
         return any(on_id == book_id for _conversation_id, on_id in self.on)
 
 
 @dataclass(slots=True)
 class Incoming:
-    """`entries`: of knowledge, by place; one without a time has the time 0. `skipped`: place and reason of each record
-    that was left out. `doubts`: triggers that may not work as meant. `notes`: what the others lost. `lost`: how often,
-    by what it is."""
+    """All that an import brings. `entries`: entries of knowledge by place; an entry without a time has the time 0.
+    `skipped`: place and reason of each record that was left out. `doubts`: triggers that may not work as meant.
+    `notes`: other losses. `lost` counts losses by their names."""
 
     conversations: list[Contents] = field(default_factory=list)
     entries: dict[str, list[Entry]] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class Incoming:
     found: list[str] = field(default_factory=list)
     """What a folder holds, for people."""
     profile: ProfileBooks | None = None
-    """Which books are on in the profiles of SillyTavern that were read; None: none was."""
+    """Which books are on in the profiles of SillyTavern that were read, or None if no profile was read."""
     _keys: set[tuple[str, str, str]] = field(default_factory=set)
 
     @contextmanager
@@ -143,14 +143,14 @@ class Incoming:
         return tuple(codec.short_terms(records, conversation_id))
 
     def long_terms(self, rows: Rows) -> tuple[LongTermMemory, ...]:
-        """The same for long-term memories."""
+        """Return the usable long-term memories of these rows; all others are skipped."""
         records = self._usable(rows, codec.long_term)
         return tuple(codec.long_terms(records))
 
     def _usable(
         self, rows: Rows, read: Callable[[Json], ShortTermMemory | LongTermMemory]
     ) -> list[Json]:
-        """The records that `read` can read and that fit; all others are skipped."""
+        """Return the records that `read` can read and that fit; all others are skipped."""
         records: list[Json] = []
         for location, row in rows:
             with self.record(location):
@@ -183,8 +183,8 @@ class Incoming:
         }
 
     def lines(self, data: bytes) -> Iterator[tuple[str, Any]]:
-        """The values of JSON lines, each with its place; a line that is not JSON is skipped. A line of several objects,
-        between which the end of the line is missing, gives each of them."""
+        """Yield the values of JSON lines, each with its place; a line that is not JSON is skipped. A line of several
+        objects, between which the end of the line is missing, gives each of them."""
         for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).splitlines(), 1):
             if not line.strip():
                 continue
@@ -199,7 +199,7 @@ class Incoming:
                     self.skipped.append((location, _("it is not JSON: {reason}", error)))
 
     def fits(self, location: str, memory: ShortTermMemory | LongTermMemory) -> bool:
-        """Whether a memory is small enough to be stored; otherwise it is skipped."""
+        """Tell whether a memory is small enough to be stored; otherwise it is skipped."""
         reason = excess(memory)
         if reason is None:
             return True
@@ -207,9 +207,8 @@ class Incoming:
         return False
 
     def take(self, location: str, knowledge_place: str, values: Json) -> None:
-        """Add an entry of a file to the knowledge, in a place such as `notes` or `refs/words`; an entry that cannot be
-        stored is skipped. `location`: where it stands in the file, for the report. `values`: the fields of the
-        entry."""
+        """Add an entry of a file to the knowledge, in a place such as `notes` or `refs/words`; an entry that cannot
+        be stored is skipped. `location`: its place in the file, for the report. `values`: the fields of the entry."""
         family, _slash, _namespace = knowledge_place.partition("/")
         is_of_knowledge = family in FAMILIES and family not in OF_CONVERSATIONS
         try:
@@ -231,23 +230,27 @@ class Incoming:
         knowledge_place: str = "notes",
         **fields: Any,
     ) -> None:
-        """Add an entry that `identity` makes the same each time: it is its id where it is a UUID. `location`: where the
-        entry stands in the file. `fields`: others of an entry; with `key` True its title is a topic, of which a kind
-        and project have one."""
+        """Add an entry that `identity` makes the same each time: a UUID becomes its id as it is. `location`: the
+        place of the entry in the file. `fields`: other fields of an entry; with `key` True its title is a topic, and
+        only one note of a kind and project has a topic."""
         body = without_recalled(without_private(body))
         if not body.strip():
             self.lost[EMPTY_OR_PRIVATE] += 1
             return
+
         fields = public_value(fields)
         title = " ".join(without_private(title).split())[:MAX_KEY_CHARS]
         if not title and knowledge_place == "notes":
             title = beginning(body)
+
+        # The second note with the same title comes too, but without a key, which belongs to the first.
         kind = fields.setdefault("kind", "domain")
         topic = (kind, fields.get("project", ""), index_form(title))
         is_topic = fields.pop("key", False)
         if is_topic and topic not in self._keys:
             self._keys.add(topic)
             fields["key"] = topic[2]
+
         tags = [tag[:MAX_TAG_CHARS] for tag in fields.get("tags", ()) if isinstance(tag, str)]
         fields["tags"] = tags[:MAX_TAGS]
         fields["updated_ms"] = fields.get("updated_ms") or fields.get("created_ms", 0)
@@ -255,7 +258,8 @@ class Incoming:
         self.take(location, knowledge_place, {"ref": ref, "title": title, "body": body} | fields)
 
     def conversation_of(self, name: Any, otherwise: str, location: str) -> str | None:
-        """`name` as a conversation id; `otherwise` if it is empty; None if it cannot be an id: then it is skipped."""
+        """Return `name` as a conversation id, or `otherwise` if it is empty. If it cannot be an id, it is skipped,
+        and None is returned."""
         if name in (None, ""):
             return otherwise
         try:
@@ -273,7 +277,7 @@ class Incoming:
         return in_books + in_conversations + in_knowledge
 
     def unbound(self) -> None:
-        """Put the memories of books among those of conversations, for what keeps no books."""
+        """Move the memories of books to the conversations, for a store without books."""
         for book in self.books:
             self.conversations.append(
                 Contents(book.conversation_id, (), unique_names(book.memories))
@@ -282,7 +286,7 @@ class Incoming:
 
 
 def unique_names(memories: Iterable[LongTermMemory]) -> tuple[LongTermMemory, ...]:
-    """The memories, each with a name of its own: a second `Magic` becomes `Magic (2)`."""
+    """Return the memories, each with a name of its own: a second `Magic` becomes `Magic (2)`."""
     by_name: dict[str, LongTermMemory] = {}
     for memory in memories:
         name = unused_name(memory.name, by_name)
@@ -301,7 +305,8 @@ def unused_name(name: str, used_names: Container[str]) -> str:
 
 
 def public_value(value: Any) -> Any:
-    """A value of JSON without the private parts of the texts in it; such a part may go over several items of a list."""
+    """Return a value of JSON without the private parts of the texts in it; such a part may go over several items of a
+    list."""
     if isinstance(value, str):
         return without_private(value)
     if isinstance(value, Mapping):
@@ -314,7 +319,7 @@ def public_value(value: Any) -> Any:
 
 
 def _public_texts(texts: Iterable[str]) -> list[str]:
-    """The public parts of these texts. A text that is wholly private is left out; one that was empty stays."""
+    """Return the public parts of these texts. A wholly private text is left out; an empty text stays."""
     without_parts = emptied(_BETWEEN_ITEMS.join(texts)).split(_BETWEEN_ITEMS)
     public_texts: list[str] = []
     for text in without_parts:
@@ -325,7 +330,7 @@ def _public_texts(texts: Iterable[str]) -> list[str]:
 
 
 def is_uuid(text: str) -> bool:
-    """Whether it is a UUID as programs write it, with its hyphens."""
+    """Tell whether it is a UUID as programs write it, with its hyphens."""
     return _UUID.fullmatch(text) is not None
 
 
@@ -343,7 +348,7 @@ def with_keywords(contents: Contents, wording: KeywordOptions) -> Contents:
 
 
 def array(data: bytes) -> list[Any]:
-    """The items of a JSON array. Raises NotThisFormat."""
+    """Return the items of a JSON array. Raises NotThisFormat."""
     value = document(data)
     if not isinstance(value, list):
         raise NotThisFormat("is not a JSON array of memories.")
@@ -351,7 +356,7 @@ def array(data: bytes) -> list[Any]:
 
 
 def document(data: bytes) -> Any:
-    """The value of a JSON file. Raises NotThisFormat."""
+    """Return the value of a JSON file. Raises NotThisFormat."""
     try:
         return json_text.loads(data)
     except ValueError as error:
@@ -359,12 +364,12 @@ def document(data: bytes) -> Any:
 
 
 def numbered(rows: Iterable[Any], noun: str) -> list[tuple[str, Any]]:
-    """Each row with its place: `memory 3`."""
+    """Return each row with its place: `memory 3`."""
     return [(f"{noun} {number}", row) for number, row in enumerate(rows, 1)]
 
 
 def list_of(value: Any) -> list[Any]:
-    """A list, also one that is written as JSON; empty if it is not one."""
+    """Return a list, also a list that is written as JSON; empty if the value is not a list."""
     if isinstance(value, str) and value[:1] == "[":
         with suppress(ValueError):
             value = json_text.loads(value.encode())
@@ -374,7 +379,7 @@ def list_of(value: Any) -> list[Any]:
 
 
 def texts(value: Any) -> list[str]:
-    """The texts of such a list; of a text with commas, its parts."""
+    """Return the texts of such a list; of a text with commas, its parts."""
     if isinstance(value, str) and value[:1] != "[":
         items: list[Any] = value.split(",")
     else:
@@ -384,7 +389,7 @@ def texts(value: Any) -> list[str]:
 
 
 def fields_of(value: Any) -> Json:
-    """An object, also one that is written as JSON; empty if it is not one."""
+    """Return an object, also an object that is written as JSON; empty if the value is not an object."""
     if isinstance(value, str):
         value = value.encode()
     if isinstance(value, bytes):
@@ -396,21 +401,22 @@ def fields_of(value: Any) -> Json:
 
 
 def text_of(value: Any) -> str:
-    """A text without white space around it; empty if it is not a text."""
+    """Return a text without white space around it; empty if it is not a text."""
     if not isinstance(value, str):
         return ""
     return value.strip()
 
 
 def share_of(value: Any) -> float | None:
-    """A number from 0 to 1; None if it is not one."""
+    """Return a number from 0 to 1, or None for any other value."""
     if not isinstance(value, int | float) or not 0 <= value <= 1:
         return None
     return float(value)
 
 
 def milliseconds_of(value: Any, zone: tzinfo | None = None, *, unit: int = 1) -> int:
-    """Milliseconds since 1970 of an ISO text, or of a number of `unit` milliseconds; 0: it is not a time."""
+    """Return the milliseconds since 1970 of an ISO text, or of a number of `unit` milliseconds, or 0 if it is not a
+    time."""
     try:
         if isinstance(value, int | float):
             time_ms = round(value * unit)

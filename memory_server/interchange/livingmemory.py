@@ -46,7 +46,7 @@ _METADATA = ("importance", "topics", "persona_id", "participants", "sentiment")
 
 
 def read(data: bytes, usual: str) -> Incoming:
-    """The memories of an export. Raises NotThisFormat."""
+    """Read the memories of an export. Raises NotThisFormat."""
     export = document(data)
     rows = export.get("memories") if isinstance(export, dict) else None
     if not isinstance(rows, list):
@@ -55,7 +55,7 @@ def read(data: bytes, usual: str) -> Incoming:
 
 
 def read_tables(tables: Tables, usual: str) -> Incoming:
-    """The same of its databases."""
+    """Read the same from its databases."""
     sources = {
         row.get("memory_id"): row.get("source_json") for row in tables.get("memory_sources", ())
     }
@@ -81,9 +81,11 @@ def _read(rows: list[Any], message_rows: list[Mapping[str, Any]], usual: str) ->
         with incoming.record(location):
             messages += _messages(sources)
             _take_memory(incoming, memories, location=location, row=row, text=text)
+
     for location, row in numbered(message_rows, "message"):
         with incoming.record(location):
             messages += _messages([row])
+
     chats.take(incoming, [messages], usual, {}, others=memories)
     return incoming
 
@@ -96,24 +98,29 @@ def _take_memory(
     row: Mapping[str, Any],
     text: str,
 ) -> None:
-    """Add the memory of a row to those of its conversation, or to the notes if it belongs to no talk."""
+    """Add the memory of a row to the memories of its conversation, or to the notes if it belongs to no talk."""
     metadata = fields_of(row.get("metadata"))
     if metadata.get("status", "active") != "active":
         incoming.lost[_("memories that are archived or deleted there")] += 1
         return
+
     if metadata.get("persona_summary") not in (None, "", text):
         incoming.lost[
             _("summaries in the words of the persona; those for searching were imported")
         ] += 1
+
     session = row.get("session_id") or metadata.get("session_id")
     conversation_id = incoming.conversation_of(_conversation(session), "", location)
     if conversation_id is None:
         return
+
     created_ms = milliseconds_of(metadata.get("create_time"), unit=1000)
     if not created_ms:
         created_ms = milliseconds_of(row.get("created_at"), UTC)
+
     number = row.get("original_id", row.get("id"))
     identity = f"livingmemory\n{conversation_id}\n{number}\n{created_ms}"
+    # A memory without a conversation is a fact for all who talk to the bot.
     if not conversation_id:
         incoming.note(
             location,
@@ -125,6 +132,7 @@ def _take_memory(
             importance=share_of(metadata.get("importance")),
         )
         return
+
     kept_fields = {
         name: metadata[name] for name in _METADATA if metadata.get(name) not in (None, "", [])
     }
@@ -139,7 +147,7 @@ def _take_memory(
 
 
 def _messages(rows: Iterable[Mapping[str, Any]]) -> list[chat.Message]:
-    """The rows that are messages with words."""
+    """Return the rows that are messages with words."""
     messages: list[chat.Message] = []
     for row in rows:
         message = _message(row)
@@ -167,7 +175,7 @@ def _message(row: Mapping[str, Any]) -> chat.Message | None:
 
 
 def _conversation(session: Any) -> str:
-    """The conversation of a session as our plugin names it, without the persona."""
+    """Return the conversation of a session as our plugin names it, without the persona."""
     parts = str(session or "").split(":", 2)
     if len(parts) != 3:
         return ":".join(parts)

@@ -39,7 +39,7 @@ _TRUE = ("true", "yes", "on", "1")
 
 
 def _begins(line: bytes) -> bool:
-    """Whether a line begins the triggers of such a lorebook."""
+    """Tell whether a line begins the triggers of such a lorebook."""
     if not line.startswith(b"trigger:"):
         return False
     value = line.removeprefix(b"trigger:").partition(b"#")[0]
@@ -47,7 +47,7 @@ def _begins(line: bytes) -> bool:
 
 
 def document_in(data: bytes) -> Any:
-    """The value of a file in YAML that can be such a lorebook; None: it is none, too large or not YAML."""
+    """Read a file in YAML that can be such a lorebook. Return None if it cannot, is too large or is not YAML."""
     if len(data) > MAX_BYTES or not any(map(_begins, data.splitlines())):
         return None
     text = data.decode("utf-8-sig", errors="replace")
@@ -63,14 +63,15 @@ def document_in(data: bytes) -> Any:
 
 
 def _is_deep(text: str) -> bool:
-    """Whether it has too many levels, counted before YAML counts them. Brackets in texts count too, so that only those
-    of a flow are counted which are not closed."""
+    """Tell whether it has too many levels, counted before YAML counts them. Brackets in texts count too, so only
+    brackets of a flow that are not closed are counted."""
     flow_level = 0
     for char in text:
         flow_level = max(0, flow_level + _STEPS.get(char, 0))
         if flow_level > MAX_LEVELS:
             return True
     level = 0
+    # Levels by indentation are only known to the parser, which gives them as events without building values.
     for event in yaml.parse(text, _Loader):
         if isinstance(event, yaml.CollectionStartEvent):
             level += 1
@@ -82,7 +83,7 @@ def _is_deep(text: str) -> bool:
 
 
 def is_lorebook(value: Any) -> bool:
-    """Whether the value of a file is such a lorebook."""
+    """Tell whether the value of a file is such a lorebook."""
     triggers = value.get("trigger") if isinstance(value, dict) else None
     if not isinstance(triggers, list):
         return False
@@ -91,7 +92,7 @@ def is_lorebook(value: Any) -> bool:
 
 
 def read(value: Mapping[str, Any]) -> Converted:
-    """The triggers and author's notes of such a lorebook."""
+    """Read the triggers and author's notes of such a lorebook."""
     rows: list[LoreRow] = []
     broken: list[tuple[str, str]] = []
     triggers = [trigger for trigger in value["trigger"] if isinstance(trigger, dict)]
@@ -103,17 +104,19 @@ def read(value: Mapping[str, Any]) -> Converted:
             broken.append((name, str(fault)))
         except WRONG_VALUES:
             broken.append((name, _(WRONG_VALUE)))
+
     notes = value.get("authors_note")
     for position, note in enumerate(notes if isinstance(notes, list) else []):
         if isinstance(note, dict):
             rows.append(_of_all(note) | {"uid": f"authors_note {position}", "constant": True})
+
     return Converted(
         rows=tuple(rows), broken=tuple(broken), program="AstrBot", lost=_lost(rows, triggers)
     )
 
 
 def _row_of(trigger: Mapping[str, Any]) -> LoreRow:
-    """Raises RowFault: when it comes depends on what is not known here."""
+    """Convert a trigger. Raises RowFault: when it comes depends on what is not known here."""
     if is_given(trigger.get("conditional")):
         raise RowFault(_("its condition needs variables of AstrBot"))
     row = _of_all(trigger)
@@ -130,7 +133,7 @@ def _row_of(trigger: Mapping[str, Any]) -> LoreRow:
 
 
 def _of_all(part: Mapping[str, Any]) -> LoreRow:
-    """What triggers and author's notes have both. A message of the user is all that they look at."""
+    """Convert what triggers and author's notes have both. They look only at a message of the user."""
     probability = _number(part.get("probability"), 1.0) * 100
     content = _SENDER.sub("{{user}}", str(part.get("content") or ""))
     order = _number(part.get("priority"), 100.0)
@@ -138,7 +141,7 @@ def _of_all(part: Mapping[str, Any]) -> LoreRow:
 
 
 def _key_of(expression: str) -> str:
-    """A key for `A&B~C&D`: A and B, and not C together with D."""
+    """Write a key for `A&B~C&D`: A and B, and not C together with D."""
     required, _tilde, excluded = expression.partition("~")
     required_parts = _parts_of(required)
     excluded_parts = _parts_of(excluded)
@@ -153,12 +156,12 @@ def _parts_of(conjunction: str) -> list[str]:
 
 
 def _escaped(expression: str) -> str:
-    """An expression of Python between slashes: a slash in it must not end it."""
+    """Write an expression of Python between slashes: a slash in it must not end it."""
     return re.sub(r"(?<!\\)/", r"\\/", expression)
 
 
 def _lost(rows: list[LoreRow], triggers: list[dict[str, Any]]) -> tuple[str, ...]:
-    """Sentences about what the form has and world info not."""
+    """Write sentences about what the form has and world info not."""
     with_actions = [trigger for trigger in triggers if is_given(trigger.get("actions"))]
     blocking = [trigger for trigger in triggers if str(trigger.get("block", "")).lower() in _TRUE]
     with_placeholders = [row for row in rows if _PLACEHOLDER.search(row["content"]) is not None]
@@ -173,7 +176,7 @@ def _lost(rows: list[LoreRow], triggers: list[dict[str, Any]]) -> tuple[str, ...
 
 
 def _number(value: Any, usual: float) -> float:
-    """A number that is written as text; `usual`: there is none."""
+    """Parse a number that is written as text. Return `usual` if it is missing."""
     try:
         return float(value)
     except (TypeError, ValueError):

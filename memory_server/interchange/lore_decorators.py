@@ -2,8 +2,8 @@
 
 Sources: facts of the character card specification V3 ("Decorators") and of RisuAI, which writes most of them and has
 more names (its numbers count all messages of a chat, as the delay of world info does); SillyTavern knows `@@activate`
-and `@@dont_activate`. A line `@@@name value` is the fallback of the decorator before it: it holds if that one does not.
-"""
+and `@@dont_activate`. A line `@@@name value` is the fallback of the decorator before it: it holds if that decorator
+does not."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ LAST_ORDER = -1000.0
 
 @dataclass(frozen=True, slots=True)
 class Decorators:
-    """What the decorators of one entry say. None and an empty text or tuple: no decorator says it.
+    """What the decorators of an entry say. None and an empty text or tuple: no decorator says it.
 
     `additional`: groups of keys of each of which one must be there; `excluded`: keys of which none may be there;
-    `excluded_together`: groups that may not be there as a whole. `after`, `every`: numbers of messages. `once`: it does
-    not come again after it came; `stays`: it always comes after it came. `placement`: names and values of those that
-    say where a client puts the text. `unknown`: the lines that have no meaning here.
-    """
+    `excluded_together`: groups that may not be there as a whole. `after`, `every`: numbers of messages. `once`: it
+    does not come again after it came; `stays`: it always comes after it came. `placement`: names and values of
+    decorators that say where a client puts the text. `unknown`: the lines that have no meaning here."""
 
     additional: tuple[tuple[str, ...], ...] = ()
     excluded: tuple[str, ...] = ()
@@ -55,7 +54,7 @@ class Decorators:
 
 
 def decorators_in(content: str) -> tuple[Decorators, str]:
-    """The decorators at the beginning of a content, and the content without their lines."""
+    """Split the content of an entry into the decorators at its beginning, and the content without their lines."""
     if not content.lstrip().startswith("@@"):
         return Decorators(), content
     lines = content.split("\n")
@@ -99,8 +98,8 @@ class _Reading:
         self._is_settled = False
 
     def _takes(self, name: str, value: str) -> bool:
-        """Whether this decorator has a meaning here with this value. Of several with one name the first one holds, but
-        for those with keys, which add up."""
+        """Tell whether this decorator has a meaning here with this value. Of several with the same name the first
+        holds, but decorators with keys add up."""
         if name in self._keys:
             keys = tuple(key.strip() for key in value.split(",") if key.strip())
             if keys:
@@ -117,14 +116,17 @@ class _Reading:
         order = _float_of(values.get("priority"))
         if "ignore_on_max_context" in values:
             order = LAST_ORDER
+
         whole_words = None
         if "match_partial_word" in values:
             whole_words = False
         if "match_full_word" in values or "match_word_boundary" in values:
             whole_words = True
+
         prevents_recursion = True if "unrecursive" in values else None
         if "recursive" in values:
             prevents_recursion = False
+
         return Decorators(
             additional=tuple(self._keys["additional_keys"]),
             excluded=tuple(chain.from_iterable(self._keys["exclude_keys"])),

@@ -36,7 +36,7 @@ class _Form:
 
 
 def converted(value: Any) -> Converted | None:
-    """The lorebook in the value of a file, with rows of world info; None: it has none of these forms."""
+    """Return the lorebook in the value of a file, with rows of world info, or None if it has none of these forms."""
     for form in _FORMS:
         if form.is_form(value):
             return form.read(value)
@@ -44,7 +44,7 @@ def converted(value: Any) -> Converted | None:
 
 
 def program_of(value: Any) -> str:
-    """The program whose form this value has; "": it has none of these forms."""
+    """Return the program whose form this value has, or "" if it has none of these forms."""
     for form in _FORMS:
         if form.is_form(value):
             return form.program
@@ -54,7 +54,7 @@ def program_of(value: Any) -> str:
 def _rows(
     values: Iterable[Any], row_of: Callable[[Mapping[str, Any]], LoreRow | None]
 ) -> Converted:
-    """What `row_of` makes of each entry. An entry for which it gives None is no entry, but a heading. An id stays the
+    """Return what `row_of` makes of each entry. An entry for which it gives None is only a heading. An id stays the
     uid of its entry as long as no other entry has it; the others are counted through."""
     rows: list[LoreRow] = []
     broken: list[tuple[str, str]] = []
@@ -63,12 +63,15 @@ def _rows(
         uid = str(position)
         if isinstance(entry, dict):
             uid = str(entry.get("id") or entry.get("uid") or position)
+        # Two entries with the same id would be a single memory.
         if uid in uids:
             uid = f"{uid}#{position}"
+
         uids.add(uid)
         if not isinstance(entry, dict):
             broken.append((uid, _("it is not an object")))
             continue
+
         try:
             row = row_of(entry)
         except RowFault as fault:
@@ -77,8 +80,10 @@ def _rows(
         except WRONG_VALUES:
             broken.append((uid, _(WRONG_VALUE)))
             continue
+
         if row is not None:
             rows.append({"uid": uid} | row)
+
     return Converted(rows=tuple(rows), broken=tuple(broken))
 
 
@@ -87,7 +92,7 @@ def _named(name: Any) -> str:
 
 
 def _counted(values: Iterable[Any], fields: Mapping[str, str]) -> tuple[str, ...]:
-    """How many entries have each of these fields set, in the words that stand beside its name."""
+    """Say how many entries have each of these fields set, in the words beside its name."""
     entries = [entry for entry in values if isinstance(entry, dict)]
     lines: list[str] = []
     for field, description in fields.items():
@@ -107,7 +112,7 @@ _CONJUNCTION = re.compile(r"\s&\s")
 
 
 def _novelai_book(value: Any) -> Mapping[str, Any] | None:
-    """The lorebook in a file of NovelAI: alone, or in a story or a scenario."""
+    """Find the lorebook in a file of NovelAI: alone, or in a story or a scenario."""
     if not isinstance(value, dict):
         return None
     for book in (value, value.get("lorebook"), _object(value.get("content")).get("lorebook")):
@@ -121,7 +126,7 @@ def _novelai_book(value: Any) -> Mapping[str, Any] | None:
 
 
 def _object(value: Any) -> Mapping[str, Any]:
-    """An object of JSON; empty if it is another value."""
+    """Return an object of JSON; empty if it is another value."""
     if not isinstance(value, dict):
         return {}
     return value
@@ -129,6 +134,7 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 def _read_novelai(value: Any) -> Converted:
     book = _novelai_book(value) or {}
+    # An entry of a category that is off is off too.
     categories = map(_object, list_of(book.get("categories")))
     disabled_categories = [
         category.get("id") for category in categories if category.get("enabled") is False
@@ -150,11 +156,12 @@ def _read_novelai(value: Any) -> Converted:
     lost = _counted(entries, _NOVELAI_LOST)
     if book is not value:
         lost = (*lost, _STORY)
+
     return _rows(entries, row_of).of_book("NovelAI", _named(title), lost)
 
 
 def _novelai_key(key: str) -> str:
-    """A key as world info has it; `a & b` wants both, which is an expression."""
+    """Return a key as world info has it; `a & b` wants both, which is an expression."""
     if key.startswith("/"):
         return key
     parts = [part.strip() for part in _CONJUNCTION.split(key)]
@@ -205,7 +212,7 @@ _RISU_MODULE_LOST = {
 
 
 def _risu_module(value: Any) -> Mapping[str, Any] | None:
-    """A module of RisuAI, also as the bare object that editors write."""
+    """Return a module of RisuAI, also as the bare object that editors write."""
     if not isinstance(value, dict):
         return None
     if value.get("type") == "risuModule":
@@ -281,13 +288,16 @@ def _read_kobold(value: Any) -> Converted:
             "disable": bool(entry.get("widisabled")),
         }
 
+    # A file of KoboldAI is a whole story, of which only the world info is a lorebook.
     lost: list[str] = []
     if is_given(value.get("prompt")) or is_given(value.get("actions")):
         lost.append(_STORY)
+
     if is_given(value.get("memory")) or is_given(value.get("authorsnote")):
         lost.append(
             _("memory and author's note of the story, which its client puts into the prompt")
         )
+
     return _rows(value["worldinfo"], row_of).of_book("KoboldAI", "", tuple(lost))
 
 
@@ -297,8 +307,8 @@ _CARDS = ("storyCards", "worldInfo")
 
 
 def _story_cards(value: Any) -> Sequence[Any] | None:
-    """The story cards (world info, as they were called before) of AI Dungeon: a list of them alone, or in an adventure
-    or a scenario."""
+    """Return the story cards (world info, as they were called before) of AI Dungeon: a list of them alone, or in an
+    adventure or a scenario."""
     if isinstance(value, list):
         return value if _are_story_cards(value) else None
     if not isinstance(value, dict):
@@ -312,7 +322,7 @@ def _story_cards(value: Any) -> Sequence[Any] | None:
 
 
 def _are_story_cards(value: Any) -> bool:
-    """Whether a value is a list with a story card in it."""
+    """Tell whether a value is a list with a story card in it."""
     cards = [card for card in list_of(value) if isinstance(card, dict)]
     return any(
         isinstance(card.get("keys"), str) and ("value" in card or "entry" in card) for card in cards

@@ -40,9 +40,9 @@ _SYNTAX = re.compile(r"[\\^$.*+?()\[\]{}|/]")
 @dataclass(frozen=True, slots=True)
 class Defaults:
     """What holds for an entry that does not say it: the settings of its owner's SillyTavern. `names`: the meanings of
-    `char` and `user`. `recursion`: the texts of a book that came are searched too, in `most_rounds` rounds with that of
-    the messages; 0: there is no bound. `speakers`: the names of speakers
-    are part of what is searched. `group_scoring`: in groups, the number of keys counts."""
+    `char` and `user`. `recursion`: the texts of a book that came are searched too, in `most_rounds` rounds with the
+    round of the messages; 0 for no bound. `speakers`: the names of speakers are part of what is searched.
+    `group_scoring`: in groups, the number of keys counts."""
 
     depth: int | None = None
     whole_words: bool = True
@@ -54,11 +54,12 @@ class Defaults:
     most_rounds: int = 0
 
     def named(self, text: str, spelled: Callable[[str], str] = str) -> str:
-        """The text with the names in place of their macros, as far as they are known; each name as `spelled` has it."""
+        """Return the text with the names in place of their macros, if they are known; each name as `spelled` has it."""
         return with_names(text, self.names, spelled)
 
     def key(self, key: str, spelled: Callable[[str], str] = str) -> str:
-        """A key with its macros filled. One of blanks is one blank, which SillyTavern finds in every text."""
+        """Return a key with its macros filled. A key of blanks becomes a single blank, which SillyTavern finds in
+        every text."""
         filled = filled_key(key, self.names, spelled)
         return filled.strip() or filled[:1]
 
@@ -77,15 +78,15 @@ class Expression:
 
     @property
     def literal(self) -> str:
-        """The expression as a literal of JavaScript, which stands in one line and looks for one place. With the flag y
-        that place is the beginning, as there."""
+        """The expression as a literal of JavaScript, in a single line, which looks for only one match. With the flag
+        y it must be at the beginning, as there."""
         line = self.body.replace("\r", r"\r").replace("\n", r"\n")
         flags = self.flags.replace("g", "")
         return f"/{line}/{flags}"
 
 
 def expressions(book: Book, defaults: Defaults = Defaults()) -> list[str]:
-    """The keys with the form of an expression. `KeyWriter` must be told which of them V8 does not compile."""
+    """Return the keys with the form of an expression. `KeyWriter` must be told which of them V8 does not compile."""
     texts: list[str] = []
     for entry in book.entries:
         for key in keys_of(entry):
@@ -96,7 +97,7 @@ def expressions(book: Book, defaults: Defaults = Defaults()) -> list[str]:
 
 
 def keys_of(entry: LoreEntry) -> Iterator[str]:
-    """All keys of an entry."""
+    """Yield all keys of an entry."""
     yield from entry.keys
     yield from entry.secondary
     for condition in entry.conditions:
@@ -104,7 +105,7 @@ def keys_of(entry: LoreEntry) -> Iterator[str]:
 
 
 def _parsed(key: str, entry: LoreEntry, defaults: Defaults) -> Expression | None:
-    """A key as an expression; None: it is plain text."""
+    """Return a key as an expression, or None if it is plain text."""
     match = _EXPRESSION.fullmatch(defaults.key(key, _without_syntax))
     if match is not None and not _OPEN_SLASH.search(match["body"]):
         return Expression(match["body"], match["flags"])
@@ -114,7 +115,7 @@ def _parsed(key: str, entry: LoreEntry, defaults: Defaults) -> Expression | None
 
 
 def _without_syntax(name: str) -> str:
-    """A name as an expression that looks for just this name."""
+    """Write a name as an expression that looks for just this name."""
     return _SYNTAX.sub(r"\\\g<0>", name)
 
 
@@ -135,6 +136,8 @@ class EntryReading:
         scope = NAMED if self.defaults.speakers else ANYBODY
         if any(self._valid_expression(key) for key in keys_of(entry)):
             scope = SCANNED[scope]
+
+        # An entry without keys that is not constant came by vectors there.
         is_by_words = not entry.constant and not entry.keys
         conditions: list[KeyCondition] = []
         if entry.keys and not entry.constant:
@@ -144,6 +147,7 @@ class EntryReading:
                 *entry.conditions,
             )
             conditions += [self._condition(condition) for condition in given if condition.keys]
+
         return EntryKeys(
             heading=heading,
             conditions=tuple(conditions),
@@ -158,7 +162,7 @@ class EntryReading:
         )
 
     def lost(self) -> Iterator[Sentence]:
-        """Say which keys have the form of an expression and are none."""
+        """Say which keys only look like an expression."""
         for key in keys_of(self.entry):
             is_expression = _parsed(key, self.entry, self.defaults) is not None
             if is_expression and self._valid_expression(key) is None:
@@ -189,18 +193,18 @@ class EntryReading:
         return tuple(map(self._key, keys))
 
     def _key(self, key: str) -> str:
-        """A key as it is kept: an expression as its literal, a text with its macros filled."""
+        """Return a key as it is kept: an expression as its literal, a text with its macros filled."""
         return self._expression_of(key) or self.defaults.key(key)
 
     def _expressions(self) -> tuple[str, ...]:
-        """Those of the keys as they are kept that are expressions."""
+        """Return the keys that are expressions, as they are kept."""
         keys = list(keys_of(self.entry))
         if self.is_counted:
             keys += self.entry.scored_secondary
         return tuple(dict.fromkeys(filter(None, map(self._expression_of, keys))))
 
     def _expression_of(self, key: str) -> str | None:
-        """The literal of a key that V8 has to look for; None: the key is text."""
+        """Return the literal of a key that V8 has to look for, or None if the key is text."""
         expression = self._valid_expression(key)
         if expression is not None:
             return expression.literal
@@ -212,7 +216,7 @@ class EntryReading:
         return literal.replace("İ", "(?:İ|i\u0307)")
 
     def _valid_expression(self, key: str) -> Expression | None:
-        """A key as an expression that V8 compiles; None: it is looked for as plain text."""
+        """Return a key as an expression that V8 compiles, or None if it is looked for as plain text."""
         expression = _parsed(key, self.entry, self.defaults)
         if expression is None or expression.text in self.invalid:
             return None

@@ -57,8 +57,8 @@ _SPELLINGS = N_(
 @dataclass(frozen=True, slots=True)
 class BookSource:
     """Where a book comes from, and how it is read. `file`: the name of its file; `conversation_id`: where it goes;
-    `invalid`: expressions that V8 does not compile; `name`: what it is called here, "" for its own name. `precedence`:
-    of its entries, among those of other books."""
+    `invalid`: expressions that V8 does not compile; `name`: its name here, "" for its own name.
+    `precedence`: the precedence of its entries among entries of other books."""
 
     file: str
     conversation_id: str
@@ -69,7 +69,7 @@ class BookSource:
 
 
 def read(book: Book, source: BookSource) -> Incoming:
-    """The entries of a lorebook as one incoming book."""
+    """Read the entries of a lorebook into an incoming book."""
     incoming = Incoming()
     incoming_book = _Reader(book, source, incoming).book()
     incoming.books.append(incoming_book)
@@ -79,24 +79,27 @@ def read(book: Book, source: BookSource) -> Incoming:
     ]
     if any(map(is_placed, book.entries)):
         incoming.losses.append(Loss(_(_PLACED), incoming_book.name))
+
     if book.unread:
         card = _("{name} ({fields})", incoming_book.name, ", ".join(book.unread))
         incoming.losses.append(
             Loss(_("other fields of a card: its client puts these into the prompt"), card)
         )
+
     all_keys = chain.from_iterable(map(keys_of, book.entries))
     if any(map(spelled_in_two_ways, all_keys)):
         incoming.losses.append(Loss(_(_SPELLINGS), incoming_book.name))
+
     return incoming
 
 
 def book_id_of(name: str, file: str) -> str:
-    """The id of a book without one: the same for the same name and file."""
+    """Make the id of a book without an id: the same for the same name and file."""
     return hashlib.blake2b(f"{name}\0{file}".encode(errors="replace"), digest_size=8).hexdigest()
 
 
 class _Reader:
-    """Reads the entries of one book."""
+    """Reads the entries of a book."""
 
     def __init__(self, book: Book, source: BookSource, incoming: Incoming) -> None:
         self._book = book
@@ -114,7 +117,7 @@ class _Reader:
                 self._scored_groups.update(entry.group.names)
 
     def book(self) -> IncomingBook:
-        """The book with the memories of all entries that come."""
+        """Return the book with the memories of all entries that come."""
         memories: list[LongTermMemory] = []
         for entry in self._book.entries:
             memories += self._memories_of(entry)
@@ -140,6 +143,7 @@ class _Reader:
         if reason is not None:
             self._incoming.skipped.append((name_in_report, reason))
             return
+
         reading = EntryReading(
             entry, depth, self._defaults, self._source.invalid, is_counted=self._is_counted(entry)
         )
@@ -147,16 +151,18 @@ class _Reader:
         rules = self._rules_of(entry)
         lost = [*reading.lost(), *_lost(entry, self._defaults)]
         parts = _parts(content)
-        # Of the parts of one entry, only one would come if they were in a group.
+        # The parts of an entry would exclude each other if they were in a group.
         if parts is None or (len(parts) > 1 and rules.group.names):
             where = _place_to_split(content)
             self._incoming.skipped.append(
                 (name_in_report, _("it is too long: split it at character {where:,}", where))
             )
             return
+
         self._incoming.losses += [
             Loss(str(sentence), name_in_report) for sentence in dict.fromkeys(lost)
         ]
+        # The part is a memory of its own, under a name and uid that say so.
         for number, part in enumerate(parts, 1):
             name = title
             uid = entry.uid
@@ -181,6 +187,8 @@ class _Reader:
         extra: Mapping[str, Any] = NOTHING
         if lost:
             extra = {"notes": [sentence.english for sentence in dict.fromkeys(lost)]}
+
+        # The time is not known: lorebooks do not say when an entry was written.
         memory = LongTermMemory(
             name=name,
             prompt=prompt,
@@ -196,6 +204,7 @@ class _Reader:
             book_name=self._name,
             source=self._source.file,
             uid=uid,
+            # A later import compares with this, so that it does not replace what the user changed here.
             imported=imported_fingerprint(memory),
             imported_off=not self._book.is_on,
             placement=placement_of(entry) or NOTHING,
@@ -203,11 +212,11 @@ class _Reader:
         return replace(memory, book=book)
 
     def _is_counted(self, entry: LoreEntry) -> bool:
-        """Whether the keys of an entry count for one of its groups."""
+        """Tell whether the keys of an entry count for a group that it is in."""
         return bool(entry.keys) and not self._scored_groups.isdisjoint(entry.group.names)
 
     def _is_scored(self, entry: LoreEntry) -> bool:
-        """Whether the number of keys decides the groups of an entry."""
+        """Tell whether the number of keys decides the groups of an entry."""
         is_left_out = entry.fields.get("useGroupScoring") is False
         return entry.group.is_scored or (self._defaults.group_scoring and not is_left_out)
 
@@ -238,7 +247,7 @@ class _Reader:
         )
 
     def _group_of(self, entry: LoreEntry) -> GroupRules:
-        """The groups of an entry within the bounds of rules."""
+        """Return the groups of an entry within the bounds of rules."""
         if not entry.group.names:
             return GroupRules()
         names = entry.group.names[:MOST_GROUPS]
@@ -251,19 +260,19 @@ class _Reader:
 
 
 def _messages(number: int) -> int:
-    """A number of messages that a rule may have: what is not read again from disk must not be stored."""
+    """Limit a number of messages to what a rule may have: a larger number could not be read again from disk."""
     return min(max(0, number), MOST_MESSAGES)
 
 
 def _without_code(content: str) -> str:
-    """The content without templates, which are code of an extension."""
+    """Return the content without templates, which are code of an extension."""
     if "<%" not in content:
         return content
     return _TEMPLATE.sub("", content)
 
 
 def _why_not(entry: LoreEntry, content: str, depth: int) -> str | None:
-    """Why an entry is left out; None: it is not."""
+    """Say why an entry is left out. Return None if it is not."""
     if entry.is_forbidden:
         return _("@@dont_activate keeps it from ever firing")
     if not entry.enabled:
@@ -274,11 +283,13 @@ def _why_not(entry: LoreEntry, content: str, depth: int) -> str | None:
         return _("it consists of code for its client")
     if entry.outlet:
         return _("it is only for an outlet, into which a template of its client puts it")
+
     types = _generation_types(entry)
     if types and _NORMAL not in types:
         return _(
             "it is only for other types of generation than an answer: {types}", ", ".join(types)
         )
+
     if entry.probability is None:
         return _("it has a probability without a number, so it never comes there either")
     if entry.probability <= 0:
@@ -287,6 +298,7 @@ def _why_not(entry: LoreEntry, content: str, depth: int) -> str | None:
         return _("it has no keys, so it never comes by itself there either, such as a heading")
     if not entry.constant and entry.keys and depth < 1:
         return _("scanDepth {depth} looks at no message", depth)
+
     return None
 
 
@@ -298,7 +310,7 @@ def _generation_types(entry: LoreEntry) -> list[str]:
 
 
 def _lost(entry: LoreEntry, defaults: Defaults) -> Iterator[Sentence]:
-    """What of an entry has no meaning here."""
+    """Say what of an entry has no meaning here."""
     for line in entry.unknown_decorators:
         yield Sentence("{unused}: has no meaning here", line.split()[0])
     if entry.character_tags:
@@ -315,7 +327,7 @@ def _lost(entry: LoreEntry, defaults: Defaults) -> Iterator[Sentence]:
 
 
 def _looks_in_descriptions(entry: LoreEntry) -> bool:
-    """Whether a field such as `matchPersonaDescription` is set."""
+    """Tell whether a field such as `matchPersonaDescription` is set."""
     places = [
         name for name in entry.fields if name.startswith("match") and name != "matchWholeWords"
     ]
@@ -336,13 +348,13 @@ def _lost_macros(entry: LoreEntry, defaults: Defaults) -> Iterator[Sentence]:
 
 
 def _kind_of(macro: str) -> str:
-    """A macro by its name: those with other arguments are of the same kind."""
+    """Return the name of a macro: macros with other arguments are of the same kind."""
     return f"{{{{{macro_name(macro)}}}}}"
 
 
 def _parts(content: str) -> list[str] | None:
-    """The content in as few parts as may be stored, cut at paragraphs, or else at lines; None: a line alone is too
-    long."""
+    """Cut the content into as few parts as may be stored, at paragraphs, or else at lines. Return None if a line
+    alone is too long."""
     if len(content) <= MAX_PROMPT_CHARS:
         return [content]
     for separator in ("\n\n", "\n"):
@@ -363,7 +375,7 @@ def _joined(pieces: Iterable[str], separator: str) -> list[str]:
 
 
 def _place_to_split(content: str) -> int:
-    """The character at which to split what is too long: the end of the last line before the bound."""
+    """Return the character at which to split what is too long: the end of the last line before the bound."""
     end = content.rfind("\n", 0, MAX_PROMPT_CHARS)
     if end <= 0:
         return MAX_PROMPT_CHARS

@@ -33,7 +33,7 @@ class Converted:
 
 
 def is_given(value: Any) -> bool:
-    """Whether something stands in a field: not an empty text, list or object."""
+    """Tell whether a field has a value: not an empty text, list or object."""
     if isinstance(value, str):
         return bool(value.strip())
     if isinstance(value, list):
@@ -44,7 +44,7 @@ def is_given(value: Any) -> bool:
 def expression_of_all(
     required: Sequence[str], excluded: Sequence[str] = (), *, ignores_case: bool
 ) -> str:
-    """A key `/expression/` for texts that hold all required parts, and not all excluded ones together."""
+    """Write a key `/expression/` for texts that hold all required parts, and not all excluded parts together."""
     looks = "".join(map(_look_ahead, required))
     if excluded:
         barred = "".join(map(_look_ahead, excluded))

@@ -57,17 +57,16 @@ _POSITIONS = {"before_char": 0, "after_char": 1}
 
 @dataclass(frozen=True, slots=True)
 class LoreEntry:
-    """One entry, with the names and meanings of world info. `depth`, `sticky`, `cooldown`, `delay`, `every`: messages.
-    None: the default; a `probability` of None never holds. `fields`: all fields, as the file has them. `content` has no
-    lines of decorators: what they say is in the fields.
+    """An entry, with the names and meanings of world info. `depth`, `sticky`, `cooldown`, `delay`, `every`: messages.
+    None is the default; a `probability` of None never holds. `fields`: all fields, as the file has them. `content`
+    has no lines of decorators: what they say is in the fields.
 
-    `conditions`: further ones on keys, which must hold too; the first one is in `secondary` and `logic` where the entry
-    has no secondary keys of its own. `every`: it comes only where the number of messages is a multiple; 0: always.
-    `once`: it never comes again after it came; `stays`: it always comes after it came. `is_forbidden`: it never comes
-    (and is not enabled). `recursion`: `is_on` is False there, because no entry says it. `character_tags`: those of its
-    filter, kept only to name them: no tag is known here. `placement`: where decorators put the text, by their names.
-    `unknown_decorators`: the lines that have no meaning here.
-    """
+    `conditions`: further conditions on keys, which must hold too; the first condition is in `secondary` and `logic`
+    where the entry has no secondary keys of its own. `every`: it comes only where the number of messages is a
+    multiple; 0: always. `once`: it never comes again after it came; `stays`: it always comes after it came.
+    `is_forbidden`: it never comes (and is not enabled). `recursion`: `is_on` is False there, because no entry says
+    it. `character_tags`: the tags of its filter, kept only to name them: no tag is known here. `placement`: where
+    decorators put the text, by their names. `unknown_decorators`: the lines that have no meaning here."""
 
     uid: str
     title: str
@@ -110,11 +109,11 @@ class LoreEntry:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """A lorebook. `name`: as the file has it; "": it has none. `depth`: messages that its entries scan by default;
-    None: not given. `broken`: uid and fault of each entry that cannot be read. `character`: whose card it is in;
-    `unread`: what else is in the card. `is_on`: whether its owner has it switched on. `program`: which program's form
-    it has; "": SillyTavern's or that of the card specifications. `lost`: sentences about what that form has and this
-    one not."""
+    """A lorebook. `name`: its name in the file, or "". `depth`: messages that its entries scan by default, or None if
+    the book does not say it. `broken`: uid and fault of each entry that cannot be read. `character`: whose card it is
+    in; `unread`: the other parts of the card. `is_on`: its owner has it switched on. `program`: the program whose
+    form it has; "" for the forms of SillyTavern and of the card specifications. `lost`: sentences about parts of that
+    form that this program does not have."""
 
     entries: tuple[LoreEntry, ...]
     depth: int | None
@@ -128,7 +127,7 @@ class Book:
 
 
 def read_book(data: bytes) -> Book:
-    """The lorebook in a file. Raises NotThisFormat."""
+    """Read the lorebook in a file. Raises NotThisFormat."""
     value = lore_astrbot.document_in(data)
     if value is None:
         value = document(data)
@@ -136,7 +135,7 @@ def read_book(data: bytes) -> Book:
 
 
 def book_of(value: Any) -> Book:
-    """The lorebook in the value of a JSON file. Raises NotThisFormat."""
+    """Read the lorebook in the value of a JSON file. Raises NotThisFormat."""
     converted = lore_forms.converted(value)
     if converted is None:
         return _book_of(value)
@@ -151,7 +150,8 @@ def book_of(value: Any) -> Book:
 
 
 def _book_of(value: Any, *, is_converted: bool = False) -> Book:
-    """`is_converted`: its rows were made of those of another program."""
+    """Read a book with rows of world info or of a card. With `is_converted` its rows were made of rows of another
+    program."""
     book = _entries_of(value)
     entries: list[LoreEntry] = []
     broken: list[tuple[str, str]] = []
@@ -163,12 +163,15 @@ def _book_of(value: Any, *, is_converted: bool = False) -> Book:
             entries.append(_entry(uid, fields))
         except WRONG_VALUES as error:
             broken.append((uid, str(error)))
+
+    # A book with a few broken entries is still worth reading, a book with only broken entries is not.
     if broken and not entries:
         raise NotThisFormat(
             "cannot be used: entry {entry}: {reason}; export the lorebook again.",
             broken[0][0],
             broken[0][1],
         )
+
     card = value if "character_book" in value else fields_of(value.get("data"))
     character = None
     unread: tuple[str, ...] = ()
@@ -176,6 +179,7 @@ def _book_of(value: Any, *, is_converted: bool = False) -> Book:
         character = str(card.get("name") or "").strip() or None
     if character is not None:
         unread = tuple(field for field in _CARD if card.get(field))
+
     return Book(
         entries=tuple(entries),
         depth=_depth_of(book),
@@ -187,7 +191,7 @@ def _book_of(value: Any, *, is_converted: bool = False) -> Book:
 
 
 def _depth_of(book: Mapping[str, Any]) -> int | None:
-    """How many messages all entries look at; None: the book does not say it, or says what cannot be."""
+    """Return how many messages all entries look at, or None if the book does not say it, or says what cannot be."""
     try:
         depth = _whole(book.get("scan_depth"))
     except WRONG_VALUES:
@@ -198,8 +202,8 @@ def _depth_of(book: Mapping[str, Any]) -> int | None:
 
 
 def _rows(entries: Any) -> Iterable[tuple[str, Any]]:
-    """The rows of a book by their uids, or else by their numbers. They stand as SillyTavern goes through them, which
-    decides between equal orders: an object of JavaScript has its keys that are whole numbers first, by their size."""
+    """Return the rows of a book by their uids, or else by their numbers, in SillyTavern's order, which decides
+    between equal orders: an object of JavaScript has its keys that are whole numbers first, by their size."""
     if isinstance(entries, dict):
         return sorted(entries.items(), key=lambda item: _place_of(item[0]))
     numbered_rows = [(f"#{number}", row) for number, row in enumerate(entries, start=1)]
@@ -209,7 +213,7 @@ def _rows(entries: Any) -> Iterable[tuple[str, Any]]:
 
 
 def _place_of(key: object) -> float:
-    """Where an object of JavaScript has this key: a whole number at its place, any other one after them."""
+    """Return the place of this key in an object of JavaScript: a whole number at its place, any other key after them."""
     text = str(key)
     if text.isascii() and text.isdigit() and (text == "0" or text[0] != "0"):
         return float(text)
@@ -236,8 +240,8 @@ def _entries_of(value: Any) -> Mapping[str, Any]:
 
 
 def _as_world_info(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an entry of either form, with the names of world info, and with what SillyTavern takes for those
-    that are missing or null."""
+    """Return the fields of an entry of either form, with the names of world info, and with what SillyTavern takes for
+    fields that are missing or null."""
     fields: dict[str, Any] = {"selective": False, "useProbability": False, **row}
     if "keys" in row:
         fields = _of_card(row)
@@ -247,7 +251,7 @@ def _as_world_info(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_card(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an entry of a character book, with the names of world info."""
+    """Return the fields of an entry of a character book, with the names of world info."""
     fields: dict[str, Any] = {}
     extensions = row.get("extensions")
     if isinstance(extensions, dict):
@@ -270,13 +274,15 @@ def _camel_case(name: str) -> str:
 
 
 def _entry(uid: str, row: Mapping[str, Any]) -> LoreEntry:
-    """Raises TypeError, ValueError or OverflowError if a field has a value that it cannot have."""
+    """Read an entry. Raises TypeError, ValueError or OverflowError if a field has a value that it cannot have."""
     logic = _logic_of(row)
     keys = _keys(row.get("key"))
     if row.get("uid") is not None:
         uid = str(row["uid"])
+
     decorators, content = lore_decorators.decorators_in(str(row.get("content") or ""))
     conditions = _conditions(row, logic, decorators)
+    # The first condition has a place of its own, as in world info; the others are additional.
     first_condition = conditions[0] if conditions else KeyCondition((), logic)
     character_filter = row.get("characterFilter")
     character_fields = character_filter if isinstance(character_filter, dict) else {}
@@ -332,7 +338,7 @@ def _logic_of(row: Mapping[str, Any]) -> str:
 
 
 def _title_of(row: Mapping[str, Any], keys: Sequence[str], uid: str) -> str:
-    """What people call the entry: its title, its first key, or else its uid."""
+    """Return what people call the entry: its title, its first key, or else its uid."""
     title = row.get("comment") or row.get("name") or row.get("title")
     if not title:
         title = next(filter(str.strip, keys), _("entry {uid}", uid))
@@ -340,7 +346,8 @@ def _title_of(row: Mapping[str, Any], keys: Sequence[str], uid: str) -> str:
 
 
 def _probability_of(row: Mapping[str, Any]) -> float | None:
-    """In per cent; None: a chance is wanted, and none is given, so SillyTavern never brings the entry."""
+    """Return the probability in per cent. Return None if the entry wants a chance and gives none: SillyTavern never
+    brings it."""
     uses_probability = row.get("useProbability")
     if uses_probability and row.get("probability") is None:
         return None
@@ -351,7 +358,7 @@ def _probability_of(row: Mapping[str, Any]) -> float | None:
 def _conditions(
     row: Mapping[str, Any], logic: str, decorators: Decorators
 ) -> tuple[KeyCondition, ...]:
-    """All conditions on keys beside those of the entry itself; its secondary keys first."""
+    """Return all conditions on keys beside the keys of the entry itself; its secondary keys first."""
     secondary = _secondary_keys(row.get("keysecondary")) if row.get("selective", True) else ()
     excluded = (*_keys(row.get("excludedKeys")), *decorators.excluded)
     conditions = [KeyCondition(secondary, logic), KeyCondition(excluded, "NOT_ANY")]
@@ -361,7 +368,7 @@ def _conditions(
 
 
 def _first(decorated: T | None, usual: T) -> T:
-    """What a decorator says, or else what the field says."""
+    """Return what a decorator says, or else what the field says."""
     if decorated is None:
         return usual
     return decorated
@@ -400,15 +407,15 @@ _OUTLET = 7
 
 
 def _outlet(row: Mapping[str, Any]) -> str:
-    """The outlet in which alone an entry stands; "": it stands in the prompt."""
+    """Return the only outlet in which an entry comes, or "" if it comes in the prompt."""
     if row.get("position") != _OUTLET:
         return ""
     return str(row.get("outletName") or "?")
 
 
 def placement_of(entry: LoreEntry) -> dict[str, Any]:
-    """Where the client puts an entry, for hosts that place texts themselves: the fields that the file has, or what its
-    decorators say."""
+    """Return where the client puts an entry, for hosts that place texts themselves: the fields that the file has, or
+    what its decorators say."""
     fields = {name: entry.fields.get(name) for name in ("position", "depth", "role")}
     fields["position"] = _POSITIONS.get(str(fields["position"]), fields["position"])
     numbers = {name: value for name, value in fields.items() if type(value) is int}
@@ -416,13 +423,14 @@ def placement_of(entry: LoreEntry) -> dict[str, Any]:
 
 
 def is_placed(entry: LoreEntry) -> bool:
-    """Whether the client puts an entry elsewhere than into the block before the character, as it usually does. Depth and
-    role have a meaning only elsewhere."""
+    """Tell whether the client puts an entry elsewhere than into the block before the character, as it usually does.
+    Depth and role have a meaning only elsewhere."""
     return bool(placement_of(entry).get("position")) or bool(entry.placement)
 
 
 def _keys(value: Any) -> tuple[str, ...]:
-    """A list of keys, without empty ones; older files hold one text with commas. One of blanks is one blank."""
+    """Return a list of keys, without empty keys; older files hold a single text with commas. A key of blanks becomes
+    a single blank."""
     if isinstance(value, str):
         keys = [key.strip() for key in value.split(",")]
     else:
@@ -431,7 +439,7 @@ def _keys(value: Any) -> tuple[str, ...]:
 
 
 def _secondary_keys(value: Any) -> tuple[str, ...]:
-    """The same of the secondary keys: an empty one in a list is a key that is never found."""
+    """Return the secondary keys: an empty key in a list is a key that is never found."""
     if not isinstance(value, list):
         return _keys(value)
     return tuple(dict.fromkeys(_trimmed(str(key)) for key in value))
@@ -442,14 +450,14 @@ def _trimmed(key: str) -> str:
 
 
 def _whole(value: Any) -> int | None:
-    """A whole number; None: there is none."""
+    """Return a whole number, or None if it is missing."""
     if value is None or value is False or value == "":
         return None
     return int(value)
 
 
 def _number(value: Any, usual: float) -> float:
-    """A number; `usual`: there is none. Raises ValueError: it is not finite, or no number."""
+    """Parse a finite number; `usual` if the field is missing. Raises ValueError for any other value."""
     if value is None or value == "":
         return usual
     number = float(value)

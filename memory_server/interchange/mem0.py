@@ -2,12 +2,11 @@
 
     {"results": [{"id": …, "memory": "likes oolong", "user_id": "ann", "created_at": …, "metadata": {…}}]}
 
-and the export of OpenMemory, mem0's local server: a zip with memories.json, which has the same facts under other names,
-and memories.jsonl.gz with them again (openmemory/api/app/routers/backup.py there).
+and the export of OpenMemory, mem0's local server: a zip with memories.json, which has the same facts under other
+names, and memories.jsonl.gz with them again (openmemory/api/app/routers/backup.py there).
 
-The facts of one user become notes, which come unasked. But notes are for everybody who uses this memory: where a file
-has several users, the facts of each are kept apart under the name of the user (the toolset `sessions`).
-"""
+The facts of a single user become notes, which come unasked. But notes are for all who use this memory: where a file
+has several users, the facts of each are kept apart under the name of the user (the toolset `sessions`)."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ _OWNERS = ("user_id", "agent_id", "run_id", "actor_id")
 
 
 def read(data: bytes) -> Incoming:
-    """The facts of a file. Raises NotThisFormat."""
+    """Read the facts of a file. Raises NotThisFormat."""
     export = document(data)
     incoming = Incoming()
     rows: Any
@@ -39,8 +38,11 @@ def read(data: bytes) -> Incoming:
         rows = _of_openmemory(export, incoming)
     else:
         rows = export.get("results") if isinstance(export, dict) else export
+
     if not isinstance(rows, list):
         raise NotThisFormat("has no `results`; save the answer of mem0's get_all as JSON.")
+
+    # With several users, a note would mix their facts: then each has a space of its own.
     has_several_users = len(_users_of(rows)) > 1
     for location, row in numbered(rows, "memory"):
         text = row.get("memory") if isinstance(row, dict) else None
@@ -49,8 +51,10 @@ def read(data: bytes) -> Incoming:
             continue
         with incoming.record(location):
             _take(incoming, location, row, text=text, has_several_users=has_several_users)
+
     if not incoming.count and not incoming.skipped and not incoming.lost:
         raise NotThisFormat("holds no memories; mem0's get_all gives 20 unless `top_k` says more.")
+
     return incoming
 
 
@@ -67,6 +71,7 @@ def _take(
             "agent_id": owners.get("agent_id"),
             "run_id": owners.get("run_id"),
         }
+
     incoming.note(
         location,
         f"mem0\n{knowledge_place}\n{row.get('id')}",
@@ -83,12 +88,13 @@ def _take(
 
 
 def is_of_openmemory(value: Any) -> bool:
-    """Whether this is `memories.json` of an export of OpenMemory."""
+    """Tell whether this is `memories.json` of an export of OpenMemory."""
     return isinstance(value, dict) and {"memories", "apps", "export_meta"} <= value.keys()
 
 
 def _of_openmemory(export: Mapping[str, Any], incoming: Incoming) -> list[Any]:
-    """The facts of such an export as `get_all` gives them. Those that were deleted or archived there are counted."""
+    """Return the facts of such an export as `get_all` gives them. Facts that were deleted or archived there are
+    counted."""
     names = {
         str(category.get("id")): category.get("name")
         for category in list_of(export.get("categories"))

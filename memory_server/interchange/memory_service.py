@@ -20,18 +20,21 @@ from memory_server.interchange.incoming import (
 
 
 def read(data: bytes) -> Incoming:
-    """The memories of an export. Raises NotThisFormat: there are none."""
+    """Read the memories of an export. Raises NotThisFormat: it has none."""
     rows = list_of(fields_of(document(data)).get("memories"))
     if not rows:
         raise NotThisFormat(
             "holds no memories; write it with `scripts/sync/export_memories.py` of mcp-memory-service."
         )
+
     incoming = Incoming()
     for location, row in numbered(rows, "memory"):
         content = row.get("content") if isinstance(row, dict) else None
         if not isinstance(content, str):
             incoming.skipped.append((location, _("it has no text in `content`")))
             continue
+
+        # Vectors of another model are of no use here; they are made again.
         incoming.lost[_("vectors of memories")] += "embedding" in row
         with incoming.record(location):
             incoming.note(
@@ -44,10 +47,10 @@ def read(data: bytes) -> Incoming:
                 created_ms=_time_of(row, "created_at"),
                 updated_ms=_time_of(row, "updated_at"),
             )
+
     return incoming
 
 
 def _time_of(row: Mapping[str, Any], name: str) -> int:
-    """The time in a field, which has seconds since 1970, or in the field of the same time as ISO text; 0: there is
-    none."""
+    """Return the time in a field, which has seconds since 1970, or in the field of the same time as ISO text; else 0."""
     return milliseconds_of(row.get(name), unit=1000) or milliseconds_of(row.get(f"{name}_iso"))

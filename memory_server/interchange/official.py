@@ -36,7 +36,7 @@ _MOST_WRAPPERS = 4
 
 
 def graph_in(value: Any) -> Mapping[str, Any] | None:
-    """The graph that this JSON value is or wraps; None: it does not hold one."""
+    """Return the graph that this JSON value is or wraps, or None."""
     for _level in range(_MOST_WRAPPERS + 1):
         match value:
             case {"entities": list(), "relations": list()}:
@@ -54,11 +54,13 @@ def graph_in(value: Any) -> Mapping[str, Any] | None:
                     return None
             case _:
                 return None
+
     return None
 
 
 def _rows(incoming: Incoming, data: bytes) -> Iterator[tuple[str, Any]]:
-    """The records of a file, each with its place and its `type`: lines of `memory.jsonl`, or the parts of a graph."""
+    """Yield the records of a file, each with its place and its `type`: lines of `memory.jsonl`, or the parts of a
+    graph."""
     try:
         graph = graph_in(json_text.loads(data))
     except ValueError:
@@ -94,7 +96,7 @@ class _Relation:
 
 
 def read(data: bytes, usual: str) -> Incoming:
-    """The entities of a file, for the conversation `usual`. Raises NotThisFormat if it holds none."""
+    """Read the entities of a file, for the conversation `usual`. Raises NotThisFormat if it holds none."""
     incoming = Incoming()
     entities: dict[str, _Entity] = {}
     relations: list[_Relation] = []
@@ -116,10 +118,13 @@ def read(data: bytes, usual: str) -> Incoming:
                 relations.append(_Relation(location, start, kind=kind, goal=goal))
             case _:
                 incoming.skipped.append((location, _("it is neither an entity nor a relation")))
+
     if not entities and not relations:
         raise NotThisFormat(
             "holds no entities; import the memory.jsonl of the official memory server, or the answer of its read_graph."
         )
+
+    # Only now: a relation may come before its entity.
     for relation in relations:
         start = relation.start
         if start in entities:
@@ -129,11 +134,13 @@ def read(data: bytes, usual: str) -> Incoming:
                 "the relation starts from {start}, which is not an entity of the file", start
             )
             incoming.skipped.append((relation.location, reason))
+
     memories: list[ShortTermMemory] = []
     for name, entity in entities.items():
         memory = _memory_of(incoming, name, entity, usual)
         if memory is not None and incoming.fits(_("entity {name}", name), memory):
             memories.append(memory)
+
     incoming.conversations = [Contents(usual, tuple(memories))]
     incoming.notes += map(_, NOTES)
     return incoming
@@ -142,7 +149,7 @@ def read(data: bytes, usual: str) -> Incoming:
 def _memory_of(
     incoming: Incoming, name: str, entity: _Entity, usual: str
 ) -> ShortTermMemory | None:
-    """The memory of an entity; None: it says nothing, or all of it is private."""
+    """Return the memory of an entity, or None if it says nothing, or all of it is private."""
     if not entity.observations and not entity.relations:
         incoming.skipped.append(
             (_("entity {name}", name), _("it has no observation and no relation"))

@@ -38,7 +38,7 @@ _RUNS = re.compile(r"`+")
 def write_native(
     conversations: Iterable[Contents], now_ms: int, entries: Iterable[tuple[str, Entry]] = ()
 ) -> Iterator[bytes]:
-    """The lines of an export. `entries`: each with its place of knowledge."""
+    """Write the lines of an export. `entries`: each with its place of knowledge."""
     yield record_lines.first_line(now_ms)
     conversation_count = 0
     for contents in conversations:
@@ -55,15 +55,15 @@ def write_native(
 
 
 def _entry_line(knowledge_place: str, entry: Entry) -> bytes:
-    """The line of an entry. The id of an entry of a layer is that of its file, and not exported."""
+    """Write the line of an entry. The id of an entry of a layer is the id of its file, and not exported."""
     ref = "" if knowledge_place.startswith("layers/") else entry.ref
     live = replace(entry, archived_ms=None, reason=None, ref=ref)
     return json_text.dumps({"place": knowledge_place, "entry": difference(live, _EMPTY)}) + b"\n"
 
 
 def uncompressed(data: bytes) -> bytes:
-    """The lines of a compressed `native` file; other compressed data are returned as they are. Raises NotThisFormat: it
-    is damaged, or would be too large."""
+    """Unpack the lines of a compressed `native` file; other compressed data are returned as they are. Raises
+    NotThisFormat: it is damaged, or would be too large."""
     unpacking = zlib.decompressobj(wbits=31)  # gzip
     room = UnpackingRoom(len(data))
     try:
@@ -75,25 +75,28 @@ def uncompressed(data: bytes) -> bytes:
         raise NotThisFormat("is compressed, and damaged: {reason}.", error) from error
     except ValueError:
         return data
+
     if not unpacking.eof or len(lines) > most_bytes or not room.fits(lines):
         raise NotThisFormat(
             "is compressed, and it is damaged or unpacks to far more than memories do; export it again, each --family "
             "into a file of its own."
         )
+
     return lines
 
 
 def read_native(data: bytes, usual: str = "default") -> Incoming:
-    """The memories of an export; `usual` is the conversation of those that name none. A bad line does not cost the
-    others. Raises NotThisFormat."""
+    """Read the memories of an export; `usual` is the conversation of memories that name none. A bad line does not
+    cost the others. Raises NotThisFormat."""
     incoming = Incoming()
     lines = incoming.lines(data)
     _location, head = next(lines, ("", None))
     first_line = data.removeprefix(codecs.BOM_UTF8).partition(b"\n")[0]
     if (
         not first_line.strip() or incoming.skipped
-    ):  # an empty first line is passed over, a broken one is skipped
+    ):  # an empty first line is passed over, a broken first line is skipped
         head = None
+
     try:
         record_lines.check_first(head)
     except json_text.NotARecord as error:
@@ -119,13 +122,15 @@ def read_native(data: bytes, usual: str = "default") -> Incoming:
                 long=group.long,
                 last_cleanup=group.head.get("lastCleanup"),
             )
+
     if not has_ended:
         incoming.notes.append(_("the file ends too early: memories at its end may be missing"))
+
     return incoming
 
 
 def _taking_entries(lines: Rows, incoming: Incoming) -> Iterator[tuple[str, Any]]:
-    """The lines without those of entries, which go into `incoming`."""
+    """Yield the lines without lines of entries, which go into `incoming`."""
     for location, fields in lines:
         match fields:
             case {"place": str(knowledge_place), "entry": dict(values)}:
@@ -135,8 +140,8 @@ def _taking_entries(lines: Rows, incoming: Incoming) -> Iterator[tuple[str, Any]
 
 
 def write_pack(conversations: Iterable[Contents]) -> bytes:
-    """The long-term memories as one pack, each with its conversation if that is not the shared one. A name that two
-    conversations have is numbered."""
+    """Write the long-term memories as a pack, each with its conversation if it is not the shared conversation. A name
+    that two conversations have is numbered."""
     rows: dict[str, PackMemory] = {}
     for contents in conversations:
         for memory in contents.long_term:
@@ -146,7 +151,8 @@ def write_pack(conversations: Iterable[Contents]) -> bytes:
 
 
 def _pack_memory(memory: LongTermMemory, name: str, conversation_id: str) -> PackMemory:
-    """The entry of a pack for a memory, under this name. Fields that a pack does not know itself are its `extra`."""
+    """Return the entry of a pack for a memory, under this name. Fields that a pack does not know itself are its
+    `extra`."""
     extra = codec.long_term_json(memory)
     for own_field in ("name", "prompt", "trigger"):
         del extra[own_field]
@@ -165,14 +171,17 @@ def _pack_memory(memory: LongTermMemory, name: str, conversation_id: str) -> Pac
 
 
 def read_pack(data: bytes, usual: str) -> Incoming:
-    """The memories of a pack; `usual` is the conversation of those that name none. Raises NotThisFormat."""
+    """Read the memories of a pack; `usual` is the conversation of memories that name none. Raises NotThisFormat."""
     incoming = Incoming()
     try:
         pack, faults = usable(array(data))
     except ValueError as error:
         raise NotThisFormat("cannot be used: {reason}.", error) from error
+
     if faults and not pack:
         raise NotThisFormat("cannot be used: {reason}.", faults[0])
+
+    # A pack with a broken memory is still imported, and the report names the memory.
     incoming.skipped += [(_("the pack"), fault) for fault in faults]
     by_conversation: dict[str, list[tuple[str, Json]]] = {}
     for memory in pack:
@@ -182,9 +191,11 @@ def read_pack(data: bytes, usual: str) -> Incoming:
         )
         if conversation_id is not None:
             by_conversation.setdefault(conversation_id, []).append((memory.name, record))
+
     for conversation_id, rows in by_conversation.items():
         contents = Contents(conversation_id, (), incoming.long_terms(rows))
         incoming.conversations.append(contents)
+
     return incoming
 
 
@@ -194,7 +205,7 @@ def _record(memory: PackMemory) -> Json:
 
 
 def write_page(conversations: Iterable[Contents], zone: tzinfo | None = None) -> Iterator[bytes]:
-    """A heading for each conversation, its memories by time, and its long-term memories with their triggers."""
+    """Write a heading for each conversation, its memories by time, and its long-term memories with their triggers."""
     yield b"# Memories\n"
     for contents in conversations:
         yield f"\n## {_line(contents.conversation_id)}\n".encode()
@@ -219,7 +230,7 @@ def _line(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text as a quotation; two blanks at the end of a line keep its line break."""
+    """Write a text as a quotation; two blanks at the end of a line keep its line break."""
     lines: list[str] = []
     for line in text.splitlines() or [""]:
         quoted = f"> {line}".rstrip()
@@ -230,7 +241,7 @@ def _quoted(text: str) -> str:
 
 
 def _fenced(code: str) -> str:
-    """A block that `code` cannot end: its fence is longer than any run of backticks in it."""
+    """Write a block that `code` cannot end: its fence is longer than any run of backticks in it."""
     longest_run = max(map(len, _RUNS.findall(code)), default=0)
     fence = "`" * max(3, longest_run + 1)
     return f"{fence}js\n{code}\n{fence}"

@@ -43,8 +43,8 @@ def _of_all_projects(_path: str) -> str:
 
 
 def read(files: Mapping[str, bytes], times: Mapping[str, int], zone: tzinfo | None) -> Incoming:
-    """The notes of all pages: by their path in a folder, and when each file was changed. Raises NotThisFormat: there is
-    none."""
+    """Read the notes of all pages. `files`: the pages by their path in a folder; `times`: when each file was changed.
+    Raises NotThisFormat: no page has text."""
     incoming = Incoming()
     take(incoming, files, times, project_of=_of_all_projects, zone=zone)
     if not incoming.count and not incoming.skipped:
@@ -83,16 +83,20 @@ def _take_page(
     except (front_matter.Unreadable, UnicodeDecodeError) as error:
         incoming.skipped.append((path, str(error)))
         return
+
     text = emptied(page.body)  # a private part may go over several sections
     if is_ours(text):
         incoming.skipped.append((path, _(_OURS)))
         return
+
+    # Links are resolved first: an index of pages that come too holds nothing else.
     text = _without_pointers(text, PurePosixPath(path).parent, files)
     incoming.lost[_("links between pages ([[name]]), which stay text")] += len(_LINK.findall(text))
     fields = page.fields
     note_fields = _note_fields(path, fields, changed_ms=times.get(path, 0), zone=zone)
     if project:
         note_fields |= {"kind": "project-tech", "project": project}
+
     title = str(fields.get("title") or fields.get("name") or "")
     for heading, body in _notes_in(page, text):
         incoming.note(
@@ -108,7 +112,8 @@ def _take_page(
 def _note_fields(
     path: str, fields: Mapping[str, Any], *, changed_ms: int, zone: tzinfo | None
 ) -> dict[str, Any]:
-    """The fields that all notes of a page have, from its front matter. `changed_ms`: when its file was changed."""
+    """Return the fields that all notes of a page have, from its front matter. `changed_ms`: when its file was
+    changed."""
     updated_ms = milliseconds_of(fields.get("modified"), zone) or changed_ms
     return {
         "created_ms": milliseconds_of(fields.get("created"), zone) or updated_ms,
@@ -130,7 +135,7 @@ def _notes_in(page: _Page, text: str) -> Iterable[tuple[str, str]]:
 
 
 def _title_in(body: str, path: str) -> str:
-    """The heading of the first rank with which a text begins, or else the name of its file."""
+    """Return the heading of the first rank with which a text begins, or else the name of its file."""
     match = _HEADING.match(body)
     if match is None:
         return PurePosixPath(path).stem
@@ -147,7 +152,7 @@ class _Page:
 
 
 def _page_of(incoming: Incoming, data: bytes) -> _Page:
-    """The page of a file. Front matter that is not YAML is text. Raises Unreadable or UnicodeDecodeError."""
+    """Parse the page of a file. Front matter that is not YAML is text. Raises Unreadable or UnicodeDecodeError."""
     try:
         page = front_matter.read(data)
     except front_matter.NotFields:
@@ -161,13 +166,13 @@ def _page_of(incoming: Incoming, data: bytes) -> _Page:
 
 
 def is_ours(text: str) -> bool:
-    """Whether memory-server wrote a page for people. It has no ids, so what was erased would come back by it."""
+    """Tell whether memory-server wrote a page for people. It has no ids, so what was erased would come back by it."""
     exported = text.startswith("# Memories\n") and _EXPORTED.search(text) is not None
     return exported or text.startswith(MARK)
 
 
 def _without_pointers(text: str, folder: PurePosixPath, files: Mapping[str, bytes]) -> str:
-    """The text without the lines of an index that name another page, which comes too."""
+    """Return the text without the lines of an index that name another page, which comes too."""
 
     def unless_it_comes(line: re.Match[str]) -> str:
         path = (folder / line["file"]).as_posix()
@@ -198,7 +203,7 @@ def _sections(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _fences(text: str) -> Iterator[int]:
-    """Where fenced blocks begin and end, in turn."""
+    """Yield where fenced blocks begin and end, in turn."""
     opening = ""
     for fence in _FENCE.finditer(text):
         if opening and not fence[0].startswith(opening):

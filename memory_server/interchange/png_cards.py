@@ -20,21 +20,23 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 MOST_BYTES = 32 * 1024 * 1024
 """Bytes of a card as Base64 at most. The largest known books have 5 MB."""
 _KEYWORDS = (b"ccv3", b"chara")
-"""The newer one first: programs write both, and only the newer one is whole."""
+"""The newer keyword first: programs write both, and only the newer card is whole."""
 
 
 def card_in(picture: bytes) -> bytes:
-    """The JSON of the card. Raises NotThisFormat: there is none, or it is damaged or too large."""
+    """Read the JSON of the card. Raises NotThisFormat: the picture has no card, or the card is damaged or too large."""
     cards: dict[bytes, tuple[bytes, bytes]] = {}
     for kind, data in _chunks(picture):
         keyword, _nul, rest = data.partition(b"\0")
         cards.setdefault(keyword.lower(), (kind, rest))
+
     fault = NotThisFormat(
         "is a picture without a character card; export the character as PNG or JSON."
     )
     for keyword in _KEYWORDS:
         if keyword not in cards:
             continue
+
         kind, rest = cards[keyword]
         try:
             card = binascii.a2b_base64(_text(kind, rest))
@@ -47,12 +49,14 @@ def card_in(picture: bytes) -> bytes:
                 "has a damaged card ({reason}); export the character again.", error
             )
             continue  # the card of the other version may be whole
+
         return card
+
     raise fault
 
 
 def _is_card(value: Any) -> bool:
-    """Whether a value is a card: version 1 has its fields in the object itself, the others in `data`."""
+    """Tell whether a value is a card: version 1 has its fields in the object itself, the others in `data`."""
     if not isinstance(value, dict):
         return False
     return isinstance(value.get("data"), dict) or "name" in value or "character_book" in value
@@ -80,7 +84,7 @@ def _chunks(picture: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _text(kind: bytes, rest: bytes) -> bytes:
-    """The text of a chunk, without its head. Raises zlib.error, or NotThisFormat if it is too large."""
+    """Return the text of a chunk, without its head. Raises zlib.error, or NotThisFormat if it is too large."""
     is_packed = kind == b"zTXt" or (kind == b"iTXt" and rest[:1] == b"\x01")
     if kind == b"iTXt":
         _language, _nul, rest = rest[2:].partition(b"\0")
@@ -98,7 +102,7 @@ def _text(kind: bytes, rest: bytes) -> bytes:
 
 
 def refuse_large_card() -> NoReturn:
-    """Raises NotThisFormat: a card has more than MOST_BYTES, or far more than texts."""
+    """Raise NotThisFormat: a card has more than MOST_BYTES, or far more than texts."""
     raise NotThisFormat(
         "has a card of more than {bytes:,} bytes; make its book smaller.", MOST_BYTES
     )

@@ -39,7 +39,7 @@ TABLES = {
 
 
 def read_notes(tables: Tables) -> Incoming:
-    """The notes of the table `memories`."""
+    """Read the notes of the table `memories`."""
     incoming = Incoming()
     for number, row in enumerate(tables.get("memories", ()), 1):
         if row.get("deleted"):
@@ -84,7 +84,7 @@ def _text_or_none(value: Any) -> str | None:
 
 
 def read_refs(data: bytes) -> Incoming:
-    """The refs that the log leaves, each with its id. A line may also be a ref itself."""
+    """Read the refs that the log leaves, each with its id. A line may also be a ref itself."""
     incoming = Incoming()
     for name, entry in _refs_of_log(incoming, data).items():
         with incoming.record(name):
@@ -97,6 +97,7 @@ def _take_ref(incoming: Incoming, name: str, entry: Mapping[str, Any]) -> None:
     if not body.strip():
         incoming.lost[EMPTY_OR_PRIVATE] += 1
         return
+
     values = {
         "ref": name,
         "title": without_private(str(entry.get("summary") or "")),
@@ -114,7 +115,7 @@ def _take_ref(incoming: Incoming, name: str, entry: Mapping[str, Any]) -> None:
 
 
 def _refs_of_log(incoming: Incoming, data: bytes) -> dict[str, Mapping[str, Any]]:
-    """The refs that the log leaves, by their ids."""
+    """Return the refs that the log leaves, by their ids."""
     refs: dict[str, Mapping[str, Any]] = {}
     for location, row in incoming.lines(data):
         match row:

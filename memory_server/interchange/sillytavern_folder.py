@@ -1,11 +1,10 @@
-"""A folder of SillyTavern, read as one: the chats of each conversation, and its books, on where they are on there.
-Pure.
+"""A folder of SillyTavern, read as a whole: the chats of each conversation, and its books, on where they are on
+there. Pure.
 
-A chat belongs to the conversation of its character, the chat of a group to that of the group. A book that is on
-everywhere belongs to the conversation that all others share; the book of a character, a chat or a persona to theirs, so
-that one book may stand in several. A book that is on nowhere is off. Of a card with a book of its own and a world that
-it names, SillyTavern uses the world: so does this.
-"""
+A chat belongs to the conversation of its character, the chat of a group to the conversation of the group. A book that
+is on everywhere belongs to the conversation that all others share; the book of a character, a chat or a persona to
+theirs, so a book may be in several. A book that is on nowhere is off. Of a card with a book of its own and a world
+that it names, SillyTavern uses the world: so does this."""
 
 from __future__ import annotations
 
@@ -34,8 +33,8 @@ from sandbox import WRONG_VALUES
 
 @dataclass(frozen=True, slots=True)
 class PlacedBook:
-    """A book in a conversation. `source`: the path of its file; `character`: whose it is, "" if it is nobody's;
-    `owner`: for whom it is on."""
+    """A book in a conversation. `source` is the path of its file; `character` is its owner, "" without an owner;
+    `owner` says for whom it is on."""
 
     conversation_id: str
     book: Book
@@ -54,7 +53,7 @@ class _Standing:
 
 @dataclass(frozen=True, slots=True)
 class PlacedChat:
-    """A chat in a conversation. `path`: of its file."""
+    """A chat in a conversation. `path` is the path of its file."""
 
     conversation_id: str
     path: str
@@ -100,7 +99,7 @@ class Profile:
         return not (self.chats or self.books or self.counts.characters)
 
     def summary(self) -> str:
-        """What is in the folder, in one sentence."""
+        """Say what is in the folder, in one sentence."""
         counts = self.counts
         return _(
             "{chats}, {group_chats} of groups, {characters}, {books} with {entries} ({on} on)",
@@ -114,8 +113,8 @@ class Profile:
 
 
 def is_folder(paths: Iterable[str]) -> bool:
-    """Whether files with these paths are a folder of SillyTavern: two kinds of parts of a user, or worlds or characters
-    alone, directly in the folder."""
+    """Tell whether files with these paths are a folder of SillyTavern: two kinds of parts of a user, or worlds or
+    characters alone, directly in the folder."""
     kinds_by_root: dict[str, set[str]] = {}
     for path in paths:
         part = sillytavern_parts.part_of(path)
@@ -126,8 +125,9 @@ def is_folder(paths: Iterable[str]) -> bool:
 
 
 def read(files: Mapping[str, bytes], everywhere: str, usual: str) -> list[Profile]:
-    """What each user has, of the files of a folder by their paths; a picture may be given as the JSON of its card.
-    `everywhere`: the conversation that all others share; `usual`: the one of a chat that says of nobody whose it is."""
+    """Read what each user has, of the files of a folder by their paths; a picture may be given as the JSON of its
+    card. `everywhere`: the conversation that all others share; `usual`: the conversation of a chat that does not say
+    whose it is."""
     by_root: dict[str, list[Part]] = {}
     for path in sorted(files):
         part = sillytavern_parts.part_of(path)
@@ -138,8 +138,8 @@ def read(files: Mapping[str, bytes], everywhere: str, usual: str) -> list[Profil
 
 @dataclass(slots=True)
 class _Parsed:
-    """The files of one user, read: cards and worlds by the stem of their file. `heads`: what each chat says of itself,
-    by its path."""
+    """The files of a user, read: cards and worlds by the stem of their file. `heads`: the head of each
+    chat, by its path."""
 
     settings: UserSettings | None = None
     worlds: dict[str, PlacedBook] = field(default_factory=dict)
@@ -152,7 +152,7 @@ class _Parsed:
     faults: list[tuple[str, str]] = field(default_factory=list)
 
     def take(self, part: Part, data: bytes) -> None:
-        """Raises NotThisFormat."""
+        """Read a file. Raises NotThisFormat."""
         match part.kind:
             case "settings":
                 self.settings = sillytavern_parts.settings_in(data)
@@ -190,6 +190,7 @@ def _profile(parsed: _Parsed, everywhere: str, usual: str) -> Profile:
     ]
     worlds_on = _worlds_that_are_on(parsed, settings, homes, everywhere=everywhere)
     books: list[PlacedBook] = []
+    # A world that is on for several conversations comes into each of them.
     for stem, world in parsed.worlds.items():
         homes_of_world = worlds_on.get(stem, {})
         for conversation, standing in homes_of_world.items():
@@ -200,9 +201,11 @@ def _profile(parsed: _Parsed, everywhere: str, usual: str) -> Profile:
                 owner=standing.owner,
             )
             books.append(placed)
+        # It is on nowhere: it comes into the conversation that all share, switched off.
         if not homes_of_world:
             book = replace(world.book, is_on=_holds_only_worlds(parsed))
             books.append(replace(world, conversation_id=everywhere, book=book))
+
     books += _own_books(parsed, homes)
     replaced = [
         card.name for card in parsed.cards.values() if card.has_book and card.world in parsed.worlds
@@ -241,13 +244,13 @@ def _counts(parsed: _Parsed, placed_books: Iterable[PlacedBook]) -> Counts:
 
 
 def _holds_only_worlds(parsed: _Parsed) -> bool:
-    """Whether nothing in the folder says which worlds are on, so that somebody gave it because of all of them."""
+    """Tell whether nothing in the folder says which worlds are on, so that the user gave it because of all of them."""
     return parsed.settings is None and not parsed.cards and not parsed.chats
 
 
 class _Homes:
-    """The conversation of each character, group and chat. What has a name that cannot be that of a conversation is in
-    the usual one."""
+    """The conversation of each character, group and chat. A part whose name cannot be the name of a conversation is
+    in the usual conversation."""
 
     def __init__(self, parsed: _Parsed, usual: str) -> None:
         self._usual = usual
@@ -274,7 +277,7 @@ class _Homes:
         return self._id(self._parsed.heads[part.path].character or part.folder)
 
     def where_speaks(self, stem: str) -> tuple[str, ...]:
-        """The conversations in which a character speaks: its own, and those of its groups."""
+        """Return the conversations in which a character speaks: its own, and the conversations of its groups."""
         groups = [group for group in self._parsed.groups if stem in map(_stem, group.members)]
         return tuple(dict.fromkeys([self.of_card(stem), *map(self.of_group, groups)]))
 
@@ -288,8 +291,8 @@ class _Homes:
 def _worlds_that_are_on(
     parsed: _Parsed, settings: UserSettings, homes: _Homes, *, everywhere: str
 ) -> dict[str, dict[str, _Standing]]:
-    """By the name of each world that is on: its conversations, each with for whom it is on there. SillyTavern takes a
-    world once: for all chats, else for the chat, else for the persona, else for the character."""
+    """Return for each world that is on, by its name, its conversations, each with for whom it is on there.
+    SillyTavern takes a world once: for all chats, else for the chat, else for the persona, else for the character."""
     worlds_on: dict[str, dict[str, _Standing]] = {}
     for world in settings.worlds:
         worlds_on[world] = {everywhere: _Standing()}
@@ -303,35 +306,41 @@ def _worlds_that_are_on(
             standing = replace(standing, character=character)
         homes_of_world[conversation] = standing
 
+    # The order of these loops is SillyTavern's: the first owner of a world keeps it.
     for persona in settings.personas:
         if persona.is_active and everywhere not in worlds_on.get(persona.world, {}):
             worlds_on[persona.world] = {everywhere: _Standing("persona")}
+
     for group in parsed.groups:
         for world in group.worlds:
             switch_on(world, homes.of_group(group), "chat")
+
     for part in parsed.chats:
         switch_on(parsed.heads[part.path].world, homes.of_chat(part), "chat")
+
     for persona in settings.personas:
         for avatar in persona.avatars:
             for conversation in _conversations_of_avatar(avatar, parsed, homes):
                 switch_on(persona.world, conversation, "persona")
+
     for stem, card in parsed.cards.items():
         for world in (card.world, *settings.extra.get(stem, ())):
             for conversation in homes.where_speaks(stem):
                 switch_on(world, conversation, "character", card.name)
+
     worlds_on.pop("", None)
     return worlds_on
 
 
 def _conversations_of_avatar(avatar: str, parsed: _Parsed, homes: _Homes) -> tuple[str, ...]:
-    """The conversations of a character by the name of its file, or of a group by its name."""
+    """Return the conversations of a character by the name of its file, or of a group by its name."""
     if _stem(avatar) in parsed.cards:
         return homes.where_speaks(_stem(avatar))
     return tuple(homes.of_group(group) for group in parsed.groups if group.name == avatar)
 
 
 def _own_books(parsed: _Parsed, homes: _Homes) -> list[PlacedBook]:
-    """The books inside of cards; not of one that names a world which is there."""
+    """Return the books inside of cards. The book of a card that names a world of the folder is left out."""
     books: list[PlacedBook] = []
     for stem, card in parsed.cards.items():
         if not card.has_book or card.world in parsed.worlds:

@@ -26,7 +26,7 @@ BOOK_FOLDERS = ("worlds", "characters")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A file of the folder of a user. `root`: the path of that folder; `kind`: what is in the file."""
+    """A file of the folder of a user. `root` is the path of that folder; `kind` says what is in the file."""
 
     root: str
     kind: Kind
@@ -38,16 +38,17 @@ class Part:
 
     @property
     def folder(self) -> str:
-        """The name of the folder that the file is in: of a chat, that of its character."""
+        """The name of the folder that the file is in; for a chat, the folder of its character."""
         return PurePosixPath(self.path).parent.name
 
 
 def part_of(path: str) -> Part | None:
-    """The part of a folder of SillyTavern that a file with this path is; None: it is none."""
+    """Return the part of a folder of SillyTavern that a file with this path is, or None."""
     pure_path = PurePosixPath(path)
     parts = pure_path.parts
     if pure_path.name == SETTINGS:
         return Part("/".join(parts[:-1]), "settings", path)
+
     if len(parts) > 1:
         root = "/".join(parts[:-2])
         match parts[-2], pure_path.suffix.lower():
@@ -59,8 +60,10 @@ def part_of(path: str) -> Part | None:
                 return Part(root, "group", path)
             case "group chats", ".jsonl":
                 return Part(root, "group chat", path)
+
     if len(parts) > 2 and parts[-3] == "chats" and pure_path.suffix == ".jsonl":
         return Part("/".join(parts[:-3]), "chat", path)
+
     return None
 
 
@@ -74,10 +77,11 @@ _SHIPPED_BUDGET = 25
 
 @dataclass(frozen=True, slots=True)
 class ProfileSettings:
-    """What the settings of a user say about all books; the defaults are those that SillyTavern ships. None: they do not
-    say it. `recursion`: texts that came are searched too; `most_rounds`: of all searches, 0 is no bound; `names`: the
-    names of speakers are part of what is searched; `strategy`: which books come first. `min_activations`: SillyTavern
-    looks at older messages until so many entries came; `has_own_budget`: its room for entries is not as usual."""
+    """What the settings of a user say about all books; the defaults are the settings that SillyTavern ships. A field
+    is None if the settings do not say it. `recursion`: texts that came are searched too; `most_rounds`: the most
+    searches, 0 without a bound; `names`: the names of speakers are part of what is searched; `strategy`: which books
+    come first. `min_activations`: SillyTavern looks at older messages until so many entries came; `has_own_budget`:
+    its room for entries is not as usual."""
 
     recursion: bool = True
     most_rounds: int = 0
@@ -91,7 +95,8 @@ class ProfileSettings:
     has_own_budget: bool = False
 
     def precedence_of(self, owner: Owner) -> int:
-        """The precedence of a book. Those of chats and personas come before all others, whatever the strategy is."""
+        """Return the precedence of a book. Books of chats and personas come before all others, whatever the strategy
+        is."""
         match owner:
             case "chat":
                 return OF_CHAT
@@ -116,8 +121,8 @@ class PersonaBook:
 
 @dataclass(frozen=True, slots=True)
 class UserSettings:
-    """`worlds`: names of the lorebooks that are on everywhere; `extra`: by the stem of a character's file, the further
-    ones that are on for it."""
+    """The settings of a user. `worlds`: names of the lorebooks that are on everywhere; `extra`: the further lorebooks
+    that are on for a character, by the stem of its file."""
 
     profile: ProfileSettings = field(default_factory=ProfileSettings)
     user: str = ""
@@ -127,7 +132,7 @@ class UserSettings:
 
 
 def settings_in(data: bytes) -> UserSettings:
-    """The settings of a user. Raises NotThisFormat: the file is not JSON."""
+    """Read the settings of a user. Raises NotThisFormat: the file is not JSON."""
     value = _object(data)
     lore = fields_of(value.get("world_info_settings")) or value
     selection = fields_of(lore.get("world_info"))
@@ -135,6 +140,7 @@ def settings_in(data: bytes) -> UserSettings:
     for row in list_of(selection.get("charLore")):
         fields = fields_of(row)
         extra[str(fields.get("name"))] = _names(fields.get("extraBooks"))
+
     power = fields_of(value.get("power_user"))
     avatar = str(value.get("user_avatar") or "")
     name = fields_of(power.get("personas")).get(avatar) or value.get("username") or ""
@@ -148,17 +154,21 @@ def settings_in(data: bytes) -> UserSettings:
 
 
 def _profile(lore: Mapping[str, Any]) -> ProfileSettings:
+    # A setting that is missing is as SillyTavern ships it.
     usual = ProfileSettings()
     recursion = _switch(lore, "world_info_recursive")
     if recursion is None:
         recursion = usual.recursion
+
     names = _switch(lore, "world_info_include_names")
     if names is None:
         names = usual.names
+
     budget = _count(lore, "world_info_budget")
     strategy = _count(lore, "world_info_character_strategy")
     if strategy is None:
         strategy = usual.strategy
+
     return ProfileSettings(
         recursion=recursion,
         most_rounds=_count(lore, "world_info_max_recursion_steps") or 0,
@@ -204,7 +214,7 @@ class Card:
 
 
 def card_in(data: bytes) -> Card:
-    """The character in a picture or a JSON file. Raises NotThisFormat."""
+    """Read the character in a picture or a JSON file. Raises NotThisFormat."""
     if data.startswith(png_cards.SIGNATURE):
         data = png_cards.card_in(data)
     value = _object(data)
@@ -229,7 +239,7 @@ class Group:
 
 
 def group_in(data: bytes) -> Group:
-    """The group in a file. Raises NotThisFormat."""
+    """Read the group in a file. Raises NotThisFormat."""
     value = _object(data)
     past_metadata = fields_of(value.get("past_metadata"))
     metadata_of_chats = [value.get("chat_metadata"), *past_metadata.values()]
@@ -251,14 +261,14 @@ class ChatHead:
 
 
 def head_of(data: bytes) -> ChatHead:
-    """The head of a chat, from its first line and the names of its speakers."""
+    """Read the head of a chat, from its first line and the names of its speakers."""
     first = fields_of(data.partition(b"\n")[0])
     world = _world_of(fields_of(first.get("chat_metadata")))
     return ChatHead(character=_line(chats.names_in(data).get("char")), world=world)
 
 
 def _world_of(metadata: Mapping[str, Any]) -> str:
-    """The lorebook of a chat; "": it has none."""
+    """Return the lorebook of a chat, or ""."""
     world = metadata.get("world_info")
     if not isinstance(world, str):
         return ""

@@ -1,10 +1,9 @@
-"""Where words stand in a transcript of Claude Code, whose words they are, and what the report of an import calls those
-that are left out. One table; transcripts.py reads by it. Pure.
+"""The places of words in a transcript of Claude Code, whose words they are, and what the report of an import calls
+words that are left out. One table; transcripts.py reads by it. Pure.
 
 Seen in transcripts that versions 2.1.197 and 2.1.332 wrote in a terminal, with prompts typed while a tool ran, slash
 commands, skills, a dialog, a refusal with its reason, the key Escape and a compaction; in the programs of 2.0.30,
-2.1.197 and 2.1.332; and in public programs that read transcripts.
-"""
+2.1.197 and 2.1.332; and in public programs that read transcripts."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ WITHOUT_THE_USER = N_("texts of the model in turns in which the user said nothin
 PRIVATE = N_("turns that are private")
 DAMAGED = N_("lines that are cut off or are not JSON")
 NOTHING_SAID = ""
-"""What holds no words that anybody said is not counted."""
+"""What holds no spoken words is not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ PLACES = (
     Place("user", TEXT, "<user-memory-input>", "user"),
     Place("attachment/queued_command", "attachment.prompt", "", "user"),
     Place("assistant", "message.content", "", "model"),
-    # A line as a whole, by one of its fields. An attachment `queued_command` has the same fields.
+    # A line as a whole, by a field that it has. An attachment `queued_command` has the same fields.
     Place("user", "isSidechain", "", "agent", SUB_AGENTS),
     Place("user", "isCompactSummary", "", "client", SUMMARIES),
     Place("user", "isMeta", "", "client", FOR_THE_MODEL),
@@ -217,8 +216,9 @@ _OBSERVERS = {"/.claude-mem/observer-sessions": "claude-mem"}
 
 
 def program_of(first: Mapping[str, Any], prompts: int, named: Collection[str]) -> str:
-    """The program that wrote the prompts of a session with so many of them; empty: a person did. `first`: the first line
-    of a turn, or what its file says of the session. `named`: values that a user said are of programs."""
+    """Return the program that wrote the prompts of a session with so many of them; empty if a person did. `first`:
+    the first line of a turn, or what its file says of the session. `named`: values that belong to programs, as a user
+    said."""
     folder = str(first.get("cwd") or "").replace("\\", "/")
     for part, name in _OBSERVERS.items():
         if f"{part}/" in f"{folder}/":
@@ -249,7 +249,7 @@ RECORDS_WITHOUT_WORDS = _names(
     tool.execution_partial_result tool.execution_progress tool.execution_start tool.user_requested
     assistant.turn_end assistant.turn_start assistant.reasoning assistant.usage system.message"""
 )
-"""Types of lines of Claude Code, and after them of VS Code, in which nobody speaks: states, titles and settings. A
+"""Types of lines of Claude Code, and after them of VS Code, without spoken words: states, titles and settings. A
 prompt that waits is a `queue-operation` first; when it is given to the model, it becomes a line or an attachment."""
 ATTACHMENTS_WITHOUT_WORDS = _names(
     """account_memory_recall advisor_stripped advisor_tool agent_ask_notice agent_listing_delta agent_mention
@@ -284,7 +284,7 @@ any other command, such as a skill, are a request."""
 
 
 def unknown_record(kind: str) -> str:
-    """The name in the report of a line that no place tells."""
+    """Return the name in the report of a line that no place tells."""
     return _("lines of the unknown kind {kind}", kind[:60])
 
 
@@ -309,7 +309,7 @@ ATTACHMENTS = {
 
 
 def line_marks(record: str) -> tuple[Place, ...]:
-    """The places of this type of line that leave it out as a whole."""
+    """Return the places of this type of line that leave it out as a whole."""
     of_parts = (TEXT, "message.content.type")
     return tuple(
         place

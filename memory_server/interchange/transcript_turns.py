@@ -36,10 +36,10 @@ from sandbox import WRONG_VALUES
 
 @dataclass(slots=True)
 class TranscriptTurn:
-    """One turn. `first`: its first line, which tells session and folder. `asked`: the words of the user, with the
-    questions of dialogs that they answer. `answers`: what the model wrote since the last prompt; `replaced_answers`:
-    how often it wrote something before that. `forgot`: our tool `forget` was called in it; `times_forgotten`: and the
-    user then went on, so that only what came later is kept."""
+    """A turn. `first`: its first line, which tells session and folder. `asked`: the words of the user, with the
+    questions of dialogs that they answer. `answers`: the texts of the model since the last prompt; `replaced_answers`:
+    how often it wrote something before that. `forgot`: our tool `forget` was called in it; `times_forgotten`: how
+    often the user then went on, so that only what came later is kept."""
 
     first: Mapping[str, Any]
     prompt_id: str | None = None
@@ -53,7 +53,7 @@ class TranscriptTurn:
     work: WorkSeen = field(default_factory=WorkSeen)
 
     def forget(self) -> None:
-        """The user asked to forget, and was interrupted: what was said until then is not kept."""
+        """Drop what was said until now: the user asked to forget it, and was interrupted."""
         self.asked.clear()
         self.times_forgotten += 1
         self.forgot = False
@@ -69,8 +69,8 @@ class TranscriptTurn:
 
     @property
     def session(self) -> str:
-        """The session in which it was said, which is another one than that of its lines if a fork repeats them; empty:
-        not known."""
+        """The session in which it was said, which differs from the session of its lines if a fork repeats them; empty
+        if it is not known."""
         session = value_at(self.first, ("forkedFrom", "sessionId")) or self.first.get("sessionId")
         return str(session or "")
 
@@ -87,21 +87,22 @@ class TranscriptTurn:
         return self.work.within(folder)
 
     def id_in(self, session: str, prompt_id: str | None = None) -> str:
-        """What is the same each time for this turn; `prompt_id`: as the client gave it to a hook."""
+        """Return an id that is the same each time for this turn. `prompt_id` is the id that the client gave to a
+        hook."""
         return f"{session}/{prompt_id or self.prompt_id or self.prompted_ms}"
 
     def messages(self, answer: Message | None) -> tuple[Message, ...]:
-        """What is stored of it, with this answer. What the model says of words that are wholly private is left out. Of
-        a message that is too long, both ends are kept."""
+        """Return what is stored of it, with this answer. What the model says of words that are wholly private is left
+        out. Of a message that is too long, both ends are kept."""
         return tuple(map(shortened, self._unshortened(answer)))
 
     def count_of_shortened(self, answer: Message | None) -> int:
-        """The number of messages that `messages` gives without their middle."""
+        """Count the messages that `messages` gives without their middle."""
         return sum(map(loses_its_middle, self._unshortened(answer)))
 
     def taken_back(self, session: str) -> Iterator[TakenBackTurn]:
-        """This turn as it may be stored, if its user took it back: the hook may have had all that the model wrote since
-        the prompt, or the last of it."""
+        """Yield this turn as it may be stored, if its user took it back: the hook may have had all that the model
+        wrote since the prompt, or the last of it."""
         answers: list[Message | None] = [None]
         if self.answers:
             answers = [self.answers[-1], joined(self.answers)]
@@ -120,7 +121,7 @@ class TranscriptTurn:
 
 
 def by_program(messages: Iterable[Message], program: str) -> tuple[Message, ...]:
-    """The messages with the program as the one who said the words of the user; empty: a person said them."""
+    """Return the messages with the program as the speaker of the user's words; empty `program` if a person said them."""
     if not program:
         return tuple(messages)
     return tuple(
@@ -130,7 +131,7 @@ def by_program(messages: Iterable[Message], program: str) -> tuple[Message, ...]
 
 
 def joined(answers: Sequence[Message]) -> Message:
-    """An answer comes in blocks, a line each, with tools between them: it is one message."""
+    """Join the blocks of an answer, which has a line for each block and tools between them, to a single message."""
     text = "\n".join(answer.content for answer in answers)
     return replace(answers[-1], content=text)
 
@@ -138,7 +139,7 @@ def joined(answers: Sequence[Message]) -> Message:
 def turns_of(
     rows: Iterable[Mapping[str, Any]], left_out: Counter[str] | None = None
 ) -> Iterator[TranscriptTurn]:
-    """The turns of these lines, also those without words of the user; `left_out` counts what is not in them."""
+    """Read the turns of these lines, also turns without words of the user. `left_out` counts what is not in them."""
     turn: TranscriptTurn | None = None
     for row in rows:
         reading = reading_of(row)
@@ -154,6 +155,7 @@ def turns_of(
             _continue(turn, row, reading)
         elif left_out is not None:
             left_out[WITHOUT_THE_USER] += len(reading.messages)
+
     if turn is not None:
         yield turn
 

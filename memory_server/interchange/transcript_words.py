@@ -25,8 +25,8 @@ ORIGIN = ("origin", "kind")
 
 
 def words_of_user(text: str, row: Mapping[str, Any], left_out: Counter[str]) -> str:
-    """What the user wrote in a block of text. Where the line says that a person wrote it, only what the client adds to
-    such words is taken away: the rest may be a paste."""
+    """Return what the user wrote in a block of text. Where the line says that a person wrote it, only what the client
+    adds to such words is taken away: the rest may be a paste."""
     is_by_human = value_at(row, ORIGIN) == "human"
     tags = _ADDED_TO_WORDS if is_by_human else places.TAGS.keys()
     # A skill that is called without a terminal is a local row too, and has the other tag first.
@@ -44,59 +44,68 @@ def words_of_user(text: str, row: Mapping[str, Any], left_out: Counter[str]) -> 
 
 
 def prompt_in(text: str) -> str:
-    """What the user wrote in a prompt that a client gives to a hook; empty if another agent or the client wrote it."""
+    """Return what the user wrote in a prompt that a client gives to a hook; empty if another agent or the client
+    wrote it."""
     return without_interruption(words_of_user(text, {}, Counter()))
 
 
 def answer_in(text: str) -> str:
-    """What the model wrote, without what the client added."""
+    """Return what the model wrote, without what the client added."""
     return _without_parts(text, _ADDED_TO_ANSWERS, Counter()).strip()
 
 
 def was_interrupted(text: str) -> bool:
-    """Whether the client wrote in a text that the user interrupted the model."""
+    """Tell whether the client wrote in a text that the user interrupted the model."""
     return _INTERRUPTED.search(text) is not None
 
 
 def without_interruption(text: str) -> str:
-    """A text without the line that the client writes where the user interrupts the model."""
+    """Return a text without the line that the client writes where the user interrupts the model."""
     return _INTERRUPTED.sub("", text).strip()
 
 
 def _without_parts(
     text: str, tags: Collection[str], left_out: Counter[str], *, is_local: bool = False
 ) -> str:
-    """The text without the parts between `tags`; a slash command as it was typed. Linear in the length: the end of an
-    unclosed tag is searched only once. `is_local`: the client ran the command by itself."""
+    """Return the text without the parts between `tags`; a slash command as it was typed. Linear in the length: the
+    end of an unclosed tag is searched only once. `is_local`: the client ran the command by itself."""
     pieces: list[str] = []
     command: dict[str, str] = {}
     piece_start = 0
     unclosed: set[str] = set()
     for opening in _TAG().finditer(text):
         name = opening[1]
+        # This tag is inside a part that is taken out, or does not matter.
         if opening.start() < piece_start or name in unclosed or name not in tags:
             continue
+
         closing = f"</{name}>"
         end = text.find(closing, opening.end())
         if end < 0:
             unclosed.add(name)
             continue
+
         part = text[opening.end() : end]
         pieces.append(text[piece_start : opening.start()])
+        # This is what the user typed after `#`, so it stays.
         if name == "user-memory-input":
             pieces.append(part)
         elif name in ("command-name", "command-args", "command-message", "skill-format"):
             command[name] = part.strip()
+
         called = places.TAGS[name].called
         if called:
             left_out[called] += 1
+
         piece_start = end + len(closing)
+
     pieces.append(text[piece_start:])
     return _typed(command, left_out, is_local=is_local) + "".join(pieces)
 
 
 def _typed(command: Mapping[str, str], left_out: Counter[str], *, is_local: bool) -> str:
-    """A slash command as the user typed it; empty if it is a setting of the client, or the model called a skill."""
+    """Write a slash command as the user typed it; empty if it is a setting of the client, or the model called a
+    skill."""
     name = command.get("command-name", "").lstrip("/")
     if not name:
         return command.get("command-args", "")
@@ -110,7 +119,7 @@ def _typed(command: Mapping[str, str], left_out: Counter[str], *, is_local: bool
 
 
 def value_at(row: Mapping[str, Any], path: Iterable[str]) -> Any:
-    """The value at a path of names; None: there is none."""
+    """Return the value at a path of names, or None."""
     value: Any = row
     for name in path:
         if not isinstance(value, Mapping):

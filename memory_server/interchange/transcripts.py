@@ -54,7 +54,7 @@ State = Literal["", "open", "answered"]
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What a line says: `messages` in order, and how often something is left out, by its name. `prompts`: it begins a
-    turn, unless an earlier one is open; other lines belong to the turn before them."""
+    turn, unless an earlier turn is open; other lines belong to the turn before them."""
 
     messages: tuple[Message, ...] = ()
     prompts: bool = False
@@ -63,7 +63,7 @@ class Reading:
 
 
 def rows_of_transcript(transcript: bytes) -> list[Mapping[str, Any]]:
-    """The lines that may hold messages, or that say which line follows which."""
+    """Return the lines that may hold messages, or that say which line follows which."""
     return [row_of(line) for line in transcript.splitlines() if _is_looked_at(line)]
 
 
@@ -74,7 +74,7 @@ def _is_looked_at(line: bytes) -> bool:
 
 
 def row_of(line: bytes) -> Mapping[str, Any]:
-    """A line of a transcript; empty if the line is cut or is still being written."""
+    """Parse a line of a transcript. Return an empty row if the line is cut or is still being written."""
     try:
         row = json_text.loads(line)
     except ValueError:
@@ -85,8 +85,8 @@ def row_of(line: bytes) -> Mapping[str, Any]:
 
 
 def rows_of(line: bytes, left_out: Counter[str]) -> Iterator[Mapping[str, Any]]:
-    """The objects of a line of a file: one, or several between which the end of the line is missing. `left_out` counts
-    a line that is cut off or is not JSON."""
+    """Yield the objects of a line of a file: a single object, or several between which the end of the line is
+    missing. `left_out` counts a line that is cut off or is not JSON."""
     row = row_of(line)
     if row:
         yield row
@@ -105,7 +105,7 @@ def rows_of(line: bytes, left_out: Counter[str]) -> Iterator[Mapping[str, Any]]:
 
 
 def is_error(row: Mapping[str, Any]) -> bool:
-    """Whether the line says that a request to the model failed."""
+    """Tell whether the line says that a request to the model failed."""
     return row.get("subtype") == "api_error" or bool(row.get("isApiErrorMessage"))
 
 
@@ -118,7 +118,7 @@ def role_of(row: Mapping[str, Any]) -> str:
 
 
 def reading_of(row: Mapping[str, Any]) -> Reading:
-    """What a line says; one with a value of a wrong type says nothing, and is counted."""
+    """Return what a line says. A line with a value of a wrong type says nothing, and is counted."""
     try:
         return _reading_of(row)
     except WRONG_VALUES:
@@ -147,19 +147,25 @@ def _of_user(row: Mapping[str, Any]) -> Reading:
     mark = _mark("user", row)
     if mark is not None:
         return _of_marked_line(row, mark, is_result=is_result)
+
     left_out = _blocks_left_out(content)
     time_ms = time_of(row.get("timestamp"))
     texts = _texts(row, content)
     words = [words_of_user(text, row, left_out) for text in texts]
+    # With the result of a tool comes only what the user says to it: an answer to a dialog, or the reason of a
+    # refusal.
     if is_result:
         spoken = [
             *_dialog(row, time_ms),
             *_user_messages([_refusal(row, content), *words], time_ms),
         ]
         return Reading(tuple(spoken), state="open", left_out=left_out)
+
     messages = _user_messages(["\n".join(filter(None, words))], time_ms)
+    # The words of an interruption do not begin a turn.
     if any(map(was_interrupted, texts)):
         return Reading(messages, state="open", left_out=left_out)
+
     return Reading(messages, prompts=True, left_out=left_out)
 
 
@@ -168,7 +174,7 @@ _BEGINS_A_TURN = ("origin.kind", "promptSource", "planContent", "scheduledTaskId
 
 
 def _of_marked_line(row: Mapping[str, Any], mark: places.Place, *, is_result: bool) -> Reading:
-    """What a line says that `mark` leaves out as a whole: nothing but what the user wrote about a plan."""
+    """Return what a line says that `mark` leaves out as a whole: nothing but what the user wrote about a plan."""
     left_out = _blocks_left_out(_content(row))
     if not is_result:
         left_out[mark.called] += 1
@@ -219,7 +225,7 @@ def _of_attachment(row: Mapping[str, Any]) -> Reading:
 
 
 def _attachment_left_out(kind: str) -> Counter[str]:
-    """What an attachment that is not a prompt holds, by its name."""
+    """Name what an attachment holds that is not a prompt."""
     called = places.ATTACHMENTS.get(kind, "")
     if not called and kind not in places.ATTACHMENTS_WITHOUT_WORDS:
         called = places.unknown_record(f"attachment/{kind}")
@@ -227,7 +233,7 @@ def _attachment_left_out(kind: str) -> Counter[str]:
 
 
 def _mark(record: str, row: Mapping[str, Any]) -> places.Place | None:
-    """The place that leaves out the whole line; an origin that no place names leaves it out too."""
+    """Find the place that leaves out the whole line. An origin that no place names leaves it out too."""
     for place in places.line_marks(record):
         value = value_at(row, place.field.split("."))
         if value == place.mark or (not place.mark and value):
@@ -240,7 +246,7 @@ def _mark(record: str, row: Mapping[str, Any]) -> places.Place | None:
 
 
 def _content(row: Mapping[str, Any]) -> Any:
-    """The content of the message of a line."""
+    """Return the content of the message of a line."""
     # A line of VS Code has a type such as `user.message`, and the message in `data`.
     is_of_vs_code = "type" in row and row["type"] != role_of(row)
     message = row.get("data" if is_of_vs_code else "message")
@@ -256,13 +262,13 @@ def _blocks(content: Any) -> list[Mapping[str, Any]]:
 
 
 def _blocks_left_out(content: Any) -> Counter[str]:
-    """How often blocks hold something else than text, by its name."""
+    """Count the blocks that hold something else than text, by their names."""
     names = (places.BLOCKS.get(str(block.get("type")), "") for block in _blocks(content))
     return Counter(filter(None, names))
 
 
 def _texts(row: Mapping[str, Any], content: Any) -> list[str]:
-    """The texts of a message, a block each."""
+    """Return the texts of a message, a block each."""
     if isinstance(content, str):
         texts = [content]
     else:
@@ -280,7 +286,7 @@ def _user_messages(words: Iterable[str], time_ms: int | None) -> tuple[Message, 
 
 
 def _dialog(row: Mapping[str, Any], time_ms: int | None) -> list[Message]:
-    """Each question of a dialog, which the model asked, and the answer of the user."""
+    """Yield each question of a dialog, which the model asked, and the answer of the user."""
     result = row.get("toolUseResult")
     if not isinstance(result, Mapping) or not isinstance(result.get("questions"), list):
         return []
@@ -299,20 +305,20 @@ def _dialog(row: Mapping[str, Any], time_ms: int | None) -> list[Message]:
 
 
 def _choices(answer: Any) -> list[str]:
-    """A line with what the user chose or typed; none where that is nothing."""
+    """Return a line with what the user chose or typed, or no line if that is nothing."""
     text = ", ".join(map(str, answer)) if isinstance(answer, list) else str(answer or "")
     return [text] if text else []
 
 
 def _note_on(question: str, result: Mapping[str, Any]) -> list[str]:
-    """A line with what the user wrote beside the choice; none where that is nothing."""
+    """Return a line with what the user wrote beside the choice, or no line if that is nothing."""
     note = value_at(result, ("annotations", question, "notes"))
     return [note] if isinstance(note, str) and note else []
 
 
 def _refusal(row: Mapping[str, Any], content: Any) -> str:
-    """Why the user refused the call of a tool; empty if the user said nothing. Newer versions have a field of its own;
-    in others the reason stands in the result, which only the client may begin so."""
+    """Return the reason why the user refused the call of a tool; empty if the user said nothing. Newer versions have
+    a field of its own; in others the reason is in the result, which only the client may begin so."""
     reason = row.get("userFeedback")
     if not isinstance(reason, str):
         reason = _reason_in_results(row, content)
@@ -341,13 +347,13 @@ def _reason_in_results(row: Mapping[str, Any], content: Any) -> str:
 
 
 def _feedback_on_a_plan(row: Mapping[str, Any]) -> str:
-    """What the user wrote about a plan that the client hands to a new session."""
+    """Return what the user wrote about a plan that the client hands to a new session."""
     texts = [text for text in _texts({}, _content(row)) if _ON_A_PLAN in text]
     return "\n".join(text.rpartition(_ON_A_PLAN)[2] for text in texts)
 
 
 def time_of(timestamp: Any) -> int | None:
-    """Milliseconds since 1970 of an ISO text; None: it is not a time."""
+    """Return the milliseconds since 1970 of an ISO text, or None if it is not a time."""
     try:
         return round(datetime.fromisoformat(timestamp).timestamp() * 1000)
     except (TypeError, ValueError, OverflowError, OSError):

@@ -26,8 +26,8 @@ _SHOWN_CHARS = 40
 @dataclass(slots=True)
 class TurnMemories:
     """The memories of turns, for the conversation `conversation_id`, each once. `incoming`: where what is left out is
-    counted. `folder_of`: what a working folder is called. `programs`: as `named` of `program_of`. `working_folders`: by
-    the folder of transcripts, where their first turns were said."""
+    counted. `folder_of` names a working folder. `programs` are as `named` of `program_of`.
+    `working_folders`: where the first turns of transcripts were said, by the folder of the transcripts."""
 
     incoming: Incoming
     conversation_id: str
@@ -54,19 +54,21 @@ class TurnMemories:
                     )
                     continue
                 cwd = turn.first.get("cwd")
+                # Only the first turn tells where the client was started: the user may change the folder later.
                 if is_first and isinstance(cwd, str) and cwd:
                     self.working_folders.setdefault(str(PurePosixPath(path).parent), set()).add(cwd)
                 is_first = False
                 with self.incoming.record(_("a turn of {path}", path)):
                     self._take(turn, self._folder(cwd), prompts, said_here)
+
         for text, times in said_here.items():
             self._said[text] = max(self._said[text], times)
 
     def _take(
         self, turn: TranscriptTurn, folder: str | None, prompts: int, said_here: Counter[str]
     ) -> None:
-        """Add the memory of a turn in which the user said something. `prompts`: those of its session. `said_here`: how
-        often its file has said each text."""
+        """Add the memory of a turn in which the user said something. `prompts`: the number of prompts in its session.
+        `said_here`: how often its file has said each text."""
         self.incoming.lost[places.BEFORE_THE_LAST] += turn.replaced_answers
         self.incoming.lost[places.FORGOTTEN] += turn.times_forgotten
         memory = self._memory(turn, folder, prompts)
@@ -102,21 +104,24 @@ class TurnMemories:
     def _memory(
         self, turn: TranscriptTurn, folder: str | None, prompts: int
     ) -> ShortTermMemory | None:
-        """The memory of a turn: what the user said, and what the model wrote last, as the hook keeps a turn. What it
-        leaves out is counted. `prompts`: how many its session has. What a program said is muted. None if the user had it
-        forgotten, all of it is private, or it is too large."""
+        """Return the memory of a turn: what the user said, and what the model wrote last, as the hook keeps a turn.
+        What it leaves out is counted. `prompts`: how many its session has. What a program said is muted. Return None
+        if the user had it forgotten, all of it is private, or it is too large."""
         lost = self.incoming.lost
         if turn.forgot:
             lost[places.FORGOTTEN] += 1
             return None
+
         answer = None
         if turn.answers:
             *earlier_answers, answer = turn.answers
             lost[places.BEFORE_THE_LAST] += len(earlier_answers)
+
         public_messages = to_keep(turn.messages(answer))
         if not any(message.content.strip() for message in public_messages):
             lost[places.PRIVATE] += 1
             return None
+
         lost[places.SHORTENED] += turn.count_of_shortened(answer)
         messages = tuple(map(storable, public_messages))
         identity = _identity(turn.id_in(turn.session), messages)
@@ -130,18 +135,21 @@ class TurnMemories:
             muted=(EVERYWHERE,) if program else (),
         )
         memory = replace(memory, work=turn.work_in(folder or turn.first.get("cwd")))
+        # The client wrote no time for its messages.
         if not memory.time_ms:
             memory = replace(memory, time_ms=turn.prompted_ms or 0)
+
         name_in_report = _(
             "the turn that begins with `{content}`", messages[0].content[:_SHOWN_CHARS]
         )
         if not self.incoming.fits(name_in_report, memory):
             return None
+
         return memory
 
 
 def _identity(turn_id: str, messages: Iterable[Message]) -> str:
-    """What is the same each time for a turn with these messages."""
+    """Return a text that is the same each time for a turn with these messages."""
     parts = [turn_id]
     for message in messages:
         parts += [message.role, message.content]

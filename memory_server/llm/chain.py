@@ -1,4 +1,4 @@
-"""Providers in order: each one is tried once, within a hard bound of time, and what it took is noted.
+"""Providers in order: each is tried once, within a hard bound of time, and what it took is noted.
 
 Nothing here retries or sleeps: after a provider that fails the next one is asked, and the first is passed over for a
 while.
@@ -52,8 +52,8 @@ DAY_MS = 86_400_000
 
 
 class ProviderError(Exception):
-    """An answer that is an error. `rest_seconds`: for how long the provider asks to be left alone. `received`: it got
-    the texts, and a second request would hardly get another answer."""
+    """An answer that is an error. `rest_seconds` is how long the provider asks to be left alone. `received` means that
+    it got the texts, and a second request would hardly get another answer."""
 
     def __init__(
         self, message: str, status: int = 0, rest_seconds: float = 0.0, *, received: bool = False
@@ -68,7 +68,7 @@ class ProviderError(Exception):
 class Question(Generic[S, T]):
     """A question to a provider, which must answer within `seconds`.
 
-    `forms` make the request with the key; where a form gets status 400, the next one is tried. `read` gives the reply
+    `forms` make the request with the key; if a form gets status 400, the next form is tried. `read` returns the reply
     in an answer, with its tokens, and `use` makes of the reply the value that the caller wants; both raise ValueError
     for an answer that cannot be used. `purpose` is noted in the ledger.
     """
@@ -103,7 +103,7 @@ class ProviderClient:
     rests_until: float = 0.0
 
     async def call(self, question: Question[S, T]) -> ModelResponse[T]:
-        """The answer of the provider.
+        """Ask the provider, and return its answer.
 
         Raises:
             ProviderError: it gave no answer that can be used, rests, or the tokens are used up.
@@ -118,13 +118,16 @@ class ProviderClient:
                     self.tokens_per_day,
                 )
             )
+
         try:
             response = await self._try(question)
         except ProviderError as refusal:
+            # A text that is refused says nothing about the provider, which takes other texts.
             if refusal.status not in OF_THE_TEXT:
                 self._rest(refusal.rest_seconds)
             message = _("{about}: {what}", name, refusal)
             raise ProviderError(message, refusal.status, received=refusal.received) from refusal
+
         self.failures = 0
         return response
 
@@ -158,14 +161,17 @@ class ProviderClient:
         input_tokens = 0
         output_tokens = 0
         outcome = "cancelled"
+
         try:
             async with asyncio.timeout(question.seconds):
                 answer = await _post_in_accepted_form(question.forms, key, question.most_bytes)
+
             parsed_reply = question.read(answer.request, answer.content)
             input_tokens = parsed_reply.input_tokens
             output_tokens = parsed_reply.output_tokens
             value = question.use(parsed_reply.value)
             outcome = "answered"
+
         except ProviderError as refusal:
             outcome = shown(str(refusal), 60)
             raise
@@ -177,6 +183,7 @@ class ProviderClient:
         except ValueError as error:
             outcome = _("unusable answer")
             raise ProviderError(shown(str(error), 100), received=True) from error
+        # A call that fails or is cancelled may have cost tokens too, so it is noted as well.
         finally:
             call = ModelCall(
                 at_ms=self.clock(),
@@ -189,6 +196,7 @@ class ProviderClient:
                 outcome=outcome,
             )
             await self._note(call)
+
         return ModelResponse(
             value,
             self.provider.name,
@@ -213,7 +221,7 @@ class FallbackChain:
     total_seconds: float = 20.0
 
     def patient(self, seconds: float) -> FallbackChain:
-        """The same models with at least so much time, each of them."""
+        """Return the same models with at least so much time, each of them."""
         total = max(self.total_seconds, seconds * len(self.lines))
         return FallbackChain(self.lines, max(self.seconds, seconds), total)
 
@@ -228,6 +236,7 @@ class FallbackChain:
     ) -> ModelResponse[T]:
         reasons: list[str] = []
         received = False
+
         try:
             async with asyncio.timeout(min(seconds, self.total_seconds)):
                 for client in self.lines:
@@ -236,10 +245,12 @@ class FallbackChain:
                     question = Question(
                         purpose=purpose,
                         seconds=self.seconds,
+                        # A server that does not know the structured form gets the question in words.
                         forms=[form, partial(form, structured=False)],
                         read=partial(chat_reply, provider),
                         use=read,
                     )
+
                     try:
                         return await client.call(question)
                     except ProviderError as refusal:
@@ -253,6 +264,7 @@ class FallbackChain:
                     self.total_seconds,
                 )
             )
+
         failure = ModelsFailed("; ".join(dict.fromkeys(reasons)))
         failure.received = received
         raise failure
@@ -288,8 +300,8 @@ class Embedder:
 async def _post_in_accepted_form(
     forms: Sequence[Callable[[str], HttpRequest]], key: str, most_bytes: int
 ) -> _Answer:
-    """The answer to the request in the first form that the provider accepts: where a form gets status 400, the next one
-    is tried. Raises ProviderError as `_post`."""
+    """Return the answer to the request in the first form that the provider accepts: if a form gets status 400, the next
+    form is tried. Raise ProviderError as `_post`."""
     *first_forms, last_form = forms
     for form in first_forms:
         request = form(key)
@@ -303,7 +315,8 @@ async def _post_in_accepted_form(
 
 
 async def _post(request: HttpRequest, most_bytes: int) -> bytes:
-    """The body of an answer with status 200. Raises ProviderError: another status, too long, or no connection."""
+    """Post a request and return the body of an answer with status 200. Raise ProviderError for another status, for an
+    answer that is too long, or without a connection."""
     if sys.modules.get("ssl", sys) is None:
         del sys.modules["ssl"]  # a hook leaves it out to be quick, but it is needed here
     import httpx2
@@ -311,6 +324,7 @@ async def _post(request: HttpRequest, most_bytes: int) -> bytes:
     is_here = _is_here(urlsplit(request.url).hostname or "")
     # Without TLS on this machine nothing is verified, and a hook need not read the certificates.
     needs_no_tls = is_here and request.url.startswith("http://")
+
     try:
         async with (
             httpx2.AsyncClient(
@@ -325,16 +339,19 @@ async def _post(request: HttpRequest, most_bytes: int) -> bytes:
             ) as response,
         ):
             status = response.status_code
+
             if status != 200:
                 rest_seconds = 0.0
                 if status in (429, 503):
                     rest_seconds = _rest_seconds(response.headers.get("retry-after", ""))
                 raise ProviderError(_("status {status}", status), status, rest_seconds)
+
             content = bytearray()
             async for part in response.aiter_bytes():
                 content += part
                 if len(content) > most_bytes:
                     raise ProviderError(_("its answer is longer than {bytes:,} bytes", most_bytes))
+
             return bytes(content)
     except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
         # Without the text of the error, which may hold a header, and so a key.
@@ -343,7 +360,7 @@ async def _post(request: HttpRequest, most_bytes: int) -> bytes:
 
 @cache
 def _certificates() -> SSLContext:
-    """The certificates of this machine. They are read once: it takes 25 ms."""
+    """Return the certificates of this machine. They are read once: it takes 25 ms."""
     import httpx2
 
     return httpx2.create_ssl_context()
@@ -357,7 +374,7 @@ def _is_here(host: str) -> bool:
 
 
 def _rest_seconds(retry_after: str) -> float:
-    """The seconds of a header `Retry-After`; a date counts as the usual rest."""
+    """Return the seconds of a header `Retry-After`; a date counts as the usual rest."""
     if not retry_after:
         return 0.0
     if not retry_after.isdecimal():

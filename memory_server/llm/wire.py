@@ -20,8 +20,8 @@ BASES: Mapping[Kind, str] = {
 }
 ANTHROPIC_VERSION = "2023-06-01"
 ANTHROPIC_TOKENS = 4_096
-"""Anthropic wants a bound of tokens, and its oldest models take this one; newer models of OpenAI refuse one. The words
-of 30 memories take some 2,400."""
+"""Anthropic wants a bound of tokens, and its oldest models take this number; newer models of OpenAI refuse a bound. The
+words of 30 memories take some 2,400."""
 BYTES_PER_TOKEN = 3
 """Bytes of UTF-8 per token, for an answer that tells no usage: rather too many tokens than too few."""
 MOST_EMBEDDED_BYTES = 8_000
@@ -46,11 +46,11 @@ class Provider:
         return f"{self.kind}/{self.model}"
 
     def cost(self, input_tokens: int, output_tokens: int) -> float:
-        """The price of so many tokens."""
+        """Return the price of so many tokens."""
         return (input_tokens * self.input_price + output_tokens * self.output_price) / 1_000_000
 
     def endpoint(self, path: str) -> str:
-        """The URL of a path below the base of this provider."""
+        """Return the URL of a path below the base of this provider."""
         base = (self.base_url or BASES[self.kind]).rstrip("/")
         return f"{base}/{path}"
 
@@ -90,7 +90,8 @@ def chat_request(
     *,
     structured: bool = True,
 ) -> HttpRequest:
-    """Ask for an object of this schema. `structured` False: in words only, for a server that refuses the other form."""
+    """Ask for an object of this schema. With `structured` False the schema is only in the words, for a server that
+    refuses the other form."""
     if provider.kind == "anthropic":
         return _anthropic_request(
             provider, key, system=system, data=data, schema=schema, structured=structured
@@ -154,7 +155,7 @@ def _bearer_headers(key: str) -> dict[str, str]:
 def chat_reply(
     provider: Provider, request: HttpRequest, content: bytes
 ) -> ParsedReply[dict[str, Any]]:
-    """The object in an answer.
+    """Return the object in an answer.
 
     Raises:
         ValueError: the answer is not in the form of this kind of provider, or holds no object.
@@ -200,7 +201,7 @@ def _openai_answer(body: Any) -> _ChatAnswer:
 
 
 def _tokens(reported: Any, bytes_of_text: int) -> int:
-    """The tokens that an answer reports, or a guess from the bytes of the text."""
+    """Return the tokens that an answer reports, or a guess from the bytes of the text."""
     if type(reported) is int and reported >= 0:
         return reported
     return bytes_of_text // BYTES_PER_TOKEN
@@ -227,7 +228,7 @@ def _embedded(text: str) -> str:
 
 
 def embedding_reply(request: HttpRequest, content: bytes) -> ParsedReply[list[bytes]]:
-    """The vectors in an answer, in the order of the texts, as `unit` has them, and the tokens that they took.
+    """Return the vectors in an answer, in the order of the texts, as `unit` makes them, and the tokens that they took.
 
     Raises:
         ValueError: it is not in the form of `/embeddings`, or has other vectors than were asked for.
@@ -236,6 +237,7 @@ def embedding_reply(request: HttpRequest, content: bytes) -> ParsedReply[list[by
     try:
         body = json.loads(content)
         vector_by_index = {row["index"]: unit(row["embedding"]) for row in body["data"]}
+        # A provider may return the vectors in another order than the texts.
         vectors = [vector_by_index[index] for index in range(len(texts))]
         usage = body.get("usage") or {}
         reported_tokens = usage.get("prompt_tokens")
@@ -248,8 +250,10 @@ def embedding_reply(request: HttpRequest, content: bytes) -> ParsedReply[list[by
         ValueError,
     ) as error:
         raise ValueError(_("its answer does not hold a vector for each text")) from error
+
     if len(set(map(len, vectors))) != 1:
         raise ValueError(_("its answer holds vectors of several lengths"))
+
     bytes_of_texts = sum(len(text.encode()) for text in texts)
     return ParsedReply(
         vectors, input_tokens=_tokens(reported_tokens, bytes_of_texts), output_tokens=0
@@ -257,7 +261,7 @@ def embedding_reply(request: HttpRequest, content: bytes) -> ParsedReply[list[by
 
 
 def unit(values: Sequence[float]) -> bytes:
-    """A vector of length 1, as 32-bit floats. Raises ValueError: it has no direction."""
+    """Return a vector of length 1, as 32-bit floats. Raise ValueError if it has no direction."""
     length = math.sqrt(sum(value * value for value in values))
     if not 0 < length < math.inf:
         raise ValueError("a vector has no direction")
@@ -265,5 +269,5 @@ def unit(values: Sequence[float]) -> bytes:
 
 
 def first_object(text: str) -> Any:
-    """The first JSON object in a text: models write words around it. Raises ValueError: there is none."""
+    """Return the first JSON object in a text: models write words around it. Raise ValueError if the text has no object."""
     return json.JSONDecoder().raw_decode(text, text.index("{"))[0]

@@ -1,7 +1,7 @@
 """Whether two lorebooks of one name and file are the same book. Pure.
 
-There are programs that give each exported lorebook the same name: without this, the second one would replace the texts
-of the first.
+Some programs give each exported lorebook the same name: without this, the second book would replace the texts of the
+first.
 """
 
 from __future__ import annotations
@@ -12,18 +12,19 @@ from memory_server.kernel.messages import MAX_NAME_CHARS
 from memory_server.lore.memory import LongTermMemory
 
 SEPARATOR = " · "
-"""What stands between the name of an entry and that of its book."""
+"""The mark between the name of an entry and the name of its book."""
 _SAME_SHARE = 4
-"""One entry in so many of the smaller of two books of one name and file must be in both, but at least one, or they are
-two books."""
+"""At least one in so many entries of the smaller book, and at least one entry, must be in both books of the same name
+and file. Otherwise they are two books."""
 
 
 def is_another(stored: Sequence[LongTermMemory], memories: Sequence[LongTermMemory]) -> bool:
-    """Whether these memories are of another book than those that are stored: too few have the same title, text or
-    keys."""
+    """Return whether these memories are from another book than the stored memories, because too few have the same
+    title, text or keys."""
     fewer = min(len(stored), len(memories))
     if not fewer:
         return False
+
     titles = {memory.name[:MAX_NAME_CHARS] for memory in memories}
     prompts = {memory.prompt for memory in memories}
     keys = {_keys(memory) for memory in memories if not memory.is_constant}
@@ -36,7 +37,7 @@ def is_another(stored: Sequence[LongTermMemory], memories: Sequence[LongTermMemo
 
 
 def _title(memory: LongTermMemory) -> str:
-    """The name of a memory without what tells it from others of its title."""
+    """Return the name of a memory without the part that tells it from others of its title."""
     return (
         memory.name
         if memory.book is None
@@ -45,5 +46,5 @@ def _title(memory: LongTermMemory) -> str:
 
 
 def _keys(memory: LongTermMemory) -> str:
-    """The trigger without its first line, which has the number and the title of its entry."""
+    """Return the trigger without its first line, which has the number and the title of its entry."""
     return memory.trigger.partition("\n")[2]

@@ -1,4 +1,4 @@
-"""Which entry of a new version of a lorebook is which of those that a conversation has. Pure."""
+"""How the entries of a new version of a lorebook correspond to the entries that a conversation has. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from memory_server.lore.memory import ConversationMemories, LongTermMemory
 
 
 class UidKey(NamedTuple):
-    """The uid of an entry, and how many entries before it have the same one: no program forbids that."""
+    """The uid of an entry, and how many entries before it have the same uid: no program forbids that."""
 
     uid: str
     number: int
 
 
 def _by_uid_key(memories: Iterable[LongTermMemory]) -> dict[UidKey, LongTermMemory]:
-    """The memories in their order; the number in a key tells those of one uid apart, and is 0 for the first one."""
+    """Return the memories in their order. The number in a key tells memories of the same uid apart, and is 0 for the
+    first."""
     memories_by_key: dict[UidKey, LongTermMemory] = {}
     counts: Counter[str] = Counter()
     for memory in memories:
@@ -34,28 +35,34 @@ def _by_uid_key(memories: Iterable[LongTermMemory]) -> dict[UidKey, LongTermMemo
 def versions_of(
     memories: Sequence[LongTermMemory], stored: Mapping[UidKey, LongTermMemory]
 ) -> list[LongTermMemory | None]:
-    """For each memory of a book what the conversation has of it: the entry of its uid and title; else one of its title,
-    because programs number entries again; else one of its uid, which had another title then."""
+    """For each memory of a book, return the entry of the conversation that is its former version: the entry of its uid
+    and title; otherwise an entry of its title, because programs number entries again; otherwise an entry of its uid,
+    which had another title then."""
     unmatched = dict(stored)
     versions: dict[UidKey, LongTermMemory] = {}
     entries = _by_uid_key(memories)
+
     for key, memory in entries.items():
         if key in unmatched and has_title(unmatched[key], memory.name):
             versions[key] = unmatched.pop(key)
+
+    # Titles are matched before uids: a number that moved to another entry must not take its text.
     for key, memory in entries.items():
         if key in versions:
             continue
         version_key = _key_of_title(unmatched, memory.name)
         if version_key is not None:
             versions[key] = unmatched.pop(version_key)
+
     for key in entries:
         if key not in versions and key in unmatched:
             versions[key] = unmatched.pop(key)
+
     return [versions.get(key) for key in entries]
 
 
 def _key_of_title(entries: Mapping[UidKey, LongTermMemory], title: str) -> UidKey | None:
-    """The key of the first entry with this title; None: there is none."""
+    """Return the key of the first entry with this title, or None."""
     for key, memory in entries.items():
         if has_title(memory, title):
             return key
@@ -63,7 +70,7 @@ def _key_of_title(entries: Mapping[UidKey, LongTermMemory], title: str) -> UidKe
 
 
 def has_title(memory: LongTermMemory, title: str) -> bool:
-    """Whether a memory is stored under this title, or under it with what tells it from others."""
+    """Return whether a memory is stored under this title, or under it with the part that tells it from others."""
     title = title[:MAX_NAME_CHARS]
     return memory.name == title or memory.name.startswith(title + SEPARATOR)
 
@@ -78,12 +85,12 @@ def stored_entries(state: ConversationMemories, book_id: str) -> dict[UidKey, Lo
 
 
 def uid_of(memory: LongTermMemory) -> str:
-    """The uid of a memory in its book; "": it has none."""
+    """Return the uid of a memory in its book; empty if it has none."""
     return "" if memory.book is None else memory.book.uid
 
 
 def is_changed_here(memory: LongTermMemory) -> bool:
-    """Whether the user changed what an import brought."""
+    """Return whether the user changed what an import brought."""
     if memory.book is None or not memory.book.imported:
         return False
     return memory.book.imported != imported_fingerprint(memory)

@@ -63,10 +63,10 @@ class RenamedEntry:
 
 @dataclass(frozen=True, slots=True)
 class BookUpdate:
-    """What an import of a book does, by the names of its memories. `retired`: the book has them no longer; `kept`: the
+    """What an import of a book does, by the names of its memories. `retired`: the book no longer has them; `kept`: the
     book changed or retired them, but the user changed them here; `deleted`: the user deleted them here, so they stay
-    out; `renamed`: another memory has their title.
-    `stored_as`: the name of the book here, if another one has its own; "": nobody has."""
+    out; `renamed`: another memory has their title. `stored_as` is the name of the book here if another book has its
+    name, otherwise empty."""
 
     new: Sequence[str] = ()
     changed: Sequence[str] = ()
@@ -82,7 +82,7 @@ class BookUpdate:
 class HeldBook:
     """A book of a conversation. `entries`, `constants` and `off`: how many memories it has, how many of them come in
     every search, and how many are switched off; the characters of all of them, and of the constants. `changed_ms`: when
-    one of them was last stored, in milliseconds since 1970."""
+    any of them was last stored, in milliseconds since 1970."""
 
     conversation_id: str
     book_id: str
@@ -101,7 +101,7 @@ class HeldBook:
 
 
 def books_of(conversation_id: str, memories: Iterable[LongTermMemory]) -> list[HeldBook]:
-    """The books of these memories, each once, in the order of their first memory."""
+    """Return the books of these memories, each once, in the order of their first memory."""
     by_book: dict[str, list[LongTermMemory]] = {}
     for memory in memories:
         if memory.book is not None:
@@ -128,7 +128,7 @@ def _held_book(conversation_id: str, memories: Sequence[LongTermMemory]) -> Held
 
 
 def changed_ms(memory: LongTermMemory) -> int:
-    """When a memory was stored or edited last, in milliseconds since 1970."""
+    """Return when a memory was stored or edited last, in milliseconds since 1970."""
     return (
         memory.created_ms
         if memory.updated_ms is None
@@ -137,7 +137,7 @@ def changed_ms(memory: LongTermMemory) -> int:
 
 
 def memories_of_book(state: ConversationMemories, book_id: str) -> list[LongTermMemory]:
-    """The memories of a book, in the order in which they were stored."""
+    """Return the memories of a book, in the order in which they were stored."""
     return [
         memory
         for memory in state.long_term.values()
@@ -151,7 +151,7 @@ def memories_of_book(state: ConversationMemories, book_id: str) -> list[LongTerm
 def book_changes(
     state: ConversationMemories, book: BookContents, now_ms: int
 ) -> tuple[list[BookChange], BookUpdate]:
-    """The changes that bring a book up to date, and what they do."""
+    """Return the changes that bring a book up to date, and what they do."""
     same_book = _same_book(state, book)
     changes, update = _Update(state, same_book, now_ms).decided()
     if not book.is_update and same_book.name != book.name:
@@ -160,7 +160,7 @@ def book_changes(
 
 
 def _same_book(state: ConversationMemories, book: BookContents) -> BookContents:
-    """The book with the id of the one that it is a new version of."""
+    """Return the book with the id of the stored book of which it is a new version."""
     if not book.is_update:
         return _beside_others(state, book)
     books = books_of(state.conversation_id, state.long_term.values())
@@ -172,7 +172,7 @@ def _same_book(state: ConversationMemories, book: BookContents) -> BookContents:
 
 
 def _beside_others(state: ConversationMemories, book: BookContents) -> BookContents:
-    """The book with a number, if the conversation has another one of its name and file: there are programs that give
+    """Return the book, with a number if the conversation has a different book of its name and file: some programs give
     each exported lorebook the same name."""
     candidate = book
     number = 1
@@ -197,8 +197,8 @@ def _of_book(memory: LongTermMemory, book_id: str) -> LongTermMemory:
 
 
 def older_version(state: ConversationMemories, book: BookContents) -> HeldBook | None:
-    """Another book of the conversation that has the names of at least half of these entries: this one may be a new
-    version of it."""
+    """Return another book of the conversation that has the names of at least half of these entries: this book may be a
+    new version of it."""
     names = {memory.name for memory in book.memories}
     for stored_book in books_of(state.conversation_id, state.long_term.values()):
         if stored_book.book_id == book.book_id:
@@ -233,12 +233,14 @@ class _Update:
         with_version = {id(version) for version in versions if version is not None}
         unmatched = [memory for memory in self._stored.values() if id(memory) not in with_version]
         retired = self._retire(unmatched)
+
         pairs = list(zip(self._book.memories, versions, strict=True))
         # All names that become free are free before the first memory gets a new one: two entries may change places.
         renamed = [
             pair for pair in pairs if pair[1] is not None and not has_title(pair[1], pair[0].name)
         ]
         replaced = self._take_out([version for _memory, version in renamed if version is not None])
+
         for memory, version in pairs:
             if version is None:
                 self._add(memory)
@@ -247,7 +249,9 @@ class _Update:
             elif has_title(version, memory.name):
                 self._compare(memory, version)
             else:
-                self._add(memory)  # beside what the user made of the entry that had its uid
+                # This entry is stored beside what the user made of the entry that had its uid.
+                self._add(memory)
+
         update = BookUpdate(
             new=self._new,
             changed=self._changed,
@@ -260,11 +264,11 @@ class _Update:
         return self._changes, update
 
     def _retire(self, memories: Iterable[LongTermMemory]) -> list[str]:
-        """Take out what the book has no longer, and give its names."""
+        """Take out the memories that the book no longer has. Return their names."""
         return list(self._take_out(memories))
 
     def _take_out(self, memories: Iterable[LongTermMemory]) -> dict[str, None]:
-        """Take out these memories, but for those that the user changed; the names of those that are gone."""
+        """Remove these memories unless the user changed them. Return the removed names."""
         changed_here: list[str] = []
         names: list[str] = []
         # Backwards, so that an undo brings them back in their order.
@@ -303,17 +307,22 @@ class _Update:
     def _compare(self, memory: LongTermMemory, version: LongTermMemory) -> None:
         """Bring the entry that the conversation has up to date, unless the user changed it here."""
         is_same = entry_of(version).imported == entry_of(memory).imported
-        # An import from before keys were data has none; nothing but that changes.
+        # An import from before keys were data has no keys; nothing else changes.
         lacks_keys = version.keys is None and memory.keys is not None
         becomes_data = lacks_keys and not is_changed_here(version)
+
         if is_same and uid_of(version) == uid_of(memory) and not becomes_data:
             self._unchanged.append(version.name)
+
+        # Only the number of the entry changed, and the user's changes stay.
         elif is_same and is_changed_here(version):
             renumbered = replace(version, book=replace(entry_of(version), uid=uid_of(memory)))
             self._changes.append(TriggerSet(renumbered, version))
             self._unchanged.append(version.name)
+
         elif is_changed_here(version):
             self._kept.append(version.name)
+
         else:
             stored = replace(self._following(memory, version), name=version.name)
             self._changes.append(TriggerSet(stored, version))
@@ -321,7 +330,8 @@ class _Update:
             names.append(version.name)
 
     def _following(self, memory: LongTermMemory, version: LongTermMemory) -> LongTermMemory:
-        """The memory as it follows its former version: as old, and switched off if that was."""
+        """Return the memory as it follows its former version: with the same age, and switched off if the former version
+        was."""
         rules = replace(memory.rules, is_off=version.rules.is_off)
         entry = replace(entry_of(memory), imported_off=entry_of(version).imported_off)
         return replace(
@@ -333,7 +343,7 @@ class _Update:
         )
 
     def _named(self, memory: LongTermMemory) -> LongTermMemory:
-        """The memory with a name that no other one has."""
+        """Return the memory with a name that no other memory has."""
         title = memory.name
         name = title[:MAX_NAME_CHARS]
         number = 1
@@ -355,7 +365,7 @@ class _Update:
 
 
 def switching(memories: Iterable[LongTermMemory], *, is_off: bool) -> list[BookChange]:
-    """The changes that switch memories off or on; those that are so already stay."""
+    """Return the changes that switch memories off or on. Memories that are already so stay."""
     return [
         TriggerSet(replace(memory, rules=replace(memory.rules, is_off=is_off)), memory)
         for memory in memories
@@ -364,12 +374,12 @@ def switching(memories: Iterable[LongTermMemory], *, is_off: bool) -> list[BookC
 
 
 def is_switched_here(memory: LongTermMemory) -> bool:
-    """Whether the owner switched the memory of a book on or off after its import."""
+    """Return whether the owner switched the memory of a book on or off after its import."""
     return memory.rules.is_off != entry_of(memory).imported_off
 
 
 def as_its_client(memories: Iterable[LongTermMemory], *, is_off: bool) -> list[BookChange]:
-    """The changes that switch the memories of a book as the client that has it does now, but for those that the owner
+    """Return the changes that switch the memories of a book as its client does now, except memories that the owner
     switched here."""
     return [
         TriggerSet(
@@ -386,12 +396,12 @@ def as_its_client(memories: Iterable[LongTermMemory], *, is_off: bool) -> list[B
 
 
 def removing_book(memories: Sequence[LongTermMemory]) -> list[BookChange]:
-    """The changes that take a book out. The last memory goes first, because an undo, which goes backwards, brings them
-    back in their order."""
+    """Return the changes that take a book out. The last memory goes first, because an undo, which goes backwards,
+    brings them back in their order."""
     return [TriggerRemoved(memory, "retired") for memory in reversed(memories)]
 
 
 def entry_of(memory: LongTermMemory) -> BookEntry:
-    """The book of a memory that is from one."""
+    """Return the book of a memory that is from a book."""
     assert memory.book is not None
     return memory.book

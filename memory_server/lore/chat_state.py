@@ -1,4 +1,4 @@
-"""When memories came in a chat: what their rules sticky, cooldown and once count by. Pure.
+"""When memories came in a chat, for their rules sticky, cooldown and once. Pure.
 
 A chat is a session of a conversation. It counts messages: a host says how many its chat has, and without that each
 recall counts as one. The rules are those of SillyTavern's timed effects (public/scripts/world-info.js): an effect that
@@ -20,9 +20,9 @@ from memory_server.lore.rules import FiringRules
 _NO_FIRINGS: Mapping[str, Firing] = MappingProxyType({})
 
 MOST_CHATS = 200
-"""Chats of a conversation whose state is kept; that which was recalled in least lately goes first."""
+"""Chats of a conversation whose state is kept. The chat with the oldest recall goes first."""
 MOST_FIRINGS = 2_000
-"""Memories of a chat whose firing is kept, those that came last."""
+"""Memories of a chat whose firing is kept, the last ones that came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Effect:
     is_protected: bool = False
 
     def is_void(self, messages: int) -> bool:
-        """Whether the chat went back to where the effect began."""
+        """Return whether the chat went back to where the effect began."""
         return messages <= self.start and not self.is_protected
 
 
@@ -51,7 +51,7 @@ class Firing:
     cooldown: Effect | None = None
 
     def earlier_than(self, message: int) -> tuple[int, int] | None:
-        """Message and time at which the memory last came before this message; None: it did not."""
+        """Return message and time at which the memory last came before this message, or None if it did not."""
         if self.message < message:
             return self.message, self.at_ms
         return self.before
@@ -59,8 +59,8 @@ class Firing:
 
 @dataclass(frozen=True, slots=True)
 class ChatState:
-    """A chat at its last recall, of which `messages` is the number of its messages then. `firings`: by the key of the
-    memory (`firing_key`)."""
+    """A chat at its last recall. `messages` is the number of its messages then. `firings` are by the key of the memory
+    (`firing_key`)."""
 
     messages: int = 0
     at_ms: int = 0
@@ -83,13 +83,13 @@ class Timing:
 
 
 def firing_key(name: str, kept_in: str) -> str:
-    """By what the state of a chat knows the memory `name` of the conversation `kept_in`. It has no word of the name,
-    because a memory may be erased in one conversation, and chats of others know it too."""
+    """Return the key of the memory `name` of the conversation `kept_in` in the state of a chat. It has no word of the
+    name, because a memory may be erased in one conversation, and chats of others know it too."""
     return hashlib.blake2b(f"{kept_in}\0{name}".encode(errors="replace"), digest_size=6).hexdigest()
 
 
 def timing_of(rules: FiringRules, firing: Firing | None, messages: int) -> Timing:
-    """What the rules mean at this number of messages for a memory that last came as `firing` says."""
+    """Return what the rules mean at this number of messages for a memory that last came as `firing` says."""
     is_delayed = messages < rules.delay
     if firing is None:
         return Timing(is_delayed=is_delayed)
@@ -103,7 +103,7 @@ def timing_of(rules: FiringRules, firing: Firing | None, messages: int) -> Timin
 
 
 def settled(firing: Firing, rules: FiringRules, messages: int) -> Firing:
-    """The firing with the effects that still last. The end of stickiness begins a cooldown."""
+    """Return the firing with the effects that still last. The end of stickiness begins a cooldown."""
     sticky = _in_force(firing.sticky, rules.sticky, messages)
     cooldown = firing.cooldown
     has_ended = sticky is not None and messages >= sticky.end
@@ -118,14 +118,14 @@ def settled(firing: Firing, rules: FiringRules, messages: int) -> Firing:
 
 
 def _in_force(effect: Effect | None, rule: int, messages: int) -> Effect | None:
-    """The effect; None: the chat went back to where it began, or its rule was taken away (0)."""
+    """Return the effect, or None if the chat went back to where it began or its rule was taken away (0)."""
     if effect is None or rule == 0 or effect.is_void(messages):
         return None
     return effect
 
 
 def last_fired(firing: Firing | None, messages: int, now_ms: int) -> dict[str, int] | None:
-    """What `context.last_fired` is in a chat of so many messages, for a memory that last came as `firing` says."""
+    """Return `context.last_fired` in a chat of so many messages, for a memory that last came as `firing` says."""
     last = None if firing is None else firing.earlier_than(messages)
     if last is None:
         return None
@@ -149,8 +149,8 @@ def advanced(
     messages: int,
     now_ms: int,
 ) -> ChatState:
-    """The state of a chat of `messages` after a recall in which these memories came. `others`: the other memories whose
-    effects go on or end."""
+    """Return the state of a chat of `messages` after a recall in which these memories came. `others` are the other
+    memories whose effects go on or end."""
     firings = dict(state.firings)
     for memory in others:
         firing = firings.get(memory.key)
@@ -166,8 +166,8 @@ def advanced(
 def _fired_again(
     firing: Firing | None, rules: FiringRules, *, messages: int, now_ms: int
 ) -> Firing:
-    """The firing of a memory that comes now. `firing`: the one before, if there was one. An effect that lasts goes on;
-    else it begins."""
+    """Return the firing of a memory that comes now. `firing` is the firing before, if there was one. A present effect
+    goes on; otherwise a new effect begins."""
     before: tuple[int, int] | None = None
     sticky: Effect | None = None
     cooldown: Effect | None = None
@@ -185,15 +185,15 @@ def _fired_again(
 
 @dataclass(frozen=True, slots=True)
 class ChatStep:
-    """What one recall did to the state of a chat: both states with only those firings that differ. `before` None: there
-    was no state; `after` None: there is none any more."""
+    """What a recall did to the state of a chat: both states with only the firings that differ. `before` is None if no
+    state existed, `after` is None if no state remains."""
 
     before: ChatState | None
     after: ChatState | None
 
     @staticmethod
     def between(before: ChatState | None, after: ChatState) -> ChatStep:
-        """The step that leads from one state to the other."""
+        """Return the step that leads from one state to the other."""
         former = before or ChatState()
         keys = former.firings.keys() | after.firings.keys()
         changed = {key for key in keys if former.firings.get(key) != after.firings.get(key)}
@@ -202,7 +202,7 @@ class ChatStep:
         return ChatStep(_only(before, changed), _only(after, changed))
 
     def applied(self, now: ChatState | None) -> ChatState | None:
-        """The state after this step."""
+        """Return the state after this step."""
         if self.after is None:
             return None
         firings = dict((now or ChatState()).firings)
@@ -214,9 +214,11 @@ class ChatStep:
         return replace(self.after, firings=firings)
 
     def taken_back(self, now: ChatState) -> ChatStep | None:
-        """The step that takes this one back and leaves what later recalls did; None: nothing of it is left."""
+        """Return the step that undoes this step and leaves what later recalls did, or None if nothing of this step is
+        left."""
         if self.after is None:
             return None
+
         former = self.before or ChatState()
         firings = dict(now.firings)
         for key in former.firings.keys() | self.after.firings.keys():
@@ -226,9 +228,12 @@ class ChatStep:
             firings.pop(key, None)
             if key in former.firings:
                 firings[key] = former.firings[key]
+
         is_last_step = (now.messages, now.at_ms) == (self.after.messages, self.after.at_ms)
+        # The first recall of the chat is undone, so the chat has no state again.
         if is_last_step and self.before is None and not firings:
             return ChatStep(now, None)
+
         state = replace(former if is_last_step else now, firings=firings)
         if state == now:
             return None
@@ -242,7 +247,7 @@ def _only(state: ChatState, keys: Collection[str]) -> ChatState:
 
 
 def without_memory(state: ChatState, key: str) -> ChatState:
-    """The state without a memory that is gone."""
+    """Return the state without a memory that is gone."""
     return replace(
         state, firings={name: firing for name, firing in state.firings.items() if name != key}
     )
@@ -253,22 +258,22 @@ _CHARACTERS = ("char", "character", "assistant")
 
 
 def name_of(participant: Any) -> str:
-    """The name of a participant, of a long one the beginning; "": it has none."""
+    """Return the name of a participant, or the beginning of a long name; empty if it has no name."""
     name = participant.get("name") if isinstance(participant, Mapping) else participant
     return name.strip()[:MOST_NAME_CHARS] if isinstance(name, str) else ""
 
 
 def user_name(participants: Mapping[str, Any]) -> str:
-    """The name of the user; "": nobody said it."""
+    """Return the name of the user; empty if it was not given."""
     return name_of(participants.get("user"))
 
 
 def character_name(participants: Mapping[str, Any]) -> str:
-    """The name of the character; "": nobody said it."""
+    """Return the name of the character; empty if it was not given."""
     names = (name_of(participants.get(field)) for field in _CHARACTERS)
     return next(filter(None, names), "")
 
 
 def characters_of(participants: Mapping[str, Any], conversation_id: str) -> frozenset[str]:
-    """The names by which a memory may be for this chat: that of the character, and that of the conversation."""
+    """Return the names by which a memory may be for this chat: the character's, and the conversation's."""
     return frozenset(filter(None, (character_name(participants), conversation_id)))

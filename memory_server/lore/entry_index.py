@@ -28,8 +28,8 @@ MOST_SOUGHT_CHARS = 5_000_000
 
 
 class ScannedChat:
-    """The last `depth` messages of a search as entries are sought in them. `context`: what triggers get. Its methods
-    raise TooMuchText where the messages, or all keys together, would take too long."""
+    """The last `depth` messages of a search, in the form in which entries are sought in them. `context` is the context
+    of triggers. The methods raise TooMuchText if the messages, or all keys together, would take too long."""
 
     def __init__(self, context: Mapping[str, Any], depth: int) -> None:
         messages = context["messages"]
@@ -43,7 +43,7 @@ class ScannedChat:
         self._searched = SearchedTexts(MOST_SOUGHT_CHARS)
 
     def texts(self, scope: str, depth: int) -> Sequence[SpokenText]:
-        """The last `depth` messages, in the scope `named` with the names of their speakers."""
+        """Return the last `depth` messages, in the scope `named` with the names of their speakers."""
         if self.chars > MOST_CHARS:
             raise TooMuchText
         is_named = scope == NAMED
@@ -60,12 +60,12 @@ class ScannedChat:
         return named_text(message, self._names) if is_named else content
 
     def pieces(self) -> Iterable[frozenset[str]]:
-        """The beginnings of words in each message with its speaker."""
+        """Yield the beginnings of words in each message with its speaker."""
         for text in self.texts(NAMED, self._count):
             yield text.pieces
 
     def has(self, keys: EntryKeys, key: str) -> bool:
-        """Whether a key that is text is in one of the messages that its entry looks at."""
+        """Return whether a key that is text is in any message that its entry looks at."""
         sought = keys.sought(key)
         question = sought, keys.scope == NAMED, keys.depth
         if question not in self._found:
@@ -73,7 +73,8 @@ class ScannedChat:
         return self._found[question]
 
     def answer(self, keys: EntryKeys, key: str) -> bool | None:
-        """Tell whether a key is in the messages; None: only V8 can tell, or the key would take too long here."""
+        """Tell whether a key is in the messages, or return None if only V8 can tell or the key would take too long
+        here."""
         try:
             return None if key in keys.expressions else self.has(keys, key)
         except TooMuchText:
@@ -84,7 +85,7 @@ class ScannedChat:
         return any(self._searched.has(text, sought) for text in texts)
 
     def holds(self, keys: EntryKeys) -> bool:
-        """Whether an entry without expressions comes by its keys."""
+        """Return whether an entry without expressions comes by its keys."""
         if keys.is_by_words or (keys.every > 1 and self._count % keys.every):
             return False
         return all(self._condition_holds(keys, condition) for condition in keys.conditions)
@@ -105,19 +106,22 @@ class ScannedChat:
 
 
 class EntryIndex:
-    """The entries of a shelf that are decided by their fields, by their place on it. `depth`: messages that one of them
-    looks at, at most; `places`: the places of all."""
+    """The entries of a shelf that are decided by their fields, by their place on it. `depth` is the most messages that
+    an entry looks at; `places` are the places of all."""
 
     def __init__(self, entries: Mapping[int, EntryKeys]) -> None:
         self._entries = entries
         self.places = frozenset(entries)
         self.depth = max((keys.depth for keys in entries.values()), default=0)
+
         self._constants = [index for index, keys in entries.items() if keys.is_constant]
         self._others: list[int] = []
-        """Those that no single key must be there for."""
+        """Entries that may come without any certain key."""
         self._by_piece: dict[str, list[int]] = {}
-        """Those that need one of several keys, by the beginnings of these."""
+        """Entries that need at least one of several keys, by the beginnings of these keys."""
+
         for index, keys in entries.items():
+            # These need no look at single keys: constants come always, the others are found by words.
             if keys.is_constant or keys.is_by_words:
                 continue
             pieces = _pieces_needed(keys)
@@ -128,7 +132,7 @@ class EntryIndex:
                 self._by_piece.setdefault(piece, []).append(index)
 
     def coming(self, chat: ScannedChat, among: Collection[int] | None = None) -> list[int]:
-        """Return the entries that come by their keys, in their order; `among`: no others are decided. Raises
+        """Return the entries that come by their keys, in their order; with `among` no others are decided. Raise
         TooMuchText."""
         candidates = set(self._others)
         for pieces in chat.pieces():
@@ -144,8 +148,8 @@ class EntryIndex:
 
 
 def _pieces_needed(keys: EntryKeys) -> set[str] | None:
-    """Return beginnings of keys of which one must be in a message, or the entry does not come; None: it may come
-    without any."""
+    """Return beginnings of keys of which at least one must be in a message, or the entry does not come. Return None if
+    it may come without any."""
     if not keys.conditions or keys.conditions[0].logic != "AND_ANY":
         return None
     pieces: set[str] = set()

@@ -1,12 +1,13 @@
-"""The keys by which an entry of a book comes to mind: its fields, their JSON, and the trigger that is written from them.
+"""The keys by which an entry of a book comes to mind: its fields, their JSON, and the trigger that is written from
+them.
 
 The fields are the truth (entry_index.py decides by them). The trigger is for people, for other programs and for V8,
 which decides entries with expressions; it is written and never read back. A person who changes it makes the entry a
 hand-written one, without keys. Pure.
 
-Sources: facts of SillyTavern's public/scripts/world-info.js. With whole words, a single word must stand between
-characters that are not ASCII word characters; several words are a substring. Upper case counts only if that is set. An
-empty key is never found, a key of blanks always.
+Sources: facts of SillyTavern's public/scripts/world-info.js. With whole words, a single word must be between characters
+that are not ASCII word characters; several words are a substring. Upper case counts only if that is set. An empty key
+is never found, a key of blanks always.
 """
 
 from __future__ import annotations
@@ -59,10 +60,10 @@ class CountedKeys:
 
 @dataclass(frozen=True, slots=True)
 class EntryKeys:
-    """The keys of an entry, sought in the last `depth` messages. All `conditions` must hold; the first one has the
-    primary keys. Without conditions the entry comes in every search, or, if `is_by_words`, never by its keys.
-    `expressions`: those of the keys that are expressions of JavaScript. `is_exact`: upper case counts. `every`: it comes
-    only where the number of messages is a multiple of this; 0: always. `counted`: None if no group counts its keys."""
+    """The keys of an entry, sought in the last `depth` messages. All `conditions` must hold; the first condition has
+    the primary keys. Without conditions the entry comes in every search, or, if `is_by_words`, never by its keys.
+    `expressions` are the keys that are expressions of JavaScript. `is_exact`: upper case counts. `every`: it comes only
+    where the number of messages is a multiple of this; 0: always. `counted`: None if no group counts its keys."""
 
     heading: str
     conditions: tuple[KeyCondition, ...] = ()
@@ -106,8 +107,8 @@ def _sought(key: str, is_exact: bool, is_whole: bool) -> SoughtKey:
 
 
 def _means_the_same(pattern: PlainPattern, *, is_whole: bool) -> bool:
-    """Tell whether match_keys finds the text of a pattern where the pattern finds it, in all spellings. `is_whole`: whole
-    words are asked for."""
+    """Tell whether match_keys finds the text of a pattern where the pattern finds it, in all spellings. `is_whole`
+    means that whole words are asked for."""
     text = pattern.text
     if pattern.is_exact:
         return False
@@ -121,7 +122,8 @@ def _means_the_same(pattern: PlainPattern, *, is_whole: bool) -> bool:
 
 
 def _has_edges(char: str) -> bool:
-    """Whether words of such characters are written apart from others: ASCII, and letters with upper and lower case."""
+    """Return whether words of such characters are written apart from others: ASCII, and letters with upper and lower
+    case."""
     return _ASCII.match(char) is not None or char.lower() != char.upper()
 
 
@@ -177,7 +179,7 @@ def question_of(keys: EntryKeys, key: str) -> str:
 
 
 def keys_json(keys: EntryKeys | None) -> Json:
-    """The field of a record that has the keys of its entry, without values that are as usual."""
+    """Return the field of a record that has the keys of its entry, without values that are as usual."""
     if keys is None:
         return {}
     fields: Json = {
@@ -210,8 +212,8 @@ def _counted_json(counted: CountedKeys | None) -> Json | None:
 
 
 def taken_keys(record: Json, trigger: str) -> EntryKeys | None:
-    """The keys of a record; they are taken out of it. None: it has none, or its trigger is no longer the one that is
-    written from them, because a person changed it. Keys that this program would not write stay in the record."""
+    """Take the keys out of a record. Return None if it has no keys, or if a person changed the trigger that was written
+    from them. Keys that this program would not write stay in the record."""
     if "entryKeys" not in record:
         return None
     try:
@@ -223,8 +225,10 @@ def taken_keys(record: Json, trigger: str) -> EntryKeys | None:
 
 
 def _keys(fields: Json) -> EntryKeys:
-    """Raises AttributeError, KeyError, TypeError, ValueError: the fields are not as this program writes them."""
+    """Read keys from JSON. Raise AttributeError, KeyError, TypeError or ValueError if the fields are not as this
+    program writes them."""
     counted = fields.get("counted")
+
     keys = EntryKeys(
         heading=_text(fields["heading"]),
         conditions=tuple(map(_read_condition, fields.get("conditions", ()))),
@@ -237,6 +241,7 @@ def _keys(fields: Json) -> EntryKeys:
         is_by_words=_switch(fields.get("byWords", False)),
         counted=None if counted is None else _read_counted(counted),
     )
+
     if keys.scope not in _SCOPES or keys.depth < 1:
         raise ValueError
     return keys
@@ -282,7 +287,7 @@ def _switch(value: Any) -> bool:
 
 
 def counted_json(keys: EntryKeys) -> Json | None:
-    """The keys that count in a group as books had them before their keys were data: fingerprints are made of that."""
+    """Return the keys that count in a group in the form from before keys were data: fingerprints are made of that."""
     counted = keys.counted
     if counted is None:
         return None

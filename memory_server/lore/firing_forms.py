@@ -19,7 +19,7 @@ _FIRST_COMMENT = re.compile(r"\A//[^\n]*\n")
 
 
 def book_json(entry: BookEntry | None) -> Json:
-    """The fields of a record that say of which book it is."""
+    """Return the fields of a record that name its book."""
     if entry is None:
         return {}
     book = {"id": entry.book_id, "name": entry.book_name, "source": entry.source}
@@ -34,7 +34,8 @@ def book_json(entry: BookEntry | None) -> Json:
 
 
 def taken_book(record: Json) -> BookEntry | None:
-    """The book that the fields of a record name; these are taken out of it. None: they name none."""
+    """Take the fields of a book out of a record. Return the book, or None if the record names none that this program
+    would write."""
     book = record.get("book")
     if (
         not isinstance(book, dict)
@@ -42,21 +43,27 @@ def taken_book(record: Json) -> BookEntry | None:
         or not isinstance(book.get("name"), str)
     ):
         return None
+
     if (
         not book["id"]
         or set(book) - {"id", "name", "source"}
         or not isinstance(book.get("source", ""), str)
     ):
         return None
+
     texts = {name: record.get(name, "") for name in ("uid", "imported")}
     placement = record.get("placement", {})
+
     imported_off = record.get("importedOff", False)
     if not all(isinstance(text, str) for text in texts.values()) or not isinstance(placement, dict):
         return None
     if not isinstance(imported_off, bool):
         return None
+
+    # Only fields that are understood leave the record; all others stay as they are.
     for name in ("book", "uid", "imported", "importedOff", "placement"):
         record.pop(name, None)
+
     return BookEntry(
         book["id"],
         book["name"],
@@ -68,8 +75,8 @@ def taken_book(record: Json) -> BookEntry | None:
 
 
 def imported_fingerprint(memory: LongTermMemory) -> str:
-    """The fingerprint of a memory. Whether it is switched off does not count, nor the comment at the beginning of its
-    trigger, in which the number of its entry stands."""
+    """Return the fingerprint of a memory. It does not depend on whether the memory is switched off, nor on the comment
+    at the beginning of its trigger, which has the number of its entry."""
     counted_keys = memory.extra.get("groupKeys")  # of an import from before keys were data
     if memory.keys is not None:
         counted_keys = counted_json(memory.keys)
@@ -108,7 +115,7 @@ def _effect_json(effect: Effect) -> list[Any]:
 
 
 def chat_state_of(record: Any) -> ChatState | None:
-    """The state of a chat from its JSON form; None where there is none. Raises KeyError, TypeError, ValueError,
+    """Read the state of a chat from its JSON form; None for none. Raise KeyError, TypeError, ValueError or
     AttributeError."""
     if record is None:
         return None
@@ -142,7 +149,7 @@ def chats_json(chats: Mapping[str, ChatState]) -> Json:
 
 
 def chats_of(record: Any) -> dict[str, ChatState]:
-    """The chats of a conversation by their sessions; what cannot be read is left out."""
+    """Return the chats of a conversation by their sessions; what cannot be read is left out."""
     states: dict[str, ChatState] = {}
     if not isinstance(record, dict):
         return states

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from memory_server.kernel.recorded_recall import RecordedItem, RecordedLeftOut
 
 ROOM = "room"
-"""The reason of those for which no room was left."""
+"""The reason of memories for which no room was left."""
 FOR_GOOD = 100_000
 """Messages of a rule that no chat has: such a rule is for good."""
 _MOST_NAMED = 3
@@ -24,7 +24,7 @@ _MOST_NAMED = 3
 
 
 def left_out_text(left_out: RecordedLeftOut) -> str:
-    """Why a memory of the record of recalls was left out, and how long it is, where that is known."""
+    """Describe why a memory of the record of recalls was left out, and how long it is, if that is known."""
     reason = reason_text(left_out.reason)
     if not left_out.chars:
         return reason
@@ -32,12 +32,12 @@ def left_out_text(left_out: RecordedLeftOut) -> str:
 
 
 def length_text(chars: int) -> str:
-    """How long a text is."""
+    """Describe how long a text is."""
     return n_("{count:,} character", "{count:,} characters", chars)
 
 
 def trigger_text(item: RecordedItem) -> str:
-    """How long the text of a trigger is that came, its order, and whether it was cut, as far as that is known."""
+    """Describe how long the text of a trigger is that came, its order, and whether it was cut, as far as that is known."""
     parts = [length_text(item.chars)] if item.chars else []
     if item.order is not None:
         parts.append(_("order {order:g}", item.order))
@@ -47,7 +47,7 @@ def trigger_text(item: RecordedItem) -> str:
 
 
 def no_room_text(names: Sequence[str]) -> str:
-    """How many memories were left out because no room was left, and what gives more; "" if none was."""
+    """Describe how many memories were left out because no room was left, and what gives more room; empty if none was."""
     if not names:
         return ""
     shown = ", ".join(map(one_line, names[:_MOST_NAMED]))
@@ -63,22 +63,25 @@ def no_room_text(names: Sequence[str]) -> str:
 
 
 def rules_text(rules: FiringRules) -> str:
-    """The rules that are not as usual, as a list; "" where all are."""
+    """List the rules that are not as usual; empty if all are."""
     return joined(", ", rule_texts(rules))
 
 
 def rule_texts(rules: FiringRules) -> Iterator[str]:
-    """Each rule that is not as usual."""
+    """Yield each rule that is not as usual."""
     if rules.order != USUAL_ORDER:
         yield _("order {order:g}", rules.order)
     yield from _group_texts(rules)
+
     if rules.probability != 100:
         yield _("comes in {probability:g} % of all cases", rules.probability)
     yield from _chat_texts(rules)
+
     if rules.ignores_budget:
         yield _("ignores the room of the others")
     if rules.recursion.level:
         yield _("waits for a text of its book")
+
     if rules.characters.names:
         names = ", ".join(rules.characters.names)
         yield (
@@ -86,6 +89,7 @@ def rule_texts(rules: FiringRules) -> Iterator[str]:
             if rules.characters.is_exclude
             else _("only for {names}", names)
         )
+
     if rules.by_words:
         yield _("found by its words")
     if rules.is_off:
@@ -104,13 +108,15 @@ def _group_texts(rules: FiringRules) -> Iterator[str]:
 
 
 def _chat_texts(rules: FiringRules) -> Iterator[str]:
-    """The rules that count the messages of a chat."""
+    """Yield the rules that count the messages of a chat."""
     if rules.sticky >= FOR_GOOD:
         yield _("stays once it came")
     elif rules.sticky:
         yield n_(
             "stays for {count} message in all", "stays for {count} messages in all", rules.sticky
         )
+
+    # After stickiness, the memory stays away from its end on, and not from when it came.
     if rules.cooldown and rules.sticky:
         yield n_("then not for {count} message", "then not for {count} messages", rules.cooldown)
     elif rules.cooldown:
@@ -119,11 +125,13 @@ def _chat_texts(rules: FiringRules) -> Iterator[str]:
             "comes again {count} messages later at the earliest",
             rules.cooldown,
         )
+
     if rules.delay:
         yield n_(
             "from {count} message of the chat on",
             "from {count} messages of the chat on",
             rules.delay,
         )
+
     if rules.once:
         yield _("once in a chat")

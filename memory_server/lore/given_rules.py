@@ -1,4 +1,4 @@
-"""Rules of firing as a caller gives them, for a memory of its own: only those that are given change."""
+"""Rules of firing as a caller gives them, for a memory of its own: only given rules change."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _ACCEPTED = {
 
 @dataclass(frozen=True, slots=True)
 class GivenRules:
-    """The rules that a caller gave; None: that one stays as it is. Their meanings are those of FiringRules. `group`:
-    one name or several."""
+    """The rules that a caller gave, with the meanings of FiringRules. A rule of None stays as it is. `group` has one
+    name or several."""
 
     order: float | None = None
     group: str | list[str] | None = None
@@ -36,7 +36,8 @@ class GivenRules:
     once: bool | None = None
 
     def applied_to(self, rules: FiringRules) -> FiringRules:
-        """The rules with those that are given. Raises InvalidInput: one of them has a value that it cannot have."""
+        """Return the rules with the given ones in place of the old. Raise InvalidInput if a given rule has a value that
+        it cannot have."""
         try:
             return checked_rules(self._values(), rules)
         except RuleFault as fault:
@@ -46,7 +47,7 @@ class GivenRules:
             ) from fault
 
     def _values(self) -> Mapping[str, Any]:
-        """The rules that are given, by their names."""
+        """Return the rules that are given, by their names."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 

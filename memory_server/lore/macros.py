@@ -19,11 +19,11 @@ from memory_server.kernel.values import dataclass
 
 MACRO = re.compile(r"\{\{[^{}]*\}\}")
 _MARKER = re.compile(r"<(?P<name>user|char|bot|group|charifnotgroup)>", re.IGNORECASE)
-"""What stood for some macros before SillyTavern had macros; both of its engines read it still."""
+"""The markers from before SillyTavern had macros; both of its engines still read them."""
 _MACRO_OF_MARKER = {"bot": "char", "charifnotgroup": "group"}
-"""The macros that such a marker stands for, where it has another name."""
+"""The macros that such a marker means, if they have another name."""
 _COMMENT = re.compile(r"\{\{\s*+//(?:[^{}]|\{(?!\{)|\}(?!\}))*\}\}")
-"""A comment, in which single braces may stand."""
+"""A comment, which may have single braces."""
 _TRIM = re.compile(r"(?:(?<![\r\n])[\r\n]++)?\{\{\s*+trim\s*+\}\}[\r\n]*+", re.IGNORECASE)
 _PARTS = re.compile(r"\{\{\s*+(?P<name>//|[A-Za-z_]++)(?P<mark>::?|\s|)(?P<argument>[^{}]*)\}\}")
 _DICE = re.compile(
@@ -40,8 +40,8 @@ _MOST_NEWLINES = 20
 _DEEPEST = 3
 """Levels of macros within macros that are filled."""
 MOST_FILLED_CHARS = 20_000
-"""Characters that the values of one text may have together: as many as a memory may have. A macro beyond them stays as
-it is, because a short macro may stand for a long name."""
+"""Characters that the values of a text may have together: as many as a memory may have. A macro beyond them stays as it
+is, because a short macro may have a long value."""
 CLIENT_MACROS = frozenset(
     (
         *("getvar", "setvar", "addvar", "incvar", "decvar", "hasvar", "deletevar"),
@@ -127,7 +127,7 @@ _WEEKDAYS_ZH = ("星期一", "星期二", "星期三", "星期四", "星期五",
 @dataclass(frozen=True, slots=True)
 class MacroContext:
     """What macros are filled with: the local time, the names of `user` and `char` as far as they are known, a text that
-    is the same for this message of this chat, and one that is the same for this chat."""
+    is the same for this message of this chat, and a text that is the same for this chat."""
 
     now: datetime
     names: Mapping[str, str] = field(default_factory=lambda: NOTHING)
@@ -136,9 +136,10 @@ class MacroContext:
 
 
 def filled(text: str, context: MacroContext) -> str:
-    """The text with its macros filled; one that is not known here stays as it is."""
+    """Return the text with its macros filled. An unknown macro stays as it is."""
     if not has_macros(text):
         return text
+
     text = with_names(_COMMENT.sub("", text), context.names)
     is_chinese = has_ideograph(MACRO.sub("", text))
     chars_left = MOST_FILLED_CHARS
@@ -153,7 +154,7 @@ def filled(text: str, context: MacroContext) -> str:
         chars_left -= len(value)
         return value
 
-    # A macro may stand within another one: `{{random:{{user}},{{char}}}}`. Each round fills the innermost ones.
+    # A macro may be within another macro: `{{random:{{user}},{{char}}}}`. Each round fills the innermost macros.
     for _round in range(_DEEPEST):
         trimmed_text = _TRIM.sub("", text)
         filled_text = MACRO.sub(value_or_macro, trimmed_text)
@@ -164,13 +165,13 @@ def filled(text: str, context: MacroContext) -> str:
 
 
 def has_macros(text: str) -> bool:
-    """Whether there may be something to fill in the text."""
+    """Return whether there may be something to fill in the text."""
     return "{{" in text or _MARKER.search(text) is not None
 
 
 def with_names(text: str, names: Mapping[str, str], spelled: Callable[[str], str] = str) -> str:
-    """The text with the names of `user` and `char`, as far as they are known, in place of their macros and of the old
-    markers `<user>`, `<char>` and `<bot>`; each name as `spelled` has it."""
+    """Return the text with the names of `user` and `char`, as far as they are known, in place of their macros and of
+    the old markers `<user>`, `<char>` and `<bot>`; each name as `spelled` has it."""
 
     def name_or_macro(macro: re.Match[str]) -> str:
         name = names.get(macro[0].strip("{}").strip().lower())
@@ -188,7 +189,7 @@ def with_names(text: str, names: Mapping[str, str], spelled: Callable[[str], str
 
 
 def filled_key(key: str, names: Mapping[str, str], spelled: Callable[[str], str] = str) -> str:
-    """A key with the macros filled that mean the same in each search: names, comments and white space."""
+    """Return a key with the macros filled that mean the same in each search: names, comments and white space."""
 
     def white_space_or_macro(macro: re.Match[str]) -> str:
         parts = _PARTS.fullmatch(macro[0])
@@ -204,20 +205,20 @@ def filled_key(key: str, names: Mapping[str, str], spelled: Callable[[str], str]
 
 
 def _macro_of(marker: re.Match[str]) -> str:
-    """The name of the macro that an old marker stands for."""
+    """Return the name of the macro that an old marker means."""
     name = marker["name"].lower()
     return _MACRO_OF_MARKER.get(name, name)
 
 
 def unfilled(texts: Iterable[str]) -> Iterator[str]:
-    """The macros in these texts that their client fills and nothing fills here, each once, as they are written."""
+    """Yield the macros in these texts that only their client fills, each once, as they are written."""
     for macro in _macros_in(texts):
         if macro_name(macro).lower() in CLIENT_MACROS:
             yield macro
 
 
 def unfilled_keys(keys: Iterable[str]) -> Iterator[str]:
-    """The macros in these keys that SillyTavern fills, each once: beside `filled_key`, a key is not filled here."""
+    """Yield the macros in these keys that SillyTavern fills and `filled_key` does not, each once."""
     for macro in _macros_in(keys):
         name = macro_name(macro).lower()
         if name in CLIENT_MACROS or name in _FILLED or _UTC_OFFSET.fullmatch(macro) is not None:
@@ -225,7 +226,7 @@ def unfilled_keys(keys: Iterable[str]) -> Iterator[str]:
 
 
 def _macros_in(texts: Iterable[str]) -> dict[str, None]:
-    """The macros in these texts, each once, in their order; of an old marker, the macro that it stands for."""
+    """Return the macros in these texts, each once, in their order; an old marker counts as the macro that it means."""
     macros: dict[str, None] = {}
     for text in texts:
         macros.update(dict.fromkeys(MACRO.findall(text)))
@@ -235,33 +236,39 @@ def _macros_in(texts: Iterable[str]) -> dict[str, None]:
 
 
 def macro_name(macro: str) -> str:
-    """The name of a macro, without its arguments."""
+    """Return the name of a macro, without its arguments."""
     return re.split(r"::?|\s", macro.strip("{} "), maxsplit=1)[0]
 
 
 def _value_of(macro: str, context: MacroContext, *, start: int, is_chinese: bool) -> str | None:
-    """What a macro that starts there in its text is filled with; None: nothing fills it here."""
+    """Return the value of a macro that starts there in its text, or None if nothing fills it here."""
     offset = _UTC_OFFSET.fullmatch(macro)
     if offset is not None:
         return _offset_time(int(offset["hours"] or 0), context)
+
     parts = _PARTS.fullmatch(macro)
     if parts is None:
         return None
     name = parts["name"].lower()
     argument = parts["argument"]
+
     if name in ("random", "pick"):
         choices = _choices(parts["mark"], argument)
         if not choices:
             return None
+        # The seed keeps a random choice for a message, and a pick for the whole chat.
         seed = context.message_seed if name == "random" else context.chat_seed
         return choices[int(_share(seed, macro, start) * len(choices))]
+
     if name == "roll":
         return _rolled(argument, _shares(context.message_seed, macro, start))
     if name == "datetimeformat":
         return formatted(context.now, argument.strip(), is_chinese=is_chinese)
+
     white_space = _WHITE_SPACE.get(name)
     if white_space is not None:
         return white_space(argument)
+
     plain = _PLAIN.get(name)
     if plain is None:
         return None
@@ -277,7 +284,7 @@ def _spaces(argument: str) -> str:
 
 
 def _count(argument: str) -> int:
-    """How often white space comes, as the macro says it: usually once."""
+    """Return how often white space comes, as the macro says it: usually once."""
     count = argument.strip(": ")
     if not count.isdecimal():
         return 1
@@ -332,7 +339,7 @@ _FILLED = frozenset((*_PLAIN, "user", "char", "random", "pick", "roll", "datetim
 
 
 def _offset_time(hours: int, context: MacroContext) -> str | None:
-    """`{{time_UTC+2}}`: the time of the clock at an offset from UTC."""
+    """Return the value of `{{time_UTC+2}}`: the time of the clock at an offset from UTC."""
     if abs(hours) > 14:
         return None
     there = context.now.astimezone(timezone(timedelta(hours=hours)))
@@ -340,7 +347,7 @@ def _offset_time(hours: int, context: MacroContext) -> str | None:
 
 
 def _choices(mark: str, argument: str) -> list[str]:
-    """What is chosen from, as the macro lists it after its `mark`."""
+    """Return what is chosen from, as the macro lists it after its `mark`."""
     if not argument.strip():
         return []
     separator = "::" if mark == "::" or "::" in argument else ","
@@ -348,7 +355,8 @@ def _choices(mark: str, argument: str) -> list[str]:
 
 
 def _rolled(argument: str, share: Callable[[int], float]) -> str | None:
-    """The sum of the dice of `2d6+1`; `share` is where each of them falls, from 0 to below 1. None: it names none."""
+    """Return the sum of the dice of `2d6+1`, or None if the argument names no dice. `share` is where each of them
+    falls, from 0 to below 1."""
     dice = _DICE.fullmatch(argument.strip())
     if dice is None:
         return None
@@ -361,12 +369,13 @@ def _rolled(argument: str, share: Callable[[int], float]) -> str | None:
 
 
 def _share(seed: str, *names: object) -> float:
-    """A number from 0 to below 1 that depends on these alone."""
+    """Return a number from 0 to below 1 that depends only on these arguments."""
     return int.from_bytes(hashlib.blake2b(_seeded(seed, names), digest_size=6).digest()) / 2**48
 
 
 def _shares(seed: str, *names: object) -> Callable[[int], float]:
-    """As many such numbers as there may be dice, of one hash: a text may have a thousand rolls of a hundred dice."""
+    """Return as many such numbers as there may be dice, from a single hash: a text may have a thousand rolls of a
+    hundred dice."""
     digest = hashlib.shake_128(_seeded(seed, names)).digest(6 * _MOST_DICE)
     return lambda number: int.from_bytes(digest[6 * number : 6 * number + 6]) / 2**48
 
@@ -376,7 +385,7 @@ def _seeded(seed: str, names: Iterable[object]) -> bytes:
 
 
 def formatted(moment: datetime, pattern: str, *, is_chinese: bool) -> str:
-    """A moment in the notation of moment.js, whose tokens for words follow the language of the text."""
+    """Return a moment in the notation of moment.js, whose tokens for words follow the language of the text."""
 
     def part(token: re.Match[str]) -> str:
         if token["literal"] is not None:
@@ -390,6 +399,7 @@ def _date_part(token: str, moment: datetime, *, is_chinese: bool) -> str:
     month = f"{moment.month}月" if is_chinese else _MONTHS[moment.month - 1]
     weekday = (_WEEKDAYS_ZH if is_chinese else _WEEKDAYS)[moment.weekday()]
     hour = moment.hour % 12 or 12
+
     parts = {
         "YYYY": f"{moment.year:04d}",
         "YY": f"{moment.year % 100:02d}",
@@ -411,6 +421,7 @@ def _date_part(token: str, moment: datetime, *, is_chinese: bool) -> str:
         "A": "AM" if moment.hour < 12 else "PM",
         "a": "am" if moment.hour < 12 else "pm",
     }
+
     return parts[token]
 
 

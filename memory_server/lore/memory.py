@@ -43,8 +43,8 @@ class BookEntry:
 
 @dataclass(frozen=True, slots=True)
 class LongTermMemory:
-    """A named prompt that comes to mind when its JavaScript trigger is truthy. `keys`: those of an entry of a book, of
-    which the trigger is written (`trigger_of`); None: the trigger is written by a person."""
+    """A named prompt that comes to mind when its JavaScript trigger is truthy. `keys` are the keys of an entry of a
+    book, from which its trigger is written (`trigger_of`); they are None if a person wrote the trigger."""
 
     name: str
     prompt: str
@@ -55,11 +55,11 @@ class LongTermMemory:
     updated_context: str | None = None
     rules: FiringRules = PLAIN
     book: BookEntry | None = None
-    """The book that it is from; None: it is not from a book."""
+    """The book that it is from, or None if it is not from a book."""
     keys: EntryKeys | None = None
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
-    # The same three names as those of a short-term memory, for what looks at both kinds.
+    # Short-term memories have the same three names, for code that looks at both kinds.
 
     @property
     def key(self) -> str:
@@ -104,7 +104,7 @@ class Shelved:
 
     @property
     def book_id(self) -> str:
-        """The book that the memory is from; "": it is from none."""
+        """The book that the memory is from; empty if it is not from a book."""
         book = self.memory.book
         return "" if book is None else book.book_id
 
@@ -136,8 +136,8 @@ BookChange = TriggerSet | TriggerRemoved
 
 
 class ConversationMemories(Protocol):
-    """What lore needs to know of a conversation; conversations/model.py has the whole of its state. `shelf`: what
-    shelf.py made of the memories; None: it is made again."""
+    """What lore needs to know of a conversation; conversations/model.py has the whole of its state. `shelf` is what
+    shelf.py made of the memories; if it is None, it is made again."""
 
     conversation_id: str
     long_term: dict[str, LongTermMemory]
@@ -145,5 +145,5 @@ class ConversationMemories(Protocol):
 
 
 def is_constant(trigger: str) -> bool:
-    """Whether the trigger is `true` in every search."""
+    """Return whether the trigger is `true` in every search."""
     return _COMMENT_LINE.sub("", trigger).strip() == "true"

@@ -18,5 +18,5 @@ _REASONS = {
 
 
 def reason_text(reason: str) -> str:
-    """The reason for which a memory was left out, in the reader's language."""
+    """Return the reason for which a memory was left out, in the reader's language."""
     return _(_REASONS[reason]) if reason in _REASONS else reason

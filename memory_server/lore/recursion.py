@@ -1,4 +1,4 @@
-"""The rounds of one search: what the triggers say is settled, then the texts of books that came are searched too. The
+"""The rounds of a search: what the triggers say is settled, then the texts of books that came are searched too. The
 caller evaluates triggers; rounds.py decides."""
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from memory_server.lore.rounds import MARK, FiringRounds
 
 ROUND_SECONDS = 2.0
 """Seconds after which no further round of recursion begins, from the end of the first round on: the time of the
-triggers of one search. Before that, a process for the triggers may still have to start."""
+triggers of a search. Before that, a process for the triggers may still have to start."""
 
 
 class Evaluator(Protocol):
     """Evaluates triggers where the last message of the chat has a text of a book too."""
 
     async def fired_entries(self, indexes: Sequence[int], text_of_book: str) -> Collection[int]:
-        """Those of the entries, by their indexes, whose own triggers fire."""
+        """Return the indexes of the entries whose own triggers fire."""
         ...
 
     async def present_keys(
         self, entries: Mapping[int, EntryKeys], text_of_book: str
     ) -> Mapping[int, Collection[str]]:
-        """Those of the counted keys of each entry that are in the messages."""
+        """Return the counted keys of each entry that are in the messages."""
         ...
 
 
 def with_text_of_book(content: str, text: str) -> str:
-    """The last message of a chat with the texts of a book that are searched with it."""
+    """Return the last message of a chat with the texts of a book that are searched with it."""
     if not text:
         return content
     return f"{content}{MARK}{text}"
 
 
 class Recursion:
-    """The rounds of one search over `entries`."""
+    """The rounds of a search over `entries`."""
 
     def __init__(
         self, rounds: FiringRounds, entries: Sequence[Shelved], evaluator: Evaluator
@@ -49,7 +49,7 @@ class Recursion:
         self._evaluator = evaluator
 
     async def run(self, fired: Sequence[int]) -> bool:
-        """Settle what fired in the first round, which has been evaluated, and go on until nothing more can fire. Returns
+        """Settle what fired in the first round, which has been evaluated, and go on until nothing more can fire. Return
         False if the time was over before."""
         until = time.monotonic() + ROUND_SECONDS
         await self._settle(self._rounds.first(fired), {})
@@ -65,8 +65,7 @@ class Recursion:
             await self._settle(self._rounds.recursive(fired_again), following.texts)
 
     async def _settle(self, candidates: Sequence[int], texts: Mapping[str, str]) -> None:
-        """Decide which of the candidates of a round come. `texts`: by the id of the book, those that are searched in
-        this round."""
+        """Decide which of the candidates of a round come. `texts` are searched in this round, by the id of their book."""
         keys_by_index = self._rounds.keys_to_score(candidates)
         scores = await self._scores(keys_by_index, texts)
         if self._rounds.are_settled_quickly(candidates):
@@ -77,7 +76,7 @@ class Recursion:
     async def _scores(
         self, keys_by_index: Mapping[int, EntryKeys], texts: Mapping[str, str]
     ) -> dict[int, int]:
-        """How many of its keys each memory has in the messages. All keys that are sought in the same text are asked at
+        """Count the keys that each memory has in the messages. All keys that are sought in the same text are asked at
         once: a group may have hundreds of memories."""
         by_text: dict[str, dict[int, EntryKeys]] = {}
         for index, keys in keys_by_index.items():
@@ -93,7 +92,7 @@ class Recursion:
 
 
 def score_of(keys: CountedKeys, present_keys: Collection[str]) -> int:
-    """How many of its keys a memory has in the messages; those that are in the messages are `present_keys`."""
+    """Count the keys that a memory has in the messages, which are `present_keys`."""
     primary = sum(key in present_keys for key in keys.primary)
     secondary = sum(key in present_keys for key in keys.secondary)
     has_all_secondary = secondary == len(keys.secondary)

@@ -1,8 +1,8 @@
-"""Which of the memories that came are put into a prompt: each of them whole, as far as the room goes. Pure.
+"""The memories that came and are put into a prompt: each of them whole, as far as the room goes. Pure.
 
 The room is filled in the order of the activation: what stays comes first, then the highest order. The first memory that
-does not fit ends it. So more room never loses a memory. In the text they stand the other way round: the highest order
-is last, nearest to what is said next. The rules are those of SillyTavern (public/scripts/world-info.js).
+does not fit ends it. So more room never loses a memory. In the text the order is reversed: the highest order is last,
+nearest to what is said next. The rules are those of SillyTavern (public/scripts/world-info.js).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _LEAST_CHARS = 40
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Characters of a block. `long_term`: the budget of memories with triggers. `ignoring_budget`: what those of them
-    that ignore the budget have beyond it. `short_term`: what short-term memories have at most, of what is left of
+    """Characters of a block. `long_term` is the budget of memories with triggers. `ignoring_budget` is the further room
+    of memories that ignore the budget. `short_term` is the most room of short-term memories, within the rest of
     `total`. The part of `total` above `long_term` is the reserve."""
 
     total: int
@@ -40,14 +40,14 @@ class Room:
 
     @staticmethod
     def of(max_chars: int) -> Room:
-        """The room of a prompt with this many characters."""
+        """Return the room of a prompt with this many characters."""
         most_for_short_term = max(_SHORT_TERM_LEAST, max_chars // _SHORT_TERM_SHARE)
         reserved = min(most_for_short_term, max_chars // 2)
         return Room(max_chars, max_chars - reserved, reserved, most_for_short_term, lends=True)
 
     def with_lent_reserve(self, needed_reserve: int) -> Room:
-        """The same room where memories with triggers also have the reserve above `needed_reserve` characters. The
-        caller counts what short-term memories need without a bound, so that more room never takes room from another
+        """Return the same room where memories with triggers also have the reserve above `needed_reserve` characters.
+        The caller counts what short-term memories need without a bound, so that more room never takes room from another
         memory."""
         reserve = self.total - self.long_term
         if not self.lends or needed_reserve >= reserve:
@@ -57,7 +57,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class LoreText:
-    """A memory as it stands in a prompt: its name and its text, on one line."""
+    """A memory in its form in a prompt: its name and its text, on one line."""
 
     entry: Shelved
     head: str
@@ -104,7 +104,7 @@ class Fitting:
 
 
 def head_of(name: str, *, is_chinese: bool) -> str:
-    """What stands before the text of a memory."""
+    """Return the beginning of the line of a memory in a prompt."""
     return f"【{name}】" if is_chinese else f"[{name}] "
 
 
@@ -114,49 +114,55 @@ def fitting(
     beginning: Callable[[str, int], str],
     known_keys: Collection[str] = (),
 ) -> Fitting:
-    """Which texts fit, of the memories that came, in the order in which they take room. `beginning`: the first
-    sentences of a text, within so many characters. `known_keys`: those of texts that the reader has; these take no
-    room."""
+    """Decide which of the memories that came fit, in the order in which they take room. `beginning` returns the first
+    sentences of a text, within so many characters. `known_keys` are the keys of texts that the reader has; these take
+    no room."""
     new_texts = [text for text in texts if text.body and text.key not in known_keys]
     chosen: list[LoreText] = []
     bodies: set[str] = set()
     missing: list[LoreText] = []
     used_chars = 0
     used_chars_beside = 0
+
     for number, text in enumerate(new_texts):
         if text.body in bodies:
             missing.append(text)
             continue
+
         ignores_budget = text.entry.rules.ignores_budget
-        used_chars += (
-            text.chars
-        )  # also of a text that does not fit: the first one of these ends the room
+        # A text that does not fit counts too: the first such text ends the room.
+        used_chars += text.chars
         if ignores_budget:
             used_chars_beside += text.chars
+
         fits = used_chars <= room.long_term
         fits_beside = ignores_budget and used_chars_beside <= room.ignoring_budget
         if fits or fits_beside:
             chosen.append(text)
             bodies.add(text.body)
             continue
+
+        # Only the first text is cut: if not even it fits, its beginning says more than nothing.
         cut_text = _cut(text, room.long_term, beginning) if number == 0 else None
         if cut_text is None:
             missing.append(text)
         else:
             chosen.append(cut_text)
+
     in_order = sorted(chosen, key=lambda text: -text.entry.rules.order)
     left_out = [_left_out(text, bodies) for text in missing]
     return Fitting(tuple(reversed(in_order)), tuple(left_out))
 
 
 def _left_out(text: LoreText, bodies: Collection[str]) -> LeftOut:
-    """A text that is not in the prompt, with the reason. `bodies`: the texts that stand there whole."""
+    """Return a text that is not in the prompt, with the reason. `bodies` are the texts that are in the prompt whole."""
     reason: Reason = "same_text" if text.body in bodies else "room"
     return LeftOut(text.entry, len(text.body), reason)
 
 
 def _cut(text: LoreText, room: int, beginning: Callable[[str, int], str]) -> LoreText | None:
-    """The first sentences of a text that is longer than all the room, with what was cut; None: not even one fits."""
+    """Return the first sentences of a text that is longer than all the room, with what was cut, or None if not even one
+    sentence fits."""
     longest_note = _cut_note(len(text.body), is_chinese=text.is_chinese)
     body_room = room - len(text.head) - len(longest_note) - 1  # 1: the end of the line
     if body_room < _LEAST_CHARS:
@@ -167,7 +173,7 @@ def _cut(text: LoreText, room: int, beginning: Callable[[str, int], str]) -> Lor
 
 
 def _cut_note(missing: int, *, is_chinese: bool) -> str:
-    """What stands behind a text from which so many characters are missing."""
+    """Return the note that follows a text from which so many characters are missing."""
     return (
         f"（后面还有 {missing} 个字符没有放下）"
         if is_chinese

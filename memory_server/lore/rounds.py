@@ -1,5 +1,5 @@
-"""Which of the memories whose triggers fired come: by the state of the chat, by their groups, by chance, and which
-further ones the texts of a book make fire. Pure: the caller evaluates triggers between the rounds.
+"""Which memories come whose triggers fired: by the state of the chat, by their groups, by chance, and which further
+memories the texts of a book make fire. Pure: the caller evaluates triggers between the rounds.
 
 The rules and their order are those of SillyTavern (`checkWorldInfo` and `filterByInclusionGroups` in
 public/scripts/world-info.js). Two differences are decisions of this program: the texts of a book are searched only by
@@ -21,11 +21,11 @@ from memory_server.lore.rule_index import RuleIndex
 from memory_server.lore.rules import FiringRules
 
 HeldBackReason = Literal["group", "chance", "cooldown", "delay", "once", "character", "recursion"]
-"""Why a memory whose trigger fired does not come: another one of its group does; its probability was against it; it
+"""Why a memory whose trigger fired does not come: another memory of its group does; its probability was against it; it
 came lately; the chat is too short; it came once; it is for other characters; it waits for a text of its book."""
 
 MOST_ROUNDS = 5
-"""Rounds of recursion after the first one, at most: each costs as much as a search of one book."""
+"""Rounds of recursion after the first one, at most: each costs as much as a search of a book."""
 _MOST_SEED_CHARS = 1_000
 """Characters of a seed: some of a message, the names of its chat and of the memory."""
 _QUICK_WORK = 20_000
@@ -33,9 +33,9 @@ _QUICK_WORK = 20_000
 _WORK_OF_ENTRY = 100
 """What an entry takes of it beside its text: its chance and its groups are looked at."""
 _WORK_OF_MACRO = 200
-"""What a macro in a text takes, `{{user}}` or `<user>`: it may stand for a hundred dice."""
+"""What a macro in a text takes, `{{user}}` or `<user>`: its value may be a hundred dice."""
 MARK = "\n\x01"
-"""What stands between the texts that are searched: SillyTavern puts it before each message, and before the texts of each
+"""The mark between the texts that are searched: SillyTavern puts it before each message, and before the texts of each
 round (realm/keys.js has the same mark)."""
 _NOT_DELAYED = Timing()
 
@@ -44,7 +44,7 @@ _NOT_DELAYED = Timing()
 class ChatMoment:
     """A chat at the moment of a search: how many messages it has, what it remembers, who is in it. `seed`: a text that
     is the same whenever this message of this chat is searched for. `room`: characters that are enough: once what came
-    has more, no text of a book is searched any more; None: there is no bound."""
+    has more, no text of a book is searched any more. It is None without a bound."""
 
     messages: int
     now_ms: int
@@ -54,19 +54,19 @@ class ChatMoment:
     room: int | None = None
 
     def share(self, *names: str) -> float:
-        """A number from 0 to below 1, drawn once for this message and these names."""
+        """Return a number from 0 to below 1, drawn once for this message and these names."""
         text = "\0".join((self.seed, *names)).encode(errors="replace")
         return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) / 2**64
 
 
 def message_seed(session: str, messages: int | None, time_ms: int | None, content: str) -> str:
-    """A text that is the same whenever this last message of a chat is searched for. `messages`: how many the chat has;
-    None: nobody counts them, and how many a client sends says nothing."""
+    """Return a text that is the same whenever this last message of a chat is searched for. `messages` is the number of
+    messages of the chat; it is None if it is not known, because the number that a client sends says nothing."""
     return short_seed("\0".join((session, str(messages or ""), str(time_ms or ""), content)))
 
 
 def short_seed(text: str) -> str:
-    """A seed for this text: the text, or of a long one a hash, because each draw of a search hashes its seed."""
+    """Return a seed for this text: the text, or the hash of a long text, because each draw of a search hashes its seed."""
     if len(text) <= _MOST_SEED_CHARS:
         return text
     return hashlib.blake2b(text.encode(errors="replace")).hexdigest()
@@ -82,9 +82,9 @@ class Round:
 
 
 class FiringRounds:
-    """The entries of one search by their index. `rules`: what a search asks of those with rules. `text_of`: the
-    text of an entry as it comes, in which macros are filled: that is what further entries are searched in; None: as it
-    is stored. `is_given`: whether the reader has the text of an entry, so that it takes no room."""
+    """The entries of a search by their index. `rules` has the entries with rules. `text_of` returns the text of an
+    entry as it comes, with macros filled, in which further entries are searched; by default it is the stored text.
+    `is_given` says whether the reader has the text of an entry, so that it takes no room."""
 
     def __init__(
         self,
@@ -98,8 +98,10 @@ class FiringRounds:
         self._moment = moment
         self._text_of = self._stored_text if text_of is None else text_of
         self._is_given = is_given
+
         self._of_characters = frozenset(rules.of_characters)
         self._timings = self._timings_of(rules)
+
         self._fired: dict[int, None] = {}
         self._lost_by_chance: set[int] = set()
         self._lost_to_group: set[int] = set()
@@ -108,6 +110,8 @@ class FiringRounds:
         self._new_texts: dict[str, list[str]] = {}
         self._came_chars: dict[str, int] = {}
         self._rounds = 0
+
+        # Entries that wait are let in level by level, the lowest first.
         self._levels = list(rules.levels)
         self._level = self._levels.pop(0) if self._levels else 0
         self._recursive = rules.recursive
@@ -123,7 +127,8 @@ class FiringRounds:
         return frozenset(index for index, timing in self._timings.items() if timing.is_sticky)
 
     def barred(self) -> frozenset[int]:
-        """The memories that do not come in this search, whatever their trigger says, and those that had no luck."""
+        """Return the memories that do not come in this search, whatever their trigger says, and the memories that had
+        no luck."""
         with_conditions = self._timings.keys() | self._of_characters
         return (
             frozenset(index for index in with_conditions if not self._may_come(index))
@@ -131,11 +136,11 @@ class FiringRounds:
         )
 
     def held_back(self) -> dict[int, HeldBackReason]:
-        """Those whose trigger fired in any round and which do not come, each with the reason."""
+        """Return the memories whose trigger fired in any round and which do not come, each with the reason."""
         return {index: self._reason(index) for index in self._fired if index not in self._activated}
 
     def first(self, fired: Iterable[int]) -> list[int]:
-        """The candidates of the first round: what fired, and what stays."""
+        """Return the candidates of the first round: what fired, and what stays."""
         fired = list(fired)
         self._fired.update(dict.fromkeys(fired))
         ready = [index for index in fired if not self._waits_for_recursion(index)]
@@ -143,18 +148,18 @@ class FiringRounds:
         return self._in_order(filter(self._may_come, ready + staying))
 
     def recursive(self, fired: Iterable[int]) -> list[int]:
-        """The candidates of a later round."""
+        """Return the candidates of a later round."""
         fired = list(filter(self._is_open, fired))
         self._fired.update(dict.fromkeys(fired))
         return self._in_order(filter(self.may_recurse, fired))
 
     def may_recurse(self, index: int) -> bool:
-        """Whether the memory may come in a later round, if its trigger fires there."""
+        """Return whether the memory may come in a later round, if its trigger fires there."""
         is_new = index not in self._activated and index not in self._lost_by_chance
         return is_new and self._is_open(index) and self._may_come(index)
 
     def keys_to_score(self, candidates: Sequence[int]) -> dict[int, EntryKeys]:
-        """The keys that must be counted before `settle` can decide the groups of these candidates."""
+        """Return the keys that must be counted before `settle` can decide the groups of these candidates."""
         keys_by_index: dict[int, EntryKeys] = {}
         for members in self._groups_of(candidates).values():
             if len(members) < 2 or not any(map(self._is_scored, members)):
@@ -166,8 +171,8 @@ class FiringRounds:
         return keys_by_index
 
     def settle(self, candidates: Sequence[int], scores: Mapping[int, int]) -> None:
-        """Let candidates come, unless another one of their group does, or chance is against them. `scores`: how many
-        keys of each are in the messages."""
+        """Let candidates come, unless another memory of their group does, or chance is against them. `scores` counts
+        the keys of each that are in the messages."""
         losers = self._losers(candidates, scores)
         self._lost_to_group |= losers
         self._new_texts = {}
@@ -183,8 +188,8 @@ class FiringRounds:
             self._texts.setdefault(book_id, []).append("\n".join(texts))
 
     def are_settled_quickly(self, candidates: Sequence[int]) -> bool:
-        """Whether `settle` takes a few milliseconds at most for these candidates, so that it needs no thread: a turn to
-        a thread costs every recall, and a book may have thousands of constants and groups."""
+        """Return whether `settle` takes a few milliseconds at most for these candidates, so that it needs no thread: a
+        turn to a thread costs every recall, and a book may have thousands of constants and groups."""
         work = len(candidates) * _WORK_OF_ENTRY
         for index in candidates:
             if work > _QUICK_WORK:
@@ -195,7 +200,7 @@ class FiringRounds:
         return work <= _QUICK_WORK
 
     def next_round(self) -> Round | None:
-        """What is evaluated next; None: nothing can make another memory fire."""
+        """Return what is evaluated next, or None if nothing can make another memory fire."""
         if not self._recursive or self._rounds >= MOST_ROUNDS or self._is_full():
             return None
         searched = self._new_texts.keys() & self._recursive.keys()
@@ -210,7 +215,7 @@ class FiringRounds:
         return Round(texts, memories)
 
     def _is_full(self) -> bool:
-        """Whether what came has more characters than there is room for. A text that stands there twice comes once."""
+        """Return whether what came has more characters than there is room for. A text that is there twice counts once."""
         room = self._moment.room
         if room is None:
             return False
@@ -222,7 +227,7 @@ class FiringRounds:
         return self._entries[index].rules
 
     def _timings_of(self, rules: RuleIndex) -> dict[int, Timing]:
-        """What the state of the chat means for the memories that came in it, and for those that are delayed."""
+        """Return what the state of the chat means for the memories that came in it, and for the delayed memories."""
         messages = self._moment.messages
         timings = {index: timing_of(self._rules(index), None, messages) for index in rules.delayed}
         for key, firing in self._moment.state.firings.items():
@@ -232,14 +237,14 @@ class FiringRounds:
         return timings
 
     def _may_come(self, index: int) -> bool:
-        """Whether the state of the chat and its characters allow the memory."""
+        """Return whether the state of the chat and its characters allow the memory."""
         timing = self._timings.get(index, _NOT_DELAYED)
         if timing.holds_back:
             return False
         return self._rules(index).characters.admits(self._moment.characters)
 
     def _reason(self, index: int) -> HeldBackReason:
-        """Why a memory whose trigger fired does not come."""
+        """Return why a memory whose trigger fired does not come."""
         timing = self._timings.get(index, _NOT_DELAYED)
         if timing.is_delayed:
             return "delay"
@@ -259,13 +264,13 @@ class FiringRounds:
         return self._timings.get(index, _NOT_DELAYED).is_sticky
 
     def _waits_for_recursion(self, index: int) -> bool:
-        """Whether the memory fires only by texts that came."""
+        """Return whether the memory fires only by texts that came."""
         return self._rules(index).recursion.level > 0 and not self._is_sticky(index)
 
     def _is_open(self, index: int) -> bool:
-        """Whether texts that came may make the memory fire in this round."""
+        """Return whether texts that came may make the memory fire in this round."""
         recursion = self._rules(index).recursion
-        # The round of the messages is the first one that `most_rounds` counts.
+        # `most_rounds` counts the round of the messages as the first.
         is_late = recursion.most_rounds and self._rounds >= recursion.most_rounds
         return not recursion.is_excluded and not is_late and recursion.level <= self._level
 
@@ -273,7 +278,7 @@ class FiringRounds:
         return self._entries[index].text
 
     def _has_luck(self, index: int) -> bool:
-        """Whether chance is for the memory, by its probability."""
+        """Return whether chance is for the memory, by its probability."""
         probability = self._rules(index).probability
         if probability >= 100 or self._is_sticky(index):
             return True
@@ -293,7 +298,8 @@ class FiringRounds:
         self._new_texts.setdefault(entry.book_id, []).append(text)
 
     def _in_order(self, candidates: Iterable[int]) -> list[int]:
-        """What stays first, then the source that comes before, then the highest order, then the order of the shelf."""
+        """Order the candidates: memories that stay come first, then by precedence, then by the highest order, then by
+        the order of the shelf."""
 
         def rank(index: int) -> tuple[bool, int, float, int]:
             rules = self._rules(index)
@@ -307,7 +313,7 @@ class FiringRounds:
         return self._rules(index).group.is_scored
 
     def _groups_of(self, candidates: Iterable[int]) -> dict[str, list[int]]:
-        """The candidates of each group, by the name of the group."""
+        """Return the candidates of each group, by the name of the group."""
         groups: dict[str, list[int]] = {}
         for index in candidates:
             for name in self._rules(index).group.names:
@@ -315,7 +321,7 @@ class FiringRounds:
         return groups
 
     def _losers(self, candidates: Sequence[int], scores: Mapping[int, int]) -> set[int]:
-        """Those of the candidates that do not come, because another one of their group does or came before."""
+        """Return the candidates that do not come, because another memory of their group does or came before."""
         losers: set[int] = set()
         taken_groups = self._groups_of(self._activated).keys()
         for name, members in self._groups_of(candidates).items():
@@ -329,7 +335,7 @@ class FiringRounds:
     def _winners(
         self, group: str, rivals: Sequence[int], scores: Mapping[int, int]
     ) -> Collection[int]:
-        """Those of a group that may come: all that stay, else one."""
+        """Return the memories of a group that may come: all that stay, otherwise one of them."""
         staying = [index for index in rivals if self._is_sticky(index)]
         if staying:
             return staying
@@ -340,7 +346,7 @@ class FiringRounds:
         return self._drawn(group, rivals)
 
     def _best_scored(self, rivals: Sequence[int], scores: Mapping[int, int]) -> Sequence[int]:
-        """The rivals without those that are scored and have fewer keys in the messages than the best one."""
+        """Return the rivals without the scored rivals that have fewer keys in the messages than the best."""
         if not any(map(self._is_scored, rivals)):
             return rivals
         best = max(scores.get(index, 0) for index in rivals)
@@ -349,7 +355,7 @@ class FiringRounds:
         ]
 
     def _drawn(self, group: str, rivals: Sequence[int]) -> Sequence[int]:
-        """The one of the rivals that chance chooses, by their weights; none where the weights do not add up to it."""
+        """Return the rival that chance chooses, by their weights; empty if the weights do not add up to it."""
         weights = [self._rules(index).group.weight for index in rivals]
         remaining = self._moment.share("group", group) * sum(weights)
         for index, weight in zip(rivals, weights, strict=True):

@@ -1,5 +1,5 @@
-"""Rules of firing, to and from JSON (docs/reference/trigger-packs.md). The names of fields are those of SillyTavern's
-world info where it has the field. Pure.
+"""Rules of firing, to and from JSON (docs/reference/trigger-packs.md). Fields of SillyTavern's world info keep their
+names. Pure.
 
 A value that this program would not write is not read: it stays among the unknown fields of its record.
 """
@@ -22,7 +22,7 @@ from memory_server.lore.rules import (
 
 Json = dict[str, Any]
 Change = Callable[[FiringRules, Any], FiringRules]
-"""Gives rules with one of them as a value of a field says it. Raises RuleFault."""
+"""Returns rules with a value of a field in place of the old value. Raises RuleFault."""
 MOST_MESSAGES = 1_000_000
 """Messages that a rule may count: no chat has so many."""
 MOST_NUMBER = 1e9
@@ -30,13 +30,15 @@ MOST_NUMBER = 1e9
 
 
 def rules_json(rules: FiringRules, counted_keys: Json | None = None) -> Json:
-    """The fields of a record that say rules; those that are as usual are left out. `counted_keys`: those of its group, for
-    a fingerprint."""
+    """Return the fields of a record that say rules; usual rules are left out. `counted_keys` are the keys of its group,
+    for a fingerprint."""
     group = rules.group
     recursion = rules.recursion
+
     group_names: str | list[str] = list(group.names)
     if len(group.names) == 1:
         group_names = group.names[0]
+
     fields: Json = {
         "order": rules.order,
         "precedence": rules.precedence,
@@ -61,9 +63,12 @@ def rules_json(rules: FiringRules, counted_keys: Json | None = None) -> Json:
         "otherWords": list(rules.other_words),
         "off": rules.is_off,
     }
+
+    # A whole number is written without a fraction, as other programs write it.
     for name in ("order", "groupWeight", "probability"):
         if float(fields[name]).is_integer():
             fields[name] = int(fields[name])
+
     return {name: value for name, value in fields.items() if value != _USUAL.get(name)}
 
 
@@ -105,8 +110,7 @@ class RuleFault(ValueError):
 
 
 def taken_rules(record: Json) -> FiringRules:
-    """The rules that the fields of a record say; these are taken out of it. A field with a value that it cannot have
-    stays."""
+    """Take the rules out of the fields of a record. A field with a value that it cannot have stays."""
     if record.keys().isdisjoint(_USUAL):  # as most records
         return PLAIN
     rules = PLAIN
@@ -122,8 +126,8 @@ def taken_rules(record: Json) -> FiringRules:
 
 
 def checked_rules(fields: Mapping[str, Any], rules: FiringRules = PLAIN) -> FiringRules:
-    """The `rules` with what these fields say. Raises RuleFault: one has a value that it cannot have; its message is the
-    name of the field."""
+    """Return the `rules` with what these fields say. Raise RuleFault if a field has a value that it cannot have; its
+    message is the name of the field."""
     for name, value in fields.items():
         try:
             rules = _READERS[name](rules, value)
@@ -133,12 +137,12 @@ def checked_rules(fields: Mapping[str, Any], rules: FiringRules = PLAIN) -> Firi
 
 
 def group_names(text: str) -> list[str]:
-    """The names of groups that a text has with commas between them, as in SillyTavern."""
+    """Return the names of groups that a text has with commas between them, as in SillyTavern."""
     return [name.strip() for name in text.split(",")]
 
 
 def _rule(name: str, read: Callable[[Any], Any]) -> Change:
-    """What changes one of the rules."""
+    """Return the change of a rule."""
 
     def change(rules: FiringRules, value: Any) -> FiringRules:
         return replace(rules, **{name: read(value)})
@@ -147,7 +151,7 @@ def _rule(name: str, read: Callable[[Any], Any]) -> Change:
 
 
 def _group_rule(name: str, read: Callable[[Any], Any]) -> Change:
-    """What changes one of the rules of groups."""
+    """Return the change of a rule of groups."""
 
     def change(rules: FiringRules, value: Any) -> FiringRules:
         return replace(rules, group=replace(rules.group, **{name: read(value)}))
@@ -156,7 +160,7 @@ def _group_rule(name: str, read: Callable[[Any], Any]) -> Change:
 
 
 def _recursion_rule(name: str, read: Callable[[Any], Any]) -> Change:
-    """What changes one of the rules of recursion."""
+    """Return the change of a rule of recursion."""
 
     def change(rules: FiringRules, value: Any) -> FiringRules:
         return replace(rules, recursion=replace(rules.recursion, **{name: read(value)}))
@@ -188,7 +192,7 @@ def _messages(value: Any) -> int:
 
 
 def _level(value: Any) -> int:
-    """The round of recursion for which the memory waits; SillyTavern also writes true, for the first one."""
+    """Return the round of recursion for which the memory waits; SillyTavern also writes true, for the first round."""
     return int(value) if isinstance(value, bool) else _messages(value)
 
 

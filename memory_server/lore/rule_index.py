@@ -1,7 +1,8 @@
-"""Memories with rules of firing by what a search asks of them, made once for each version of the memories. Pure.
+"""An index of the memories with rules of firing, by what a search asks of them, made once for each version of the
+memories. Pure.
 
-A search then looks at the memories that fired and at those that came in this chat before, and not at all that have
-rules: a lorebook may have thousands.
+A search then looks only at the memories that fired or came in this chat before, and not at all memories with rules: a
+lorebook may have thousands.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class RuleIndex:
-    """The indexes of memories with rules. `counting`: those to which the messages of a chat matter, by their key in the
-    state of a chat. `delayed`: those that a chat must have some length for. `of_characters`: those that are for some
-    characters only. `by_words`: those that are found by words. `recursive`: by the id of the book those whose book
-    searches texts that came; `levels`: the rounds of recursion for which some of all wait, in their order."""
+    """The indexes of memories with rules. `counting` are the memories to which the messages of a chat matter, by their
+    key in the state of a chat. `delayed` memories need a chat of some length. `of_characters` are for some characters
+    only. `by_words` are found by words. `recursive` are the memories of books that search texts that came, by the id of
+    the book; `levels` are the rounds of recursion for which memories wait, in their order."""
 
     counting: Mapping[str, Counted] = field(default_factory=lambda: _NOTHING)
     delayed: Sequence[int] = ()
@@ -45,17 +46,21 @@ class RuleIndex:
 def index_of_rules(
     memories: Sequence[Shelved], with_rules: Collection[int], with_last_fired: Collection[int]
 ) -> RuleIndex:
-    """The index of these memories. `with_rules`: the indexes of those with rules; `with_last_fired`: of those whose
-    trigger reads when it last fired."""
+    """Build the index of these memories. `with_rules` are the indexes of memories with rules; `with_last_fired` are the
+    indexes of memories whose trigger reads when it last fired."""
     rules = {index: memories[index].rules for index in with_rules}
+
     recursive: dict[str, list[int]] = {}
     for index in _where_recursion_is_on(rules):
         book_id = memories[index].book_id
+        # Only the texts of a book are searched again, so a memory of the user never is.
         if book_id:
             recursive.setdefault(book_id, []).append(index)
+
     counting = {index for index, rule in rules.items() if rule.needs_chat_state}.union(
         with_last_fired
     )
+
     return RuleIndex(
         counting={
             key_of(memories[index]): Counted(index, memories[index].rules)
@@ -70,7 +75,7 @@ def index_of_rules(
 
 
 def key_of(entry: Shelved) -> str:
-    """By what the state of a chat knows the entry."""
+    """Return the key of the entry in the state of a chat."""
     return firing_key(entry.name, entry.conversation_id)
 
 

@@ -18,10 +18,10 @@ from sandbox import SandboxLimits
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """Long-term memories that are switched on. `entries`: those of them that are decided by their keys; `triggers` are
-    those of the others, by their indexes in `memories`. `with_rules`: the indexes of those that have rules beside their
-    trigger; `rules` is the index of these rules. `with_last_fired`: the indexes of those whose trigger reads when it
-    last fired. `switched_off`: the other memories."""
+    """Long-term memories that are switched on. `entries` are decided by their keys; `triggers` are the triggers of the
+    others, by their indexes in `memories`. `with_rules` are the indexes of memories with rules beside their trigger;
+    `rules` is the index of these rules. `with_last_fired` are the indexes of memories whose trigger reads when it last
+    fired. `switched_off` are the other memories."""
 
     memories: Sequence[Shelved] = ()
     entries: EntryIndex = field(default_factory=lambda: EntryIndex({}))
@@ -42,7 +42,8 @@ class Shelf:
 
 
 def shelf_of(state: ConversationMemories) -> Shelf:
-    """The shelf of a conversation. It is made once for each version, because a prompt may search thousands."""
+    """Return the shelf of a conversation. It is made once for each version, because a prompt may search thousands of
+    memories."""
     if state.shelf is None:
         state.shelf = _shelf(state.conversation_id, state.long_term)
     shelf: Shelf = state.shelf
@@ -57,21 +58,25 @@ def _shelf(conversation_id: str, memories: Mapping[str, LongTermMemory]) -> Shel
 
 
 def _of(switched_on: Sequence[Shelved], switched_off: Sequence[Shelved]) -> Shelf:
-    """The shelf of these memories. Where a search does not run the triggers of all, one's own come before those of
-    books."""
+    """Build the shelf of these memories. If a search does not run all triggers, the user's own memories come before
+    memories of books."""
     memories = switched_on
     if len(memories) > most_triggers():
         memories = sorted(switched_on, key=lambda item: item.memory.book is not None)
+
     entries: dict[int, EntryKeys] = {}
     triggers: dict[int, str] = {}
     for index, item in enumerate(memories):
         keys = item.keys
-        if keys is None or keys.expressions:  # V8 finds expressions
+        # V8 finds expressions.
+        if keys is None or keys.expressions:
             triggers[index] = item.memory.trigger
         else:
             entries[index] = keys
+
     with_rules = [index for index, item in enumerate(memories) if item.memory.rules is not PLAIN]
     with_last_fired = [index for index, trigger in triggers.items() if LAST_FIRED in trigger]
+
     return Shelf(
         memories=memories,
         entries=EntryIndex(entries),
@@ -84,7 +89,7 @@ def _of(switched_on: Sequence[Shelved], switched_off: Sequence[Shelved]) -> Shel
 
 
 def most_triggers() -> int:
-    """How many triggers a search runs."""
+    """Return how many triggers a search runs."""
     return SandboxLimits().max_triggers
 
 
@@ -97,13 +102,13 @@ class _Join:
 
 
 class JoinedShelves:
-    """The shelves that were searched together last, as one. It is made again only when one of them has changed."""
+    """The shelves that were searched together last, as one. It is made again only when a part has changed."""
 
     def __init__(self) -> None:
         self._last = _Join((), Shelf())
 
     def known(self, parts: Sequence[Shelf]) -> Shelf | None:
-        """These shelves as one, if nothing must be made for it. None: `of` makes it."""
+        """Return these shelves as one if nothing must be made for it, or None; then `of` makes it."""
         filled = _filled(parts)
         if len(filled) == 1:
             return filled[0]
@@ -114,7 +119,8 @@ class JoinedShelves:
         return None
 
     def of(self, parts: Sequence[Shelf]) -> Shelf:
-        """These shelves as one, in their order. Many large ones are work for a thread, which may be one of several."""
+        """Join these shelves into one, in their order. Many large shelves are work for a thread, of which several may
+        run."""
         known = self.known(parts)
         if known is not None:
             return known

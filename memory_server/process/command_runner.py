@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 async def run_command(settings: Settings, flags: Namespace, host: Host) -> int:
-    """Run the command of `flags` in this process, and give its exit status. What it prints goes to `CAPTURED_IO`, or to
-    the streams of the process, in the language of this context; what programs read is English.
+    """Run the command of `flags` in this process, and return its exit status. What it prints goes to `CAPTURED_IO`, or
+    to the streams of the process, in the language of this context; what programs read is English.
 
     Raises:
-        MemoryServerError: it failed.
+        MemoryServerError: the command failed.
     """
     with speaking(ENGLISH if prints_json(flags) else spoken()):
         return await _run(settings, flags, host)
@@ -38,6 +38,7 @@ async def run_command(settings: Settings, flags: Namespace, host: Host) -> int:
 
 async def _run(settings: Settings, flags: Namespace, host: Host) -> int:
     command: Command = flags.command
+
     AT_A_SHELL.set(not command.for_tools)
     if command.linked != "here":
         link = host.link(settings)
@@ -46,6 +47,7 @@ async def _run(settings: Settings, flags: Namespace, host: Host) -> int:
 
             return await linked_commands.run(link, settings, flags, host)
     function = await host.function_of(command)
+
     status: int | None
     if command.opens == "view":
         async with host.view(settings) as view:
@@ -54,27 +56,32 @@ async def _run(settings: Settings, flags: Namespace, host: Host) -> int:
         status = await function(settings, flags, host)
     else:
         status = await function(settings, flags)
+
     return status or 0
 
 
 def prints_json(flags: Namespace) -> bool:
-    """Whether a program reads what the command prints: that is in English."""
+    """Return whether a program reads what the command prints, which is then English."""
     return bool(getattr(flags, "json", False)) or (flags.command.name == "call" and not flags.text)
 
 
 def understood(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Command, Settings]:
-    """The command and its settings. Raises InvalidInput: a setting cannot be used, or `read_only` forbids the
+    """Return the command and its settings. Raise InvalidInput if a setting cannot be used, or `read_only` forbids the
     command."""
     from memory_server import config
     from memory_server.runtime.homes import home_of
 
     names = {flag.setting for flag in SETTING_FLAGS.values()} - {"config", "tenant"} | {"read_only"}
     typed = {name: getattr(flags, name) for name in names if hasattr(flags, name)}
+
     file = None
     if hasattr(flags, "config"):
         file = Path(flags.config)
     settings = config.load(environ, typed, file)
+
     command: Command = flags.command
+
+    # A command for a tenant works with the settings of that tenant's folder.
     if hasattr(flags, "tenant") and command.tenant != "its own":
         home = home_of(settings, lambda: 0)
         try:
@@ -86,12 +93,13 @@ def understood(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[C
             settings = settings.model_copy(update=home.settings_of(flags.tenant))
         finally:
             home.close()
+
     refuse_where_read_only(settings, flags)
     return command, settings
 
 
 def refuse_where_read_only(settings: Settings, flags: argparse.Namespace) -> None:
-    """Refuse a command that changes memories where `read_only` is set. Raises ReadOnly."""
+    """Refuse a command that changes memories if `read_only` is set. Raise ReadOnly."""
     command: Command = flags.command
     if command.changes == "memories" and not getattr(flags, "dry_run", False):
         settings.refuse_change(command.name)
@@ -107,7 +115,7 @@ def leave(status: int) -> NoReturn:
 
 
 def refuse(error: MemoryServerError, flags: Namespace) -> int:
-    """Say why a command failed, as JSON where its result would be; returns its exit status."""
+    """Say why a command failed, as JSON if its result would be JSON. Return its exit status."""
     if flags.command.name in ("recall", "remember") and flags.json:
         from memory_server.serving.http.refusals import refused_for
 

@@ -62,25 +62,30 @@ class _RunningProcess:
 
 
 def _started(path: str, invocation: Invocation) -> _RunningProcess:
-    """A connection to the process at `path`, which is started if nobody listens.
+    """Return a connection to the process at `path`, which is started if no process listens.
 
     The process that holds the lock binds and listens, and hands the listening socket to the shared process: the kernel
-    queues all clients until that process accepts them. Raises CannotShare: the lock is held for too long.
+    queues all clients until that process accepts them. Raise CannotShare if the lock is held for too long.
     """
     try:
         seconds = _seconds_to_answer(path)
         return _RunningProcess(connected(path, CONNECT_SECONDS), seconds)
     except (FileNotFoundError, ConnectionRefusedError):
         pass
+
+    # Only one of several commands that begin at the same time starts the process.
     lock = os.open(
         path.removesuffix(".sock") + ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
     )
     try:
         _take_lock(lock)
+
+        # Another command may have started it while this one waited for the lock.
         try:
             return _RunningProcess(connected(path, CONNECT_SECONDS), START_SECONDS)
         except (FileNotFoundError, ConnectionRefusedError):
             pass
+
         _listen_and_start(path, invocation)
         return _RunningProcess(connected(path, CONNECT_SECONDS), START_SECONDS)
     finally:
@@ -88,7 +93,8 @@ def _started(path: str, invocation: Invocation) -> _RunningProcess:
 
 
 def _seconds_to_answer(path: str) -> float:
-    """How long the process at `path` may take to answer, which is longer while it starts. Raises FileNotFoundError."""
+    """Return how long the process at `path` may take to answer, which is longer while it starts. Raise
+    FileNotFoundError."""
     import time
 
     status = os.stat(path)
@@ -100,7 +106,7 @@ def _seconds_to_answer(path: str) -> float:
 
 
 def _take_lock(lock: int) -> None:
-    """Wait for the lock, which another command holds for as long as it takes to start a process. Raises CannotShare:
+    """Wait for the lock, which another command holds for as long as it takes to start a process. Raise CannotShare if
     it is held for too long."""
     import fcntl
     import time
@@ -136,16 +142,21 @@ def _start(listener: int, path: str, invocation: Invocation) -> None:
         "from memory_server.process.invocation import installed_packages_first; installed_packages_first(); "
         "from memory_server.cli.windows import main; main()"
     )
+
+    # Variables of a session must not reach a process that serves several of them.
     environ = {
         name: value
         for name, value in invocation.environ.items()
         if name not in PER_SESSION_VARIABLES
     }
+
     log = os.open(
         path.removesuffix(".sock") + ".log",
         os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC,
         0o600,
     )
+
+    # The folder `/` keeps no disk busy, and a new session keeps the process alive when this one ends.
     subprocess.Popen(
         [
             sys.executable,
@@ -167,11 +178,12 @@ def _start(listener: int, path: str, invocation: Invocation) -> None:
         pass_fds=[listener],
         start_new_session=True,
     )
+
     os.close(log)
 
 
 def _say(template: str, *values: object) -> None:
-    """Write an error message, in the language of this user, if anybody reads it."""
+    """Write an error message, in the language of this user, if standard error is open."""
     from contextlib import suppress
 
     from languages import _, speak
@@ -183,7 +195,7 @@ def _say(template: str, *values: object) -> None:
 
 
 def _served(path: str, invocation: Invocation, fields: Sequence[str]) -> int:
-    """The exit status of a session. Raises ConnectionError: the process ended before it accepted."""
+    """Serve a session and return its exit status. Raise ConnectionError if the process ended before it accepted."""
     from memory_server.process.pump import Pump  # here: hooks do not wait for it
 
     process = _started(path, invocation)
@@ -201,16 +213,19 @@ def _served(path: str, invocation: Invocation, fields: Sequence[str]) -> int:
 
 
 def _shared(invocation: Invocation) -> int:
-    """The exit status of the command in the shared process. Raises an exception: it was not done, or may be done
+    """Return the exit status of the command in the shared process. Raise an exception if it was not done or may be done
     twice."""
     key = invocation.key()
     path = socket_at(folder(invocation.environ), key)
     fields = _request_fields(invocation, key)
+
     if invocation.command.shared == "window":
         try:
             return _served(path, invocation, fields)
-        except ConnectionError:  # it was killed before it accepted, and so did nothing
+        # The process was killed before it accepted, so it did nothing.
+        except ConnectionError:
             return _served(path, invocation, fields)
+
     seconds = ASK_SECONDS
     if invocation.starts:
         process = _started(path, invocation)
@@ -218,9 +233,11 @@ def _shared(invocation: Invocation) -> int:
         seconds = process.seconds
     elif not os.path.exists(path):
         if invocation.command.shared == "hook" and other_program_listens(path):
-            # After an update the windows keep the process of the old code, so nobody else would start one for hooks.
+            # After an update the windows keep the process of the old code, so no other command would start one for
+            # hooks.
             _started(path, invocation).connection.close()
         raise CannotShare
+
     if invocation.command.shared == "hook":
         _set_give_up_timer(invocation.timeout_seconds())
     try:
@@ -231,7 +248,7 @@ def _shared(invocation: Invocation) -> int:
 
 
 def _request_fields(invocation: Invocation, key: str) -> list[str]:
-    """The fields of a request, as protocol.py describes them."""
+    """Return the fields of a request, as protocol.py describes them."""
     environ = invocation.environ
     window = [f"{name}={environ[name]}" for name in PER_SESSION_VARIABLES if name in environ]
     if invocation.command.shared == "look":
@@ -240,7 +257,7 @@ def _request_fields(invocation: Invocation, key: str) -> list[str]:
 
 
 def terminal_of(environ: dict[str, str]) -> list[str]:
-    """The facts about this terminal for output for people: its variables and width, and which streams are one."""
+    """Return the facts about this terminal for output for people: its variables, its width, and its standard streams."""
     variables = {name: environ[name] for name in OF_TERMINAL if name in environ}
     if variables.get("TERM", "").lower() not in ("dumb", "unknown"):
         width = _terminal_width()
@@ -253,7 +270,7 @@ def terminal_of(environ: dict[str, str]) -> list[str]:
 
 
 def _terminal_width() -> int | None:
-    """The width of the first standard stream that is a terminal."""
+    """Return the width of the first standard stream that is a terminal."""
     for descriptor in (0, 1, 2):
         try:
             return os.get_terminal_size(descriptor).columns or 80
@@ -265,21 +282,25 @@ def _terminal_width() -> int | None:
 def _answered(
     path: str, invocation: Invocation, fields: Sequence[str], *, seconds: float
 ) -> Answer:
-    """The answer of the process at `path`. `seconds`: how long it may take to listen, which is longer when it
+    """Return the answer of the process at `path`. `seconds` is how long it may take to listen, which is longer when it
     starts."""
     standard_input = b""
     if invocation.reads_input:
         standard_input = _read_input()
+
     connection = connected(path, seconds)
     try:
         ask(connection, fields, standard_input)
+
         if invocation.command.shared == "hook":
             _wait_or_take_back(connection, standard_input)
         else:
             connection.settimeout(None)
+
         try:
             return answer_of(connection)
         except (OSError, CannotShare):
+            # The command must not be done again by this process, because it may already have been done.
             if invocation.command.changes != "memories":
                 raise
             _say(
@@ -291,8 +312,8 @@ def _answered(
 
 
 def _wait_or_take_back(connection: socket, event_text: bytes) -> None:
-    """Wait for an answer to an event, and take it back if none comes soon; the next read then fails, or finds an answer
-    that was on its way. A turn that ended is not taken back: it must not be stored twice."""
+    """Wait for an answer to an event, and take the event back if no answer comes soon; the next read then fails, or
+    finds an answer that was on its way. A turn that ended is not taken back: it must not be stored twice."""
     global waited
     import time
     from _socket import MSG_PEEK
@@ -306,6 +327,7 @@ def _wait_or_take_back(connection: socket, event_text: bytes) -> None:
         from contextlib import suppress
 
         event = json.loads(event_text)
+        # Only events for which nothing is stored may be answered by two processes.
         if event.get("hook_event_name", event.get("hookEventName")) in (*RECALLS, *AT_TOOLS):
             with suppress(OSError):  # it has just answered
                 connection.sendall(b"t")
@@ -316,8 +338,8 @@ def _wait_or_take_back(connection: socket, event_text: bytes) -> None:
 
 
 def _written(answer: Answer, invocation: Invocation) -> int:
-    """The exit status after the answer was written to standard output and error. Where it cannot be written, this
-    process must not do the work again."""
+    """Write the answer to standard output and error, and return the exit status. If it cannot be written, this process
+    must not do the work again."""
     try:
         _write_all(1, answer.output)
         _write_all(2, answer.errors)
@@ -352,7 +374,7 @@ def _set_give_up_timer(seconds: float) -> None:
 
 
 def _read_input() -> bytes:
-    """All of standard input, which can then be read again."""
+    """Read all of standard input, which can then be read again."""
     import io
 
     standard_input = sys.stdin.buffer.read()
@@ -361,7 +383,8 @@ def _read_input() -> bytes:
 
 
 def shared() -> int | None:
-    """Let the shared process do what the command line asks for; the exit status. None: this process must do it."""
+    """Let the shared process do what the command line asks for; return the exit status, or None if this process
+    must do it."""
     status = _status_of_shared()
     if status is None and "hook" in sys.argv and "--seconds" not in sys.argv and _is_at_a_tool():
         return 0
@@ -369,18 +392,19 @@ def shared() -> int | None:
 
 
 def _is_at_a_tool() -> bool:
-    """Whether standard input, which can be read again, is an event at a call of a tool."""
+    """Return whether standard input, which can be read again, is an event at a call of a tool."""
     import json
     from contextlib import suppress
 
-    with suppress(Exception):  # what is no event is told by the command
+    # The command itself says what is not an event.
+    with suppress(Exception):
         if not sys.stdin.isatty():
             return json.loads(_read_input())["hook_event_name"] in AT_TOOLS
     return False
 
 
 def _status_of_shared() -> int | None:
-    """As `shared`, but for events at tools.
+    """Return what `shared` returns, without its exception for events at tools.
 
     A person at a terminal is not a client of the protocol, and what is typed there is read by this process.
     """

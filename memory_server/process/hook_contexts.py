@@ -36,29 +36,35 @@ TURN_BYTES = 32_000_000
 
 
 async def context_of(event: HookEvent, programs: Collection[str]) -> HookContext | None:
-    """None: nothing is to be done. `programs`: those that the settings name. Raises ValueError: no hook is needed for
-    this event."""
+    """Return what is known at an event, or None if nothing is to be done. `programs` are the programs that the settings
+    name. Raise ValueError if no hook is needed for this event."""
     folder = None if event.cwd is None else folder_of_work(Path(event.cwd))
+
     match event.name:
         case "UserPromptSubmit":
             transcript = _end_of(event.transcript_path, WINDOW_BYTES)
             messages = messages_now(event, (transcript or b"")[-CONTEXT_BYTES:])
+            # A hook of Cursor cannot add to a prompt.
             if not messages or event.called in CURSOR:
-                return None  # Cursor's hook cannot add to a prompt
+                return None
             session = session_of(event, transcript, whole=len(transcript or b"") < WINDOW_BYTES)
             return HookContext(event, session, folder, messages, transcript=transcript or b"")
         case "Stop":
             transcript, turn = await _ended(event, programs, folder)
+
             session = session_of(event, transcript, whole=len(transcript or b"") < TURN_BYTES)
+
             if turn is None or not turn.messages:
                 return None
             return HookContext(event, session, folder, turn=turn)
         case "SessionStart":
+            # A continued session already has its context.
             if event.source not in BEGINNINGS:
-                return None  # a continued session has its context
+                return None
             return HookContext(event, session_of(event, None), folder)
         case "PreToolUse" | "PostToolUse" | "PostToolUseFailure" if event.use is not None:
             return _context_of_action(event, event.use, folder)
+
     raise ValueError(
         _(
             "{called} needs no hook; `memory-server install print --with-hooks` shows the events that do",
@@ -68,10 +74,12 @@ async def context_of(event: HookEvent, programs: Collection[str]) -> HookContext
 
 
 def _context_of_action(event: HookEvent, use: ToolUse, folder: str | None) -> HookContext | None:
-    """A subagent has a context and a transcript of its own, beside that of the session."""
+    """Return what is known at a call of a tool, or None if nothing is to be done. A subagent has a context and a
+    transcript of its own, beside the session's."""
     act = act_of(use, folder, event.cwd)
     if act is None or (event.name == "PostToolUse" and use.call.command and act.failure is None):
-        return None  # a command that ended well was spoken of before it ran
+        # A command that ended well was spoken of before it ran.
+        return None
     path = event.transcript_path
     if use.agent is not None and path is not None:
         path = str(Path(path).with_suffix("") / "subagents" / f"agent-{use.agent}.jsonl")
@@ -88,10 +96,12 @@ def _context_of_action(event: HookEvent, use: ToolUse, folder: str | None) -> Ho
 async def _ended(
     event: HookEvent, programs: Collection[str], folder: str | None
 ) -> tuple[bytes | None, Turn | None]:
-    """The transcript, and the turn that ended."""
+    """Return the transcript, and the turn that ended."""
     tries_left = 0
     if event.last_assistant_message is not None and event.transcript_path is not None:
         tries_left = TRANSCRIPT_TRIES
+
+    # The client may write the answer into the transcript after it calls the hook.
     while True:
         transcript = _end_of(event.transcript_path, TURN_BYTES)
         turn = await asyncio.to_thread(turn_ended, event, transcript or b"", programs, folder)
@@ -99,21 +109,24 @@ async def _ended(
             break
         tries_left -= 1
         await asyncio.sleep(TRANSCRIPT_SECONDS)
+
     if transcript is None and event.transcript_path is not None:
         complain(
             _("hook: {path} does not exist, so this turn was not stored", event.transcript_path)
         )
+
     if turn is not None and turn.is_shortened:
         complain(
             _(
                 "hook: a message of this turn is too long to be stored whole, so its middle is left out"
             )
         )
+
     return transcript, turn
 
 
 def _end_of(path: str | None, size: int) -> bytes | None:
-    """The last `size` bytes of the transcript; None if there is none yet."""
+    """Return the last `size` bytes of the transcript, or None if the file does not exist."""
     if path is None:
         return None
     try:

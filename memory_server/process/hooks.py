@@ -1,5 +1,5 @@
-"""The answer to the event of a hook, for the commands of this machine and for those of linked machines: the memories are
-opened, and `memories/hooks.py` decides."""
+"""The answer to the event of a hook, for the commands of this machine and of linked machines: the memories are opened,
+and `memories/hooks.py` decides."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ from sandbox import HOOK_CHARS
 async def answer(
     settings: Settings, context: HookContext, host: Host, *, max_chars: int | None, flashbacks: int
 ) -> str:
-    """Return the text for the model; it is empty if there is none. Raises MemoryServerError."""
+    """Return the text for the model; it is empty if there is nothing to say. Raise MemoryServerError."""
     if context.event.name == "Stop":
         await remembered(settings, context, host)
         return ""
+
     recalls = context.event.name == "UserPromptSubmit"
     if recalls:
         settings = settings.with_flashbacks(flashbacks).unasked()
@@ -47,13 +48,14 @@ async def answer(
         else:
             offers_recall = _offers_recall(settings)
             given = await hooks.recall_at_beginning(memory, max_chars, offers_recall=offers_recall)
+
     if given.trouble:
         complain(_("hook: {reason}", given.trouble))
     return memory.claimed(given)
 
 
 async def remembered(settings: Settings, context: HookContext, host: Host) -> str | None:
-    """Store a turn. Return why nothing of it is kept, or None if it is stored. Raises MemoryServerError if it is not."""
+    """Store a turn. Return why nothing of it is kept, or None if it is stored. Raise MemoryServerError if it is not."""
     if context.turn is not None and settings.read_only:
         return _("`read_only` is set, so nothing was stored.")
     async with _opened(settings, context, host) as view:
@@ -64,7 +66,7 @@ async def remembered(settings: Settings, context: HookContext, host: Host) -> st
 async def _opened(
     settings: Settings, context: HookContext, host: Host
 ) -> AsyncIterator[CallerView]:
-    """Open the memories for a hook. Raises MemoryPaused."""
+    """Open the memories for a hook. Raise MemoryPaused."""
     lifetime = ONE_QUESTION if context.turn is None else ONE_TURN
     async with host.view(settings, session=context.session, lifetime=lifetime) as view:
         pause = view.paused()
@@ -92,7 +94,7 @@ def _messages_before(context: HookContext, wanted: int) -> tuple[Message, ...]:
 
 
 def _project_of(view: CallerView, context: HookContext) -> Project | None:
-    """Return the project that the event is of; None means that of the settings, or of the folder of this process."""
+    """Return the project of the event; None means the project of the settings, or of the folder of this process."""
     if (
         context.project is not None
         or context.event.cwd is None

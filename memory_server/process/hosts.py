@@ -1,4 +1,4 @@
-"""The processes in which commands run: one of its own, the shared process, and a server for a linked machine.
+"""The processes in which commands run: an own process, the shared process, and a server for a linked machine.
 
 A host opens the memories and knows where the command was typed. Nothing heavy is imported before it is needed: many
 commands end sooner than the engines would be imported.
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 ASKER = N_("command")
 """The name under which the record of recalls has what a command recalls."""
 CommandFunction = Callable[..., Coroutine[None, None, int | None]]
-"""The function of a command: it takes what its row in the command table `opens`, and the flags. Gives an exit status;
-None is 0."""
+"""The function of a command: it takes what its row in the command table `opens`, and the flags. Returns an exit status,
+for which None counts as 0."""
 
 
 Parse = Callable[[Sequence[str]], Namespace]
@@ -39,8 +39,8 @@ Parse = Callable[[Sequence[str]], Namespace]
 
 
 class Host(Protocol):
-    """The process in which commands run. `folder`: where the command was typed; None: in the folder of this process.
-    `lasts`: the process goes on after the command."""
+    """The process in which commands run. `folder` is where the command was typed, or None for the folder of this
+    process. `lasts`: the process goes on after the command."""
 
     @property
     def folder(self) -> Path | None: ...
@@ -56,18 +56,18 @@ class Host(Protocol):
         asker: str = ASKER,
         lifetime: Lifetime | None = None,
     ) -> CallerView:
-        """The memories for one command, to be opened with `async with`. `lifetime`: how long they are used, where this
-        process opens them for the command; None: it lasts."""
+        """Return the memories for a command, to be opened with `async with`. `lifetime` says how long they are used, if
+        this process opens them for the command; None means that the process lasts."""
 
     def link(self, settings: Settings) -> Link | None:
-        """The server whose memories the command uses; None: it uses those of this machine."""
+        """Return the server whose memories the command uses, or None if it uses the memories of this machine."""
 
     async def function_of(self, command: Command) -> CommandFunction:
-        """The function of a command, which is imported now."""
+        """Import the function of a command."""
 
 
 class OwnProcess:
-    """The process of one command, which opens the memories for it and ends with it."""
+    """The process of a single command, which opens the memories for it and ends with it."""
 
     folder: Path | None = None
     lasts = False
@@ -158,7 +158,7 @@ class ServerForOthers:
 
 
 def settings_of(app: App, caller: Principal) -> Settings:
-    """The settings of `app`, with the conversation and the time zone of the caller."""
+    """Return the settings of `app`, with the conversation and the time zone of the caller."""
     settings = app.settings
     if caller.usual is not None:
         settings = settings.model_copy(update={"conversation": caller.usual})
@@ -168,15 +168,15 @@ def settings_of(app: App, caller: Principal) -> Settings:
 
 
 def function_of(command: Command) -> CommandFunction:
-    """The function of a command, which is imported now."""
+    """Import the function of a command."""
     _module, _dot, name = command.run.rpartition(".")
     function: CommandFunction = getattr(import_module(_module_of(command)), name)
     return function
 
 
 async def _imported_in_a_thread(command: Command) -> CommandFunction:
-    """The function of a command. Its first import takes as long as a hook waits for its answer: others must not wait
-    for it."""
+    """Import the function of a command. Its first import takes as long as a hook waits for its answer, so other clients
+    must not wait for it."""
     if _module_of(command) not in sys.modules:
         await asyncio.to_thread(function_of, command)
     return function_of(command)

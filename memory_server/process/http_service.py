@@ -43,13 +43,14 @@ _MB = 1_000_000
 
 
 async def serve_http(settings: Settings, listen: str, parse: Parse) -> None:
-    """Serve until a signal asks for the end. `parse` reads the command lines of linked machines. Raises InvalidInput:
+    """Serve until a signal asks for the end. `parse` reads the command lines of linked machines. Raise InvalidInput if
     the address or a setting cannot be used."""
     address = address_of(listen)
     use_fair_threads()
     turns: defaultdict[str | None, asyncio.Semaphore] = defaultdict(
         partial(asyncio.Semaphore, settings.http.trigger_searches)
     )
+
     # Callers work elsewhere: the folder in which the server was started is not their project.
     knowledge = replace(settings.knowledge, project=settings.knowledge.project or NO_PROJECT)
     settings_there = settings.model_copy(update={"knowledge": knowledge})
@@ -63,6 +64,7 @@ async def serve_http(settings: Settings, listen: str, parse: Parse) -> None:
 
     offered = offered_tools(settings)
     answered = ANSWERED_TOOLS if usual_offer(settings) else offered
+
     writing = settings.model_copy(update={"read_only": False})
     of_writing = ANSWERED_TOOLS if usual_offer(writing) else offered_tools(writing)
     async with app:
@@ -84,6 +86,7 @@ async def serve_http(settings: Settings, listen: str, parse: Parse) -> None:
             page=partial(_page, app) if settings.http.web else None,
         )
         with speaking(ENGLISH):
+            # The log of upkeep is English, because it is not of a single user.
             upkeep = asyncio.create_task(app.keep_up(openings))
         try:
             await serve(node, address)
@@ -93,7 +96,7 @@ async def serve_http(settings: Settings, listen: str, parse: Parse) -> None:
 
 
 def _page(app: App, tenants: Tenants, enter: Enter, limits: Limits) -> ASGIApp:
-    """The page, for whoever types a token: each sees the memories of its tenant."""
+    """Build the page. A person who types a token sees the memories of its tenant."""
     from memory_server.web.access import TokenForm
     from memory_server.web.app import page_app
     from memory_server.web.view import Site
@@ -134,7 +137,7 @@ def _page(app: App, tenants: Tenants, enter: Enter, limits: Limits) -> ASGIApp:
 
 
 def _tokens(settings: Settings, folder: Path) -> TokenFile | None:
-    """The tokens of the file that the settings name, or of the usual one in the data folder if it is there."""
+    """Return the tokens of the file that the settings name, or of the usual file in the data folder if it exists."""
     if settings.http.tokens is not None:
         return TokenFile(settings.http.tokens.expanduser())
     usual_path = tokens_at(folder)
@@ -144,8 +147,10 @@ def _tokens(settings: Settings, folder: Path) -> TokenFile | None:
 
 
 def _memories(app: App, room: Callable[[], float], parse: Parse) -> TenantMemories:
-    """The memories for callers who have nothing to do with this machine."""
+    """Return the memories for callers who have nothing to do with this machine."""
+    # Answers must not name places of this machine.
     hidden = {str(app.home.place): "the data folder"}
+
     url = app.home.shown.partition("#")[0]
     if "://" in url:
         hidden[url] = "the database"
@@ -170,7 +175,7 @@ def _memories(app: App, room: Callable[[], float], parse: Parse) -> TenantMemori
 
 @dataclass(slots=True)
 class _TenantOpener:
-    """Opens the memories of tenants beside `app`, which has those of the data folder itself."""
+    """Opens the memories of tenants beside `app`, which has the memories of the data folder itself."""
 
     app: App
     turns: Mapping[str | None, asyncio.Semaphore]
@@ -178,7 +183,7 @@ class _TenantOpener:
 
     @asynccontextmanager
     async def open(self, tenant: str | None, writable: bool) -> AsyncIterator[TenantMemories]:
-        """The memories of a tenant."""
+        """Open the memories of a tenant."""
         if tenant is None and writable:
             yield _memories(self.app, lambda: inf, self.parse)
             return
@@ -186,6 +191,7 @@ class _TenantOpener:
         if tenant is not None:
             where = self.app.home.settings_of(tenant)
         tenants_app = self._app(where, tenant, read_only=not writable)
+
         most_bytes = inf
         if self.app.settings.http.tenant_mb:
             most_bytes = self.app.settings.http.tenant_mb * _MB
@@ -200,12 +206,13 @@ class _TenantOpener:
 
         async with tenants_app, self._counted(tenants_app):
             yield _memories(tenants_app, room, self.parse)
+        # A token that only reads must leave no trace in the list of tenants.
         if tenant is not None and writable:
             with suppress(OSError):  # only the list of tenants is the poorer for it
                 await asyncio.to_thread(self.app.home.note_tenant, tenant)
 
     def _app(self, where: Mapping[str, Any], tenant: str | None, *, read_only: bool = False) -> App:
-        """The memories that the settings `where` name, beside those of this process."""
+        """Return the memories that the settings `where` name, beside the memories of this process."""
         owners = self.app.settings
         update = {
             **where,
@@ -215,17 +222,19 @@ class _TenantOpener:
             ),
             "timezone": owners.http.timezones.get(tenant or "", owners.timezone),
         }
+
         settings = owners.model_copy(update=update)
         turns = self.turns[tenant]
         if where:
             runtime = Runtime.for_tenant(settings, self.app.runtime, trigger_turns=turns)
-        else:  # the memories of the data folder itself, for callers who may only read them
+        else:
+            # These are the memories of the data folder itself, for callers who may only read them.
             runtime = Runtime(settings, neighbour=self.app.runtime, trigger_turns=turns)
         return App(settings, runtime=runtime)
 
     @asynccontextmanager
     async def _counted(self, app: App) -> AsyncIterator[None]:
-        """The figures of `app` are part of those of this process, as long as it is open."""
+        """Count the figures of `app` in the figures of this process as long as it is open."""
         app.meter.join(self.app.meter)
         try:
             yield
@@ -233,11 +242,11 @@ class _TenantOpener:
             app.meter.leave()
 
     async def overdue(self) -> bool:
-        """The ledger of each tenant knows when its upkeep is due."""
+        """Return True: the ledger of each tenant knows when its upkeep is due."""
         return True
 
     async def run_if_due(self) -> int:
-        """Do what is due for every tenant; gives the number of memories forgotten."""
+        """Do what is due for every tenant; return the number of forgotten memories."""
         forgotten = await self.app.maintenance.run_if_due() or 0
         for where in await asyncio.to_thread(self.app.home.tenants):
             async with self._app(where, None) as app, self._counted(app):

@@ -28,7 +28,7 @@ PER_SESSION_SETTINGS = (
     *[flag.setting for flag in SETTING_FLAGS.values() if flag.process == "window"],
     "hooks",
 )
-"""Settings that windows of one process may have different."""
+"""Settings that may differ between windows of the same process."""
 FOLDER_VARIABLES = (
     "CLAUDE_PROJECT_DIR",
     "WORKSPACE_FOLDER_PATHS",
@@ -46,18 +46,19 @@ _OF_XDG = ("XDG_CONFIG", "XDG_DATA", "XDG_CACHE", "XDG_RUNTIME")
 _PREFIXES = ("MEMORY_SERVER_", "MCP_MEMORY_", "LC_", "PYTHON", "SSL", *_OF_XDG)
 _NAMES = ("HOME", "LANG", "LANGUAGE", "TZ")
 _ENDINGS = ("_PROXY", "_proxy", "_CA_BUNDLE")
-"""Endings of variables that, with those of SSL, say how models are reached and which certificates count."""
+"""Endings of variables that, with the variables of SSL, say how models are reached and which certificates count."""
 _PACKAGES = ("memory_server", "sandbox", "nlp", "languages")
 _OFF = ("0", "f", "n", "no", "off", "false")
 
 
 class Invocation:
-    """The command line and the environment of a command. Raises CannotShare: the command is not for the shared process,
-    or cannot be understood here.
+    """The command line and the environment of a command. Raise CannotShare if the command is not for the shared
+    process, or cannot be understood here.
 
-    `arguments` and `environ` have absolute paths; `flags` are those that make another process. `starts`: the shared
+    `arguments` and `environ` have absolute paths; `flags` are the flags that make another process. `starts`: the shared
     process is to be started. `reads_input`: `recall` and `remember` with words do not read standard input, nor do the
-    commands that only look."""
+    commands that only look.
+    """
 
     def __init__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
         self.arguments = list(arguments)
@@ -67,20 +68,25 @@ class Invocation:
         self.has_words = False
         self.starts = False
         self._names_command = False
+
         index = 0
         while index < len(self.arguments):
             index = self._take(index)
+
         self.reads_input = self.command.shared in ("window", "hook")
         if self.command.shared == "turn":
             self.reads_input = not self.has_words
+
+        # The shared process has another working directory, so its paths must be absolute.
         for name in _PLACES_IN_ENVIRONMENT:
             if self.environ.get(name):
                 self.environ[name] = absolute(self.environ[name])
+
         if self.environ.get("MEMORY_SERVER_DAEMON__ENABLED", "").lower() in _OFF:
             raise CannotShare
 
     def _take(self, index: int) -> int:
-        """Read the argument at `index`; the index of the next one."""
+        """Read the argument at `index`; return the index of the next argument."""
         word = self.arguments[index]
         if word.startswith("--"):
             name, equals, value = word.removeprefix("--").partition("=")
@@ -90,8 +96,10 @@ class Invocation:
                     value = self._take_value(index + 1)
                 self._set_setting(index, setting, value)
                 return index + 1
+
         if word == "-c":
             return index + 2
+
         if word == "--start" and self.command.shared == "turn":
             self.starts = True
         elif word == "--read-only":
@@ -102,12 +110,14 @@ class Invocation:
             self._set_command(word)
         elif word in self.command.value_options:
             return index + 2
+        # What is not known here might mean another process, so this process does the work.
         elif (
             self.command.shared == "window"
             or word in ("-h", "--help", "--no-daemon")
             or word.startswith("--te")
         ):
             raise CannotShare
+
         return index + 1
 
     def _take_value(self, index: int) -> str:
@@ -133,11 +143,13 @@ class Invocation:
         self._names_command = True
 
     def key(self) -> str:
-        """The key of the shared process: all that must be equal for two commands to share one. First what is of the
-        program, then, after `END_OF_PROGRAM`, what is of the user. Raises CannotShare: the settings file turns it off."""
+        """Return the key of the shared process: all that must be equal for two commands to share a process. It has the
+        facts of the program, then, after `END_OF_PROGRAM`, the facts of the user. Raise CannotShare if the settings
+        file turns the shared process off."""
         file = self._config_file()
         stamp = ""
         settings = b""
+
         try:
             status = os.stat(file)
             stamp = f"{status.st_size} {status.st_mtime_ns}"
@@ -145,8 +157,10 @@ class Invocation:
                 settings = opened_file.read()
         except OSError:
             pass
+
         if _turns_off(settings):
             raise CannotShare
+
         root = program_root()
         parts = [
             PROTOCOL,
@@ -159,6 +173,8 @@ class Invocation:
             stamp,
             *sorted(self.flags),
         ]
+
+        # A model's key and the way to it are part of the key: a window must not use another window's key.
         key_variables = self._keys_of_models(settings)
         for name, value in sorted(self.environ.items()):
             if name in PER_SESSION_VARIABLES:
@@ -170,18 +186,19 @@ class Invocation:
                 or name in key_variables
             ):
                 parts.append(f"{name}={value}")
+
         return "\n".join(parts)
 
     def _config_file(self) -> str:
-        """The path of the settings file, which the last flag `--config` names."""
+        """Return the path of the settings file, which the last flag `--config` names."""
         for flag in reversed(self.flags):
             if flag.startswith("--config="):
                 return flag.removeprefix("--config=")
         return self.environ.get("MEMORY_SERVER_CONFIG") or default_config_file(self.environ)
 
     def _keys_of_models(self, settings: bytes) -> list[str]:
-        """The variables that `key_env` may name: those whose names stand in quotes in the settings, which need not be
-        parsed for it."""
+        """Return the variables that `key_env` may name: variables whose names are quoted in the settings, which need
+        not be parsed for it."""
         lines = [settings.decode("utf-8", "replace")]
         for name, value in self.environ.items():
             if name.startswith("MEMORY_SERVER_"):
@@ -192,7 +209,7 @@ class Invocation:
         return [name for name in self.environ if f'"{name}"' in text or f"'{name}'" in text]
 
     def timeout_seconds(self) -> float:
-        """How long a hook waits for its answer."""
+        """Return how long a hook waits for its answer, in seconds."""
         words: list[str] = []
         for argument in self.arguments:
             words += argument.split("=", 1)
@@ -212,13 +229,13 @@ def _turns_off(settings: bytes) -> bool:
 
 
 def program_root() -> str:
-    """The folder of the program's packages."""
+    """Return the folder of the program's packages."""
     return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def installed_packages_first() -> None:
     """Let Python look into the folders of PYTHONPATH last, so that a foreign package there, such as another `mcp` or
-    `jieba`, does not stand in for the one that was installed with this program. Where the program itself comes from
+    `jieba`, does not replace the package that was installed with this program. If the program itself comes from
     PYTHONPATH, nothing is changed."""
     python_path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     foreign_folders = {os.path.abspath(folder) for folder in python_path if folder}
@@ -230,8 +247,8 @@ def installed_packages_first() -> None:
 
 
 def _code_stamp(root: str) -> str:
-    """The sum of the times of all files of the program: another one after an update, also of one that keeps the number
-    of the version. Some 260 files, which takes a millisecond. Raises OSError: it is just being replaced."""
+    """Return the sum of the times of all files of the program. It changes with an update, even if the version stays the
+    same. There are some 260 files, which takes a millisecond. Raise OSError if the program is just being replaced."""
     sum_of_times = 0
     folders = [f"{root}/{name}" for name in _PACKAGES]
     for folder in folders:
@@ -246,8 +263,8 @@ def _code_stamp(root: str) -> str:
 
 
 def ensure_home(environ: MutableMapping[str, str]) -> None:
-    """Set HOME where it is not the path of a folder: to that of the user's entry in passwd, else to `/`, as Docker does.
-    A container may run as a user that has neither (OpenShift)."""
+    """Set HOME if it is not the path of a folder: to the home in the user's entry in passwd, otherwise to `/`, as
+    Docker does. A container may run as a user that has neither (OpenShift)."""
     if os.name != "posix" or environ.get("HOME", "").startswith("/"):
         return
     import pwd
@@ -260,7 +277,7 @@ def ensure_home(environ: MutableMapping[str, str]) -> None:
 
 
 def default_config_file(environ: Mapping[str, str]) -> str:
-    """Where platformdirs puts the settings file, without importing it."""
+    """Return where platformdirs puts the settings file, without importing it."""
     home = environ.get("HOME", "")
     if sys.platform == "darwin":
         return f"{home}/Library/Application Support/memory-server/memory-server.toml"

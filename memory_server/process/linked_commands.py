@@ -37,7 +37,7 @@ from memory_server.process import typed_calls
 
 
 async def run(link: Link, settings: Settings, flags: Namespace, host: Host) -> int:
-    """Do a command with the memory of the server. Only turns wait for a server that does not answer. Raises
+    """Do a command with the memory of the server. Only turns wait for a server that does not answer. Raise
     MemoryServerError."""
     name = flags.command.name
     if flags.command.linked not in ("sent", "tool"):
@@ -46,8 +46,10 @@ async def run(link: Link, settings: Settings, flags: Namespace, host: Host) -> i
             name,
             link.url,
         )
+
     server = LinkedServer(link, settings, lasts=host.lasts, folder=host.folder)
     folder = shared_folder(folder_of_work(host.folder or Path.cwd()))
+
     try:
         if name == "remember":
             return await _remember(server, flags, folder)
@@ -55,6 +57,7 @@ async def run(link: Link, settings: Settings, flags: Namespace, host: Host) -> i
             await _tool(server, flags, folder)
             return 0
         return await _sent_command(server, flags, folder)
+
     except NotReached as error:
         advice = Sentence(
             "{reason} Commands do not wait for the server: run `memory-server {name}` again when it answers.",
@@ -62,13 +65,14 @@ async def run(link: Link, settings: Settings, flags: Namespace, host: Host) -> i
             name,
         )
         raise NotReached(advice, error.status) from error
+    # Turns that wait are delivered after the command, when the server has just answered.
     finally:
         warn_of_clock(server.remote)
         await server.end(AFTER_SECONDS)
 
 
 async def _tool(server: LinkedServer, flags: Namespace, folder: str | None) -> None:
-    """Ask a tool of the server: the one of `call`, or the one of `recall`."""
+    """Ask a tool of the server: the tool that `call` names, or the tool for `recall`."""
     headers = server.headers(folder=folder)
     if flags.command.name == "call":
         await _call(server, flags, headers)
@@ -92,9 +96,12 @@ async def _recall(server: LinkedServer, flags: Namespace, headers: Mapping[str, 
         **typed_calls.messages_of(flags.words),
         **typed_calls.typed_for_recall(flags),
     }
+
+    # Private parts and secrets must not leave this machine.
     if arguments.get("messages") is not None:
         messages = _public(_rows_of(arguments))
         arguments["messages"] = server.settings.secret_filter.of(messages)
+
     answer = await server.ask_for(
         "prompt", "/v1/recall_turn", arguments, headers, REMOTE_RECALL_SECONDS
     )
@@ -106,7 +113,7 @@ async def _recall(server: LinkedServer, flags: Namespace, headers: Mapping[str, 
 
 
 async def _remember(server: LinkedServer, flags: Namespace, folder: str | None) -> int:
-    """Keep a turn and deliver it; the exit status."""
+    """Keep a turn and deliver it. Return the exit status."""
     arguments = server.settings.secret_filter.of(_turn_typed(flags, server.home.clock()))
     delivery = await keep(
         server, TURN_PATH, arguments, server.headers(folder=folder), AFTER_SECONDS
@@ -124,9 +131,9 @@ async def _remember(server: LinkedServer, flags: Namespace, folder: str | None) 
 
 
 def _turn_typed(flags: Namespace, now_ms: int) -> dict[str, Any]:
-    """The arguments of the tool for a turn that was typed. Raises InvalidInput: all of it is private."""
+    """Return the arguments of the tool for a turn that was typed. Raise InvalidInput if all of it is private."""
     # Each turn has an id, so that it may be delivered twice, and a time, because that may be later. Its names are in
-    # the body, because a head that is too large is refused before anybody reads it.
+    # the body, because a head that is too large is refused before it is read.
     arguments = {
         "turn_id": flags.turn or secrets.token_hex(8),
         "session": typed_calls.session_of(flags.session).id,
@@ -141,7 +148,8 @@ def _turn_typed(flags: Namespace, now_ms: int) -> dict[str, Any]:
 
 
 def _rows_of(arguments: Mapping[str, Any]) -> list[Any]:
-    """The messages among the arguments; what is not a list of them stands in one, to be refused as a message."""
+    """Return the messages among the arguments. A value that is not a list is returned as the only message, to be
+    refused as a message."""
     from sandbox import message_rows  # a hook does not wait for it
 
     rows = message_rows(arguments.get("messages"))
@@ -151,7 +159,8 @@ def _rows_of(arguments: Mapping[str, Any]) -> list[Any]:
 
 
 def _tell_result(server: LinkedServer, result: TurnResult, waiting: int, *, as_json: bool) -> int:
-    """Say what became of a turn that was just said; the exit status. Raises InvalidInput: the server refused it."""
+    """Say what became of a turn that was just said, and return the exit status. Raise InvalidInput if the server
+    refused it."""
     from memory_server.operations.delivery import Ending
 
     match result.ending:
@@ -169,7 +178,8 @@ def _tell_result(server: LinkedServer, result: TurnResult, waiting: int, *, as_j
 
 
 def _without_private(messages: Sequence[Any]) -> list[Any]:
-    """The messages of a turn as they may leave this machine: `_public`, or the call alone if something was forgotten."""
+    """Return the messages of a turn as they may leave this machine: as `_public` returns them, or only the call if
+    something was forgotten."""
     forgotten = [message for message in messages if calls_forget(message)]
     if forgotten:
         return forgotten
@@ -177,8 +187,8 @@ def _without_private(messages: Sequence[Any]) -> list[Any]:
 
 
 def _public(messages: Sequence[Any]) -> list[dict[str, Any]]:
-    """The messages of a program without private parts, in any form. Raises InvalidInput: one cannot be read, and may
-    hold a private part."""
+    """Return the messages of a program, in any form, without private parts. Raise InvalidInput if a message cannot be
+    read, because it may hold a private part."""
     return [_fields_of(message) for message in to_keep(map(storable, messages_of(messages)))]
 
 
@@ -193,7 +203,7 @@ def _fields_of(message: Message) -> dict[str, Any]:
 
 
 async def _sent_command(server: LinkedServer, flags: Namespace, folder: str | None) -> int:
-    """Let the server run the command as it was typed; its exit status. `forget` asks first."""
+    """Let the server run the command as it was typed, and return its exit status. `forget` asks first."""
     arguments = sent_arguments(flags.typed)
     if flags.command.name == "forget" and not (flags.yes or flags.dry_run or flags.for_good):
         await command(server, "forget", [*arguments, "--dry-run"], folder)
@@ -209,7 +219,7 @@ async def _sent_command(server: LinkedServer, flags: Namespace, folder: str | No
 
 
 def sent_arguments(typed: Sequence[str]) -> list[str]:
-    """The typed command line without the settings of this machine."""
+    """Return the typed command line without the settings of this machine."""
     sent: list[str] = []
     words = iter(typed)
     for word in words:

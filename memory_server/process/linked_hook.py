@@ -34,8 +34,8 @@ _TURNS_WAIT = "turns wait"
 
 
 async def hook(server: LinkedServer, context: HookContext, flags: Namespace) -> tuple[str, str]:
-    """The text for the model, and what the user is told; it is told once in a session that the server is not reached,
-    or does not take turns. Raises MemoryServerError."""
+    """Return the text for the model, and what the user is told. The user is told once in a session that the server is
+    not reached, or does not take turns. Raise MemoryServerError."""
     body = _body_of(context, flags)
     if body is None:
         return "", ""
@@ -43,6 +43,7 @@ async def hook(server: LinkedServer, context: HookContext, flags: Namespace) -> 
         if server.settings.read_only:
             return "", ""
         return "", await _keep_of_hook(server, context, body)
+
     seconds = REMOTE_RECALL_SECONDS if context.act is None else REMOTE_ACTION_SECONDS
     try:
         answer = await server.ask_for("text", HOOK_PATH, body, server.headers(), seconds)
@@ -54,12 +55,13 @@ async def hook(server: LinkedServer, context: HookContext, flags: Namespace) -> 
             "delivered later. "
         )
         return "", _told_once(server, context, _NOT_REACHED, sentence + str(error))
+
     show_errors(answer)
     return from_afar(answer["text"]), ""
 
 
 async def _keep_of_hook(server: LinkedServer, context: HookContext, body: Mapping[str, Any]) -> str:
-    """Keep a turn and deliver it; what the user is told."""
+    """Keep a turn and deliver it. Return what the user is told."""
     delivery = await keep(
         server, "/v1/commands/hook", body, server.headers(), REMOTE_RECALL_SECONDS
     )
@@ -76,7 +78,7 @@ async def _keep_of_hook(server: LinkedServer, context: HookContext, body: Mappin
 
 
 def _told_once(server: LinkedServer, context: HookContext, about: str, sentence: str) -> str:
-    """What the user is told; empty if this session was told `about` it before."""
+    """Return what the user is told; empty if this session was told `about` it before."""
     given_lines = server.home.given_lines
     if about in given_lines.to(context.session):
         return ""
@@ -86,7 +88,7 @@ def _told_once(server: LinkedServer, context: HookContext, about: str, sentence:
 
 
 def _body_of(context: HookContext, flags: Namespace) -> dict[str, Any] | None:
-    """What is sent of an event; None: all of it is private."""
+    """Return what is sent of an event, or None if all of it is private."""
     event = context.event
     turn = context.turn
     body: dict[str, Any] = {
@@ -99,6 +101,7 @@ def _body_of(context: HookContext, flags: Namespace) -> dict[str, Any] | None:
         "folder": shared_folder(context.folder),
         "language": spoken(),
     }
+
     if turn is not None:
         body["turn"] = turn.id
         body["forgot"] = turn.forgot
@@ -124,21 +127,23 @@ def _body_of(context: HookContext, flags: Namespace) -> dict[str, Any] | None:
         body["messages"] = [_sent(message) for message in _shared(context.messages)]
         body["chars"] = flags.chars
         body["flashbacks"] = flags.flashbacks
+
     if body.get("messages") == []:
         if turn is None or not turn.corrections:
             return None
         # The server keeps nothing of it, and hears what is known now of earlier turns.
         body["messages"] = [{"role": "user", "content": "<private></private>"}]
+
     return {name: value for name, value in body.items() if value is not None}
 
 
 def _shared(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages without what is private or was recalled."""
+    """Return the messages without what is private or was recalled."""
     return to_keep(as_said(messages))
 
 
 def _sent(message: Message, *, usual_time_ms: int | None = None) -> dict[str, Any]:
-    """The JSON of a message; one without a time gets `usual_time_ms`."""
+    """Return the JSON of a message; a message without a time gets `usual_time_ms`."""
     fields: dict[str, Any] = {"role": message.role, "content": message.content}
     time_ms = message.time_ms or usual_time_ms
     if time_ms:

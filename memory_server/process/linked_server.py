@@ -1,7 +1,7 @@
 """What hooks and commands do on a machine that is linked to a server: they ask it, and turns go through the outbox.
 
 A turn is first kept here, durably, and then delivered: so nothing is lost where the server does not answer, and no turn
-overtakes another one. Each has an id, by which the server knows it if it comes twice.
+overtakes another. Each has an id, by which the server knows it if it comes twice.
 """
 
 from __future__ import annotations
@@ -49,13 +49,14 @@ def home_of(settings: Settings) -> Home:
 
 
 def link_of(settings: Settings) -> Link | None:
-    """The link of this machine; None: it has a memory of its own. Raises InvalidInput: its file cannot be used."""
+    """Return the link of this machine, or None if it has a memory of its own. Raise InvalidInput if its file cannot be
+    used."""
     return home_of(settings).link.read()
 
 
 class LinkedServer:
-    """The server as one hook or command uses it; `lasts`: in a process that stays, and keeps the connection. `folder`:
-    where it is used, by default the working directory."""
+    """The server as a hook or command uses it. `lasts`: it is used in a process that stays, and keeps the connection.
+    `folder`: where it is used, by default the working directory."""
 
     def __init__(
         self, link: Link, settings: Settings, *, lasts: bool, folder: str | Path | None = None
@@ -73,7 +74,7 @@ class LinkedServer:
             _kept[key] = self.remote
 
     def headers(self, **more: str | None) -> dict[str, str]:
-        """The headers that say for which conversation and project something is asked, and `more` of this kind."""
+        """Return the headers that name the conversation and the project of a request, and `more` of this kind."""
         values = {"conversation": self.settings.conversation, "project": self._project, **more}
         return {
             f"x-memory-{name}": quote(value, safe="") for name, value in values.items() if value
@@ -89,8 +90,8 @@ class LinkedServer:
         *,
         twice: bool = True,
     ) -> dict[str, Any]:
-        """An answer whose `field` is a text; without it, something else than a memory server has answered. Raises
-        RemoteError: it was refused; NotReached."""
+        """Ask for an answer whose `field` is a text; an answer without it is not from a memory server. Raise
+        RemoteError if the request was refused, and NotReached."""
         answer = await self.remote.ask(path, body, headers, seconds=seconds, twice=twice)
         if not isinstance(answer.get(field), str):
             raise self.remote.not_ours()
@@ -133,7 +134,7 @@ class LinkedServer:
 
 
 def _sent_project(settings: Settings, folder: Path) -> str | None:
-    """The key of the project, by which the server knows it on each machine; None: there is none."""
+    """Return the key of the project, by which the server knows it on each machine, or None without a project."""
     if settings.knowledge.project:
         return named_by_user(settings.knowledge.project).key
     project = project_at(folder, on_several_machines=True)
@@ -149,14 +150,14 @@ async def keep(
     headers: Mapping[str, str],
     seconds: float,
 ) -> Delivery:
-    """Put a turn into the outbox, and deliver what waits there. Raises MemoryServerError: the turn is not kept."""
+    """Put a turn into the outbox, and deliver what waits there. Raise MemoryServerError if the turn is not kept."""
     turn = {"path": path, "body": body, "headers": headers}
     number = await asyncio.to_thread(server.home.outbox.add, turn)
     return await server.deliver(seconds, number)
 
 
 def shared_folder(folder: str | None) -> str | None:
-    """The folder by the name that it has on all machines; None for a name that a server would refuse."""
+    """Return the folder by the name that it has on all machines, or None if a server would refuse the name."""
     name = shared_name(folder, os.environ.get("HOME", ""))
     if name is None or len(name) > MOST_FOLDER_CHARS:
         return None
@@ -189,14 +190,14 @@ async def window(link: Link, settings: Settings, session: Session, folder: Path)
 
 
 async def settle() -> None:
-    """What a window does besides carrying messages, until it ends: nothing, once its modules are imported."""
+    """Do what a window does besides carrying messages, until it ends: nothing, once its modules are imported."""
     collect_from_now_on()
     await asyncio.Event().wait()
 
 
 @asynccontextmanager
 async def relay(server: LinkedServer, session: Session) -> AsyncIterator[Any]:
-    """What carries the messages of a window to the server, in the place of an MCP server."""
+    """Carry the messages of a window to the server, in the place of an MCP server."""
     from memory_server.serving.stdio.relay import Relay
 
     try:
@@ -226,7 +227,7 @@ async def command(
     *,
     standard_input: str = "",
 ) -> int:
-    """Let the server run a command, and print what it says; its exit status."""
+    """Let the server run a command, print what it says, and return its exit status."""
     from memory_server.process.entrance import terminal_of
 
     streams = CAPTURED_IO.get()
@@ -234,21 +235,26 @@ async def command(
         terminal = dict(streams.terminal)
     else:
         terminal = dict(setting.split("=", 1) for setting in terminal_of(dict(os.environ)))
+
     body = {
         "arguments": list(arguments),
         "folder": folder,
         "language": spoken(),
         "terminal": terminal,
     }
+
     if standard_input:
         body["input"] = standard_input
     path = f"/v1/commands/{name}"
     answer = await server.ask_for(
         "output", path, body, server.headers(), COMMAND_SECONDS, twice=False
     )
+
     if answer["output"]:
         show_answer(answer["output"].removesuffix("\n"))
     show_errors(answer)
+
+    # A status that no command has is a failure.
     status = answer.get("status")
     if status not in (0, 1, 2):
         return 1

@@ -3,8 +3,8 @@
 The protocol (2). Client: `<bytes> <bytes>\\n`, then fields between NULs (`PROTOCOL`, key, role, folder, the variables
 of this window, an empty field, the arguments), then standard input for all but `serve`. The process replies `+`
 (accepted) or `-` (refused). It starts only when the client confirms with `g`. Process: `<status> <bytes> <bytes>\\n`,
-standard output, standard error. A hook sends `t` to take back what it asked for: where the process can no longer do
-this, it answers; else it closes the connection, and has done nothing that counts. A blank before the status is sent at
+standard output, standard error. A hook sends `t` to take back what it asked for: if the process can no longer do this,
+it answers; otherwise it closes the connection, and has done nothing that counts. A blank before the status is sent at
 once where the answer may take longer: then the hook does not take it back.
 
 For `serve` both sides send frames instead: a letter, four bytes with the length of the content, the content. Client:
@@ -76,7 +76,7 @@ def absolute(path: str) -> str:
 
 
 def folder(environ: Mapping[str, str]) -> str:
-    """The folder of the sockets, which only this user may enter. Raises CannotShare: it cannot be used."""
+    """Return the folder of the sockets, which only this user may enter. Raise CannotShare if it cannot be used."""
     user_id = os.getuid()
     try:
         path = _folder_of_user(environ, user_id)
@@ -92,7 +92,7 @@ def folder(environ: Mapping[str, str]) -> str:
 
 def _folder_of_user(environ: Mapping[str, str], user_id: int) -> str:
     runtime_folder = environ.get("XDG_RUNTIME_DIR", "")
-    # After `su` or `sudo` it may be that of another user, who could not use what we make there.
+    # After `su` or `sudo` it may belong to another user, who could not use what we make there.
     if runtime_folder.startswith("/") and os.stat(runtime_folder).st_uid == user_id:
         return f"{runtime_folder}/memory-server"
     temporary_folder = absolute(environ.get("TMPDIR") or "/tmp")
@@ -100,8 +100,8 @@ def _folder_of_user(environ: Mapping[str, str], user_id: int) -> str:
 
 
 def socket_at(folder_path: str, key: str) -> str:
-    """The path of the socket for `key` in the folder; its name begins with the checksum of the settings. Raises
-    CannotShare: it is too long for a socket."""
+    """Return the path of the socket for `key` in the folder; its name begins with the checksum of the settings. Raise
+    CannotShare if it is too long for a socket."""
     program, _, settings = key.partition(f"\n{END_OF_PROGRAM}\n")
     path = f"{folder_path}/{_checksum(settings)}{_checksum(program)}.sock"
     if len(os.fsencode(path)) > LONGEST_PATH:
@@ -116,7 +116,8 @@ def _checksum(text: str) -> str:
 
 
 def other_program_listens(path: str) -> bool:
-    """Whether a process of the settings for the socket at `path`, but of other code, listens, as after an update."""
+    """Return whether a process listens that has the settings of the socket at `path` and other code, as after an
+    update."""
     folder_path, _, name = path.rpartition("/")
     for entry in os.listdir(folder_path):
         is_of_settings = entry.startswith(name[:_CHECKSUM_DIGITS]) and entry.endswith(".sock")
@@ -131,7 +132,8 @@ def other_program_listens(path: str) -> bool:
 
 
 def connected(path: str, seconds: float) -> socket:
-    """A connection to the process that listens at `path`; the caller closes it. Raises OSError: nobody listens there."""
+    """Connect to the process that listens at `path`; the caller closes the connection. Raise OSError if no process
+    listens there."""
     # Not `socket`: it imports `enum` and `selectors`, 7 ms of each hook, beside 11 ms of an empty Python.
     from _socket import AF_UNIX, SOCK_STREAM, socket
 
@@ -146,8 +148,8 @@ def connected(path: str, seconds: float) -> socket:
 
 
 def ask(connection: socket, fields: Sequence[str], standard_input: bytes = b"") -> None:
-    """Send a request to the process at the other end, which then begins to work. Raises CannotShare: it refuses;
-    ConnectionError: it has ended. Then it did nothing."""
+    """Send a request to the process at the other end, which then begins to work. Raise CannotShare if it refuses, and
+    ConnectionError if it has ended; then it did nothing."""
     field_bytes = "\0".join(fields).encode("utf-8", "surrogateescape")
     head = b"%d %d\n" % (len(field_bytes), len(standard_input))
     connection.sendall(head + field_bytes + standard_input)
@@ -160,7 +162,7 @@ def ask(connection: socket, fields: Sequence[str], standard_input: bytes = b"") 
 
 
 def answer_of(connection: socket) -> Answer:
-    """The answer to a request. Raises CannotShare: the process ended before its answer."""
+    """Receive the answer to a request. Raise CannotShare if the process ended before its answer."""
     head, _, texts = _all_received(connection).partition(b"\n")
     numbers = [int(number) for number in head.split()]
     if len(numbers) != 3:
@@ -172,7 +174,7 @@ def answer_of(connection: socket) -> Answer:
 
 
 def _all_received(connection: socket) -> bytes:
-    """All bytes until the process closes the connection."""
+    """Receive all bytes until the process closes the connection."""
     data = bytearray()
     try:
         while piece := connection.recv(PIECE_BYTES):
@@ -183,10 +185,10 @@ def _all_received(connection: socket) -> bytes:
 
 
 def frame(kind: bytes, content: bytes = b"") -> bytes:
-    """A frame of a window."""
+    """Return a frame of a window."""
     return kind + len(content).to_bytes(FRAME_HEAD_BYTES - 1, "big") + content
 
 
 def length_in(head: bytes) -> int:
-    """The length of the content of a frame that begins with `head`."""
+    """Return the length of the content of a frame that begins with `head`."""
     return int.from_bytes(head[1:FRAME_HEAD_BYTES], "big")

@@ -1,7 +1,7 @@
 """The command's half of a window: it carries the bytes of standard input to the shared process, and what that writes to
 standard output and error, until the session ends. `window_stream.py` is the other half.
 
-At most one piece waits in each direction: whoever does not read is not read from. This module imports only what it
+At most one piece waits in each direction: a side that does not read is not read from. This module imports only what it
 needs, because it is a part of the entrance.
 """
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from _socket import socket
 
 END_SECONDS = 1.0
-"""How long a session has to end after a signal, and how long nobody reads the last output before it is given up."""
+"""How long a session has to end after a signal, and how long the last output waits for a reader before it is given up.
+"""
 LOOK_SECONDS = 1.0
 """The time between two looks for the parent, each of which is one system call."""
 _INPUT = 0
@@ -42,28 +43,33 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Pump:
-    """Carries the bytes of one window over `connection`, until the process at its other end tells the exit status."""
+    """Carries the bytes of a window over `connection`, until the process at its other end tells the exit status."""
 
     def __init__(self, connection: socket) -> None:
         self._connection = connection
         self._connection.setblocking(False)
+
         self._parent = os.getppid()
         self._wake_reading, self._wake_writing = os.pipe()
+
         self._to_process = b""
         """What the process has not taken yet."""
         self._to_output = memoryview(b"")
-        """What nobody has read from standard output yet."""
+        """What was not read from standard output yet."""
         self._received = b""
         """The beginning of a frame whose end has not come yet."""
+
         self._input_is_open = True
         self._process_is_there = True
         self._is_ending = False
-        """A signal came, or nobody reads the output, or the parent is gone."""
+        """A signal came, or the output has no reader, or the parent is gone."""
+
         self._status: int | None = None
         self._deadline: float | None = None
 
     def run(self) -> int:
-        """Carry bytes until the session ends; its exit status. Raises ConnectionError: the process has ended."""
+        """Carry bytes until the session ends, and return its exit status. Raise ConnectionError if the process has
+        ended."""
         for number in _SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup does
                 signal.signal(number, self._wake)
@@ -77,7 +83,7 @@ class Pump:
         return self._status
 
     def _status_after_deadline(self) -> int:
-        """The exit status where the session did not end in time. Raises ConnectionResetError: it was not to end."""
+        """Return the exit status if the session did not end in time. Raise ConnectionResetError if it was not to end."""
         if self._status is None and self._input_is_open and not self._is_ending:
             raise ConnectionResetError
         return self._status or 0
@@ -87,11 +93,14 @@ class Pump:
         os.write(self._wake_writing, b"\0")
 
     def _wait(self) -> dict[int, int]:
-        """Wait until something can be carried; the events of each descriptor that has some."""
+        """Wait until something can be carried. Return the events of each descriptor that has some."""
         poll = select.poll()
         poll.register(self._wake_reading, select.POLLIN)
+
+        # At most one piece waits in each direction.
         if self._input_is_open and not self._to_process:
             poll.register(_INPUT, select.POLLIN)
+
         if self._process_is_there and self._status is None:
             # Also without an event to wait for: the end of the process is always told.
             events = 0
@@ -100,8 +109,10 @@ class Pump:
             if self._to_process:
                 events |= select.POLLOUT
             poll.register(self._connection, events)
+
         if self._to_output:
             poll.register(_OUTPUT, select.POLLOUT)
+
         seconds = LOOK_SECONDS
         if self._deadline is not None:
             seconds = min(seconds, max(0.0, self._deadline - time.monotonic()))
@@ -112,17 +123,22 @@ class Pump:
         if self._wake_reading in ready:
             os.read(self._wake_reading, PIECE_BYTES)
             self._end()
+
         if _OUTPUT in ready:
             self._write_output()
+
         events = ready.get(self._connection.fileno(), 0)
         if events & select.POLLOUT:
             self._send()
+
         if self._status is None and events & (select.POLLIN | select.POLLHUP | select.POLLERR):
             if not self._to_output:
                 self._receive()
-            else:  # what the process has written before its end can be read when there is room for it
+            else:
+                # What the process has written before its end can be read when there is room for it.
                 self._process_is_there = False
                 self._extend_deadline()
+
         if _INPUT in ready and self._input_is_open and not self._to_process:
             self._read_input()
 
@@ -135,7 +151,7 @@ class Pump:
             self._to_process += frame(END)
 
     def _extend_deadline(self) -> None:
-        """Give whoever reads the output `END_SECONDS` from now for the next piece. After a signal the deadline stays as
+        """Give the reader of the output `END_SECONDS` from now for the next piece. After a signal the deadline stays as
         it is."""
         if not self._is_ending:
             self._deadline = time.monotonic() + END_SECONDS
@@ -164,7 +180,8 @@ class Pump:
         """Write some of the output. A pipe that has room takes so many bytes at once without waiting."""
         try:
             written_bytes = os.write(_OUTPUT, self._to_output[: select.PIPE_BUF])
-        except OSError:  # nobody reads it any more
+        except OSError:
+            # The output has no reader any more.
             self._to_output = memoryview(b"")
             self._end()
             return
@@ -175,21 +192,26 @@ class Pump:
             self._process_is_there = True  # now what it has written is read
 
     def _receive(self) -> None:
-        """Read one piece from the process, and carry out the frames that are complete. It is called while no output
-        waits, so the output of this piece is all that waits afterwards. Raises ConnectionResetError: the process has
+        """Read a piece from the process, and carry out the frames that are complete. It is called while no output
+        waits, so the output of this piece is all that waits afterwards. Raise ConnectionResetError if the process has
         ended."""
         piece = self._connection.recv(PIECE_BYTES)
         if not piece:
             raise ConnectionResetError
+
+        # A frame may come in several pieces.
         self._received += piece
+
         outputs: list[bytes] = []
         while len(self._received) >= FRAME_HEAD_BYTES:
             frame_end = FRAME_HEAD_BYTES + length_in(self._received)
             if len(self._received) < frame_end:
                 break
+
             kind = self._received[:1]
             content = self._received[FRAME_HEAD_BYTES:frame_end]
             self._received = self._received[frame_end:]
+
             if kind == OUTPUT:
                 outputs.append(content)
             elif kind == ERRORS:
@@ -197,11 +219,12 @@ class Pump:
             elif kind == STATUS_OF_WINDOW:
                 self._status = int(content)
                 self._extend_deadline()
+
         self._to_output = memoryview(b"".join(outputs))
 
 
 def _write_errors(text: bytes) -> None:
-    """Write to standard error, unless nobody reads it."""
+    """Write to standard error, if it has room."""
     poll = select.poll()
     poll.register(_ERRORS, select.POLLOUT)
     if poll.poll(0):

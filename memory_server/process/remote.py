@@ -25,7 +25,7 @@ CONNECT_SECONDS = 5.0
 MOST_BYTES = 64_000_000
 """Bytes of an unpacked response, at most: a small one can hold gigabytes. A memory server sends less."""
 WRONG_CLOCK_SECONDS = 600.0
-"""A clock that differs by more gives turns times that are wrong among those of other machines."""
+"""If a clock differs by more, its turns get times that are wrong among the turns of other machines."""
 _NOT_YET_VALID = 9
 _EXPIRED = 10
 _HOST_NAME_MISMATCH = 62
@@ -34,8 +34,8 @@ _IP_ADDRESS_MISMATCH = 64
 
 
 class Remote:
-    """The server of a link. `clock_off`: by how many seconds this machine's clock is ahead of the server's, as of the
-    last answer. `reached`: it has answered."""
+    """The server of a link. `clock_off`: by how many seconds this machine's clock was ahead of the server's at the last
+    answer. `reached`: it has answered."""
 
     def __init__(self, link: Link, token: str) -> None:
         self.link = link
@@ -51,7 +51,8 @@ class Remote:
     def http(self) -> httpx2.AsyncClient:
         """The client of the server, made at its first use."""
         if sys.modules.get("ssl", sys) is None:
-            del sys.modules["ssl"]  # a hook leaves it out to be quick, but it is needed here
+            # A hook leaves the module out to be quick, but it is needed here.
+            del sys.modules["ssl"]
         import httpx2
 
         verify: ssl.SSLContext | bool = False
@@ -60,13 +61,15 @@ class Remote:
             verify = httpx2.create_ssl_context()
             if self.link.ca is not None:
                 verify.load_verify_locations(self.link.ca)
+
         return httpx2.AsyncClient(
             base_url=self.link.url,
             headers={"authorization": f"Bearer {self._token}"},
             verify=verify,
             timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
             follow_redirects=False,
-            trust_env=not self.link.is_here,  # a server on this machine must not be asked through a proxy
+            # A server on this machine must not be asked through a proxy.
+            trust_env=not self.link.is_here,
         )
 
     async def ask(
@@ -78,8 +81,9 @@ class Remote:
         seconds: float,
         twice: bool = True,
     ) -> dict[str, Any]:
-        """The answer to `POST path` with this body, or to `GET path` without one. `twice`: it may be done twice, so
-        there is one retry where a connection was cut. Raises RemoteError: it was refused; NotReached."""
+        """Return the answer to `POST path` with this body, or to `GET path` without a body. With `twice` the request
+        may be done twice, so it is retried once if a connection was cut. Raise RemoteError if it was refused, and
+        NotReached."""
         import httpx2
 
         try:
@@ -97,9 +101,9 @@ class Remote:
                 Sentence("{url} did not answer within {seconds:g} s.", self.link.url, seconds)
             ) from None
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, UnicodeError) as error:
-            raise NotReached(
-                self.reason_of(error)
-            ) from None  # the error may hold a header, and so the token
+            # The error may hold a header, and so the token, so it is not chained.
+            raise NotReached(self.reason_of(error)) from None
+
         return self._content_of(response)
 
     async def _exchange(
@@ -114,7 +118,7 @@ class Remote:
         return await self.whole(response)
 
     async def whole(self, response: httpx2.Response) -> httpx2.Response:
-        """A response with its body, which is read now. Raises NotReached: it is too large."""
+        """Read the body of a response and return the response with it. Raise NotReached if it is too large."""
         import httpx2
 
         body = bytearray()
@@ -131,13 +135,17 @@ class Remote:
                     )
         finally:
             await response.aclose()
+
+        # The body is unpacked now, so headers about its packing are wrong.
         transport_headers = ("content-encoding", "content-length", "transfer-encoding")
         all_headers = response.headers.multi_items()
         headers = [(name, value) for name, value in all_headers if name not in transport_headers]
+
         return httpx2.Response(response.status_code, headers=headers, content=bytes(body))
 
     def _content_of(self, response: httpx2.Response) -> dict[str, Any]:
-        """The content of a response. Raises RemoteError: it refuses; NotReached: it is not one of a memory server."""
+        """Return the content of a response. Raise RemoteError if it refuses, and NotReached if it is not from a memory
+        server."""
         trouble = self.trouble_of(response)
         if trouble is not None and response.status_code not in TOO_LARGE:
             raise NotReached(trouble)
@@ -150,26 +158,30 @@ class Remote:
         return content
 
     def not_ours(self) -> NotReached:
-        """The error that an answer is not one of a memory server, though it looks well."""
+        """Return the error for an answer that looks well but is not from a memory server."""
         return NotReached(Sentence("{url} does not answer as a memory server does.", self.link.url))
 
     def refusal_of(self, response: httpx2.Response) -> RemoteError:
-        """The error that the response reports."""
+        """Return the error that the response reports."""
         content = _json(response)
         url = self.link.url
         status = response.status_code
         kind = ""
         message = ""
+
         if isinstance(content, dict):
             error = content.get("error")
             if isinstance(error, dict):
                 kind = str(error.get("kind", ""))
                 message = str(error.get("message", ""))
+
+        # These refusals pass with time, so the request may be repeated later.
         if status >= 500 or status in (429, 408):
             return NotReached(
                 Sentence("{url} cannot answer now: {reason}", url, message or f"status {status}"),
                 status,
             )
+
         if status == 404 and kind == "path":
             message = _(
                 "The server at {url} is of an older version, which cannot do this; update it.", url
@@ -180,25 +192,30 @@ class Remote:
                 url,
                 self.link.token_file,
             )
+
         if not message:
             message = _("{url} refuses this with status {status}.", url, status)
         return RemoteError(message, status, kind)
 
     def trouble_of(self, response: httpx2.Response) -> str | None:
-        """Why a response is not that of a memory server; None: it may be one."""
+        """Return why a response is not from a memory server, or None if it may be."""
+        # The clock is read from any answer, because a wrong one explains a refused certificate too.
         date = response.headers.get("date")
         if date is not None:
             with suppress(ValueError, TypeError):
                 self.clock_off = time.time() - parsedate_to_datetime(date).timestamp()
+
         if response.is_redirect:
             return _(
                 "{url} redirects to another address; a sign-in page of this network may stand in between, or the "
                 "server has another URL.",
                 self.link.url,
             )
+
         content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if content_type in ("application/json", "text/event-stream") or response.status_code == 202:
             return None
+
         if response.status_code >= 500:
             return _(
                 "{url} cannot answer now: {reason}", self.link.url, f"status {response.status_code}"
@@ -210,7 +227,7 @@ class Remote:
         )
 
     def reason_of(self, error: BaseException) -> str:
-        """A sentence for why no answer came."""
+        """Return a sentence for why no answer came."""
         cause: BaseException | None = error
         while cause is not None:
             code = getattr(cause, "verify_code", None)
@@ -221,8 +238,9 @@ class Remote:
         return _("{url} cannot be reached: {reason}.", self.link.url, reason)
 
     def _refused_certificate(self, code: int, reason: str) -> str:
-        """A sentence for why the certificate of the server was refused. `code` and `reason` are those of OpenSSL."""
+        """Return a sentence for why the certificate of the server was refused. `code` and `reason` come from OpenSSL."""
         url = self.link.url
+
         if code in (_EXPIRED, _NOT_YET_VALID):
             now = time.strftime("%Y-%m-%d %H:%M")
             return _(
@@ -230,12 +248,14 @@ class Remote:
                 url,
                 now,
             )
+
         if code in (_HOST_NAME_MISMATCH, _IP_ADDRESS_MISMATCH):
             return _(
                 "The certificate of {url} is for another name ({reason}); use that name.",
                 url,
                 reason,
             )
+
         return _(
             "The certificate of {url} is not from an authority that this machine trusts ({reason}); for a "
             "certificate of your own, name its file with --ca or in SSL_CERT_FILE.",
@@ -250,8 +270,9 @@ class Remote:
 
 
 def _json(response: httpx2.Response) -> Any:
-    """The JSON of a response; None: it has none."""
+    """Return the JSON of a response, or None if it is not JSON."""
     try:
         return response.json()
-    except (ValueError, RecursionError):  # it was cut, or is none
+    except (ValueError, RecursionError):
+        # The response was cut, or is not JSON.
         return None

@@ -1,7 +1,7 @@
 """The commands and hooks of linked machines, which a server runs for them: what `linked.py` asks for.
 
-They are run as the shared process runs those of its own machine, on the memories of the token, and with nothing of this
-machine: no other folder, settings or file can be named.
+They run as in the shared process of an own machine, on the memories of the token, and with nothing of this machine: no
+other folder, settings or file can be named.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Name = Annotated[Text, Field(max_length=1_000)]
 _MOST_ROWS = 1_000
 """Most rows of an answer: other tenants wait while it is made."""
 _MOST_STEPS = 20_000
-"""Steps of all changes of an answer together, where the caller does not say how many of one change."""
+"""Steps of all changes of an answer together, if the caller does not say how many steps of a change."""
 
 
 class _Body(BaseModel):
@@ -64,7 +64,7 @@ class _Body(BaseModel):
 
 
 class CommandBody(_Body):
-    """A command line without the settings of its machine, and what it reads. `terminal`: as in `CapturedIO`."""
+    """A command line without the settings of its machine, and what it reads. `terminal` is as in `CapturedIO`."""
 
     arguments: Annotated[list[Name], Field(max_length=200)]
     input: str = ""
@@ -115,8 +115,8 @@ class ActBody(BaseModel):
 
 
 class HookBody(_Body):
-    """What a hook was given, without the files of its machine. `asked`: what a turn was recalled by. `said_by` and
-    `taken_back`: as in `Corrections`. `touched` and `failed`: as in `Work`."""
+    """What a hook was given, without the files of its machine. `asked` are the messages that a turn was recalled by.
+    `said_by` and `taken_back` are as in `Corrections`, `touched` and `failed` as in `Work`."""
 
     event: Literal[
         "SessionStart",
@@ -150,20 +150,23 @@ class HookBody(_Body):
 async def run(
     app: App, parse: Parse, name: str, fields: Mapping[str, Any], caller: Principal
 ) -> dict[str, Any]:
-    """Return what a command or hook says to `caller`, for `app`, which has its memories. `fields` are those of the body,
-    and `parse` parses its command line. Raises ValidationError, MemoryServerError."""
+    """Return what a command or hook says to `caller`, for `app`, which has its memories. `fields` come from the body,
+    and `parse` parses its command line. Raise ValidationError, MemoryServerError."""
     command = COMMANDS.get(name)
     if command is None or not command.run_for_others:
         raise MemoryNotFound(
             "The command {name} is not one that a server runs for other machines.", name
         )
+
     settings = settings_of(app, caller)
     host: ServerForOthers
+
     if name == "hook":
         hook_body = HookBody.model_validate(dict(fields))
         host = ServerForOthers(app, hook_body.folder)
         work = partial(_hook, settings, hook_body, _project_of(caller), host)
         return await _captured(work, CapturedIO(waiting=[]), hook_body.language)
+
     body = CommandBody.model_validate(dict(fields))
     host = ServerForOthers(app, body.folder)
     streams = CapturedIO(body.input.encode(), terminal=body.terminal, waiting=[])
@@ -175,8 +178,8 @@ async def run(
 async def _captured(
     work: Callable[[], Awaitable[dict[str, Any]]], streams: CapturedIO, language: str
 ) -> dict[str, Any]:
-    """The result of `work`, and what it printed into `streams` for a reader at a shell in `language`, as "output" and
-    "errors"."""
+    """Return the result of `work`, and what it printed into `streams` for a reader at a shell in `language`, as
+    "output" and "errors"."""
     streams_token = CAPTURED_IO.set(streams)
     shell_token = AT_A_SHELL.set(True)
     try:
@@ -191,7 +194,7 @@ async def _captured(
 
 
 def _project_of(caller: Principal) -> Project | None:
-    """The project in which the caller works; None: it names none."""
+    """Return the project in which the caller works, or None if it names none."""
     if caller.project is None:
         return None
     return Project(caller.project)
@@ -200,8 +203,8 @@ def _project_of(caller: Principal) -> Project | None:
 async def _hook(
     settings: Settings, body: HookBody, project: Project | None, host: ServerForOthers
 ) -> dict[str, Any]:
-    """What a hook says, as `text`; of a turn also whether it is `stored`, or as `note` why it is not. A machine removes
-    a turn from its outbox only for this answer (operations/delivery.py). Raises MemoryServerError."""
+    """Return what a hook says, as `text`; for a turn also whether it is `stored`, or as `note` why it is not. A machine
+    removes a turn from its outbox only for this answer (operations/delivery.py). Raise MemoryServerError."""
     context = replace(_context_of(body), project=project)
     if body.event != "Stop":
         text = await answer(
@@ -218,6 +221,7 @@ async def _hook(
 
 def _context_of(body: HookBody) -> HookContext:
     session = None if body.session is None else Session(body.session, body.context_since)
+
     event = HookEvent(
         body.event,
         body.session,
@@ -229,11 +233,14 @@ def _context_of(body: HookBody) -> HookContext:
         body.source,
         body.client,
     )
+
     messages = body.messages or ()
     if body.event == "UserPromptSubmit" and not messages:
         raise InvalidInput("A prompt needs its messages.")
+
     if body.event in TOOL_EVENTS and body.act is None:
         raise InvalidInput("An event of a tool needs `act`, which says what is done.")
+
     turn = None
     if body.event == "Stop" and body.turn and (messages or body.forgot):
         taken_back = frozenset(
@@ -248,6 +255,7 @@ def _context_of(body: HookBody) -> HookContext:
             program=body.program or "",
             work=Work(tuple(body.touched), tuple(row.failure for row in body.failed)),
         )
+
     context = HookContext(event, session, body.folder, messages, turn)
     if body.act is None:
         return context
@@ -260,7 +268,7 @@ def _context_of(body: HookBody) -> HookContext:
 async def _command(
     parse: Parse, name: str, settings: Settings, body: CommandBody, host: ServerForOthers
 ) -> dict[str, Any]:
-    """The exit status of a command. Raises MemoryServerError."""
+    """Run a command and return its exit status. Raise MemoryServerError."""
     flags = _flags(parse, body.arguments)
     if flags.command.name != name:
         raise InvalidInput("The arguments are not those of the command {name}.", name)
@@ -279,7 +287,7 @@ async def _command(
 
 
 def _refuse_what_is_done_elsewhere(flags: Namespace) -> None:
-    """Raises InvalidInput: the command needs a file of this machine, or all of its memories."""
+    """Raise InvalidInput if the command needs a file of this machine, or all of its memories."""
     if flags.command.name == "import" and flags.source != ["-"]:
         raise InvalidInput(
             "A server imports only the content that is sent to it, not its own files."
@@ -292,7 +300,7 @@ def _refuse_what_is_done_elsewhere(flags: Namespace) -> None:
 
 def _bound_rows(flags: Namespace) -> None:
     """Let the answer have at most `_MOST_ROWS` rows, and if no number of steps is named, about `_MOST_STEPS` of all
-    changes. Raises InvalidInput: more rows are asked for."""
+    changes. Raise InvalidInput if more rows are asked for."""
     limit = getattr(flags, "limit", None) or 0
     messages = getattr(flags, "n", 0)
     steps = getattr(flags, "steps", None) or 0
@@ -306,23 +314,26 @@ def _bound_rows(flags: Namespace) -> None:
 
 
 def _flags(parse: Parse, arguments: list[str]) -> Namespace:
-    """Raises InvalidInput: they cannot be understood, or are about this machine."""
+    """Parse a command line. Raise InvalidInput if it cannot be understood, or is about this machine."""
+    # The output of --help is not for the server's own streams.
     try:
         with (
             redirect_stderr(StringIO()) as printed,
             redirect_stdout(StringIO()),
-        ):  # --help goes to the server's own
+        ):
             flags = parse(arguments)
     except SystemExit as error:
-        # argparse prints the usage first, which is that of this machine's command.
+        # argparse prints the usage first, which is about this machine's command.
         reason = printed.getvalue().rpartition(f": {_('error')}: ")[2] or " ".join(arguments)
         raise InvalidInput(
             "The arguments cannot be used: {reason}.", shown(one_line(reason)).rstrip(".")
         ) from error
+
     if any(
         hasattr(flags, flag.setting) for flag in SETTING_FLAGS.values() if flag.linked == "refused"
     ):
         raise InvalidInput("A linked machine cannot name folders and settings of the server.")
+
     if printed.getvalue():
         complain(printed.getvalue().strip())
     return flags

@@ -35,7 +35,7 @@ from memory_server.version import __version__
 log = logging.getLogger(__name__)
 
 Work = Callable[[], Coroutine[Any, Any, int]]
-"""The work for a client; gives an exit status."""
+"""The work for a client, which returns an exit status."""
 _HANDSHAKE_SECONDS = 5.0
 """How long a client may take to send its request."""
 _MOST_BYTES = 64 * 1024 * 1024
@@ -45,7 +45,7 @@ _MOST_HEAD_BYTES = 64
 WINDOW = "serve"
 """The role of a window; its work writes to the connection itself."""
 _STILL_SECONDS = 10.0
-"""Twice this time without a turn of the event loop, and the process is ended: its clients then start another one."""
+"""After twice this time without a turn of the event loop the process is ended; its clients then start a new process."""
 _ACCEPT_RETRY_SECONDS = 0.5
 """The pause after a failed accept: files may be closed meanwhile, and no loop keeps the processor busy."""
 _END_SECONDS = 1.5
@@ -82,14 +82,14 @@ class Answers(Protocol):
     """The commands behind the server."""
 
     def work(self, request: Request, connection: socket.socket) -> Work:
-        """The work for a request. Raises NotForThisProcess: this process is not for it."""
+        """Return the work for a request. Raise NotForThisProcess if this process is not for it."""
 
     def end_sessions(self) -> None:
         """Ask all sessions to end."""
 
 
 class SharedServer:
-    """Accepts clients at `listener`, whose file is `path`, until it is told to stop or nobody needs it."""
+    """Accepts clients at `listener`, whose file is `path`, until it is told to stop or is no longer needed."""
 
     def __init__(self, app: App, answers: Answers, listener: socket.socket, path: Path) -> None:
         self._app = app
@@ -113,15 +113,20 @@ class SharedServer:
         threading.Thread(
             target=_watch, args=[asyncio.get_running_loop()], name="watchdog", daemon=True
         ).start()
+
         self._listener.setblocking(False)
-        with suppress(OSError):  # somebody may have tidied the folder
+        # The folder may have been tidied meanwhile.
+        with suppress(OSError):
             self._path.chmod(ANSWERS)
         use_fair_threads()
+
         async with self._app:
             self._wait_for_clients()
             accepting = asyncio.create_task(self._accept())
             await self._stop.wait()
+            # A session that does not end must not keep the process.
             threading.Thread(target=_end_in_time, name="end", daemon=True).start()
+
             self._withdraw()
             accepting.cancel()
             self._answers.end_sessions()
@@ -159,7 +164,7 @@ class SharedServer:
         self._idle_timer = asyncio.get_running_loop().call_later(seconds, self._retire)
 
     def _retire(self) -> None:
-        """End, unless a client came in the last moment. A new one finds no socket and starts another process."""
+        """End, unless a client came in the last moment. A new client finds no socket and starts another process."""
         if not self._withdraw():
             self._wait_for_clients()
             return
@@ -168,7 +173,7 @@ class SharedServer:
             self._stop.set()
 
     def _withdraw(self) -> bool:
-        """Take the socket away; False if a client is about to connect."""
+        """Take the socket away. Return False if a client is about to connect."""
         # Somebody may have tidied the folder.
         with suppress(OSError), self._path.with_suffix(".lock").open("ab") as lock:
             try:
@@ -196,26 +201,33 @@ class SharedServer:
         except NotForThisProcess:
             await loop.sock_sendall(connection, b"-")
             return
+
         if confirmation != b"g":
-            return  # it has given up, and does its work itself
+            # The client has given up, and does its work itself.
+            return
+
         self._clients[asyncio.current_task()] = request.role  # type: ignore[index]
         FOR.set(HOOKS if request.role == "hook" else connection)
         streams = CapturedIO(
             request.input, terminal=dict(variable.split("=", 1) for variable in request.window)
         )
         CAPTURED_IO.set(streams)
+
         status: int | None
         if request.role == "hook":
             status = await _unless_taken_back(connection, work())
         else:
             status = await work()
+
         if status is None or request.role == WINDOW:
-            return  # a window has been told
+            # A window has been told its status already.
+            return
+
         sizes = f"{status} {len(streams.output)} {len(streams.errors)}\n".encode()
         await loop.sock_sendall(connection, b"".join((sizes, streams.output, streams.errors)))
 
     def _work(self, request: Request, connection: socket.socket) -> Work:
-        """The work for a request. Raises NotForThisProcess: this process is not for it."""
+        """Return the work for a request. Raise NotForThisProcess if this process is not for it."""
         if request.role == STATUS:
             return self._show
         if request.role == STOP:
@@ -247,7 +259,7 @@ class SharedServer:
 def once(
     loop: asyncio.AbstractEventLoop, connection: socket.socket, call: Callable[[], None]
 ) -> Callable[[], None]:
-    """A reader of the connection that makes the call the first time that there is something to read."""
+    """Return a reader of the connection that makes the call the first time that there is something to read."""
 
     def call_once() -> None:
         loop.remove_reader(connection)
@@ -259,7 +271,7 @@ def once(
 async def _unless_taken_back(
     connection: socket.socket, work: Coroutine[Any, Any, int]
 ) -> int | None:
-    """The status of the work for a hook; None: the hook took it back before it was done."""
+    """Return the status of the work for a hook, or None if the hook took it back before it was done."""
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)
 
@@ -279,17 +291,21 @@ async def _unless_taken_back(
 
 
 async def _received(connection: socket.socket) -> Request:
-    """The request of a client. Raises NotForThisProcess: this is not a request of this user in our protocol. EOFError:
-    the client is gone."""
+    """Receive the request of a client. Raise NotForThisProcess if it is not a request of this user in our protocol, and
+    EOFError if the client is gone."""
     _refuse_other_users(connection)
+
     try:
         message = await _received_message(connection)
         version, key, role, folder, *further_fields = message.fields
+        # The variables of the window end with an empty field.
         window_end = further_fields.index("")
     except ValueError as error:
         raise NotForThisProcess from error
+
     if version != PROTOCOL:
         raise NotForThisProcess
+
     return Request(
         role=role,
         key=key,
@@ -301,7 +317,7 @@ async def _received(connection: socket.socket) -> Request:
 
 
 def _refuse_other_users(connection: socket.socket) -> None:
-    """Raises NotForThisProcess: the client is a process of another user."""
+    """Raise NotForThisProcess if the client is a process of another user."""
     if hasattr(socket, "SO_PEERCRED"):
         credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         _process_id, user_id, _group_id = struct.unpack("3i", credentials)
@@ -310,25 +326,29 @@ def _refuse_other_users(connection: socket.socket) -> None:
 
 
 async def _received_message(connection: socket.socket) -> _Message:
-    """The first message of a client. Raises ValueError: it is none of our protocol; NotForThisProcess: it is too long;
-    EOFError: the client is gone."""
+    """Receive the first message of a client. Raise ValueError if it is not in our protocol, NotForThisProcess if it is
+    too long, and EOFError if the client is gone."""
     data = b""
     while b"\n" not in data:
         if len(data) > _MOST_HEAD_BYTES:
             raise NotForThisProcess
         data += await _next_piece(connection)
+
     head, _, data = data.partition(b"\n")
     field_size, input_size = (int(size) for size in head.split())
     size = field_size + input_size
     if field_size < 0 or input_size < 0 or size > _MOST_BYTES:
         raise NotForThisProcess
+
     pieces = [data]
     received_size = len(data)
     while received_size < size:
         piece = await _next_piece(connection)
         pieces.append(piece)
         received_size += len(piece)
+
     body = b"".join(pieces)
+    # Arguments and paths may hold bytes that are not UTF-8.
     fields = body[:field_size].decode("utf-8", "surrogateescape").split("\0")
     return _Message(tuple(fields), body[field_size:])
 
@@ -341,8 +361,8 @@ async def _next_piece(connection: socket.socket) -> bytes:
 
 
 def _watch(loop: asyncio.AbstractEventLoop) -> None:
-    """End the process when its event loop stands still, which is seen twice before: after a stop signal both clocks
-    have moved on."""
+    """End the process when its event loop hangs, which must be seen twice: after a stop signal both clocks have moved
+    on."""
     misses = 0
     while misses < 2:
         turned = threading.Event()
@@ -360,7 +380,7 @@ def _watch(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _end_in_time() -> NoReturn:
-    """End the process when it has had its time to end."""
+    """End the process when its time to end is over."""
     time.sleep(_END_SECONDS + _CLOSE_SECONDS)
     logging.shutdown()
     os._exit(0)

@@ -21,7 +21,7 @@ from sandbox import message_rows
 
 
 def arguments_of(source: str) -> dict[str, object]:
-    """The arguments that a JSON object gives: `source` itself, the file `@FILE`, or with `-` standard input."""
+    """Return the arguments that a JSON object gives: `source` itself, the file `@FILE`, or with `-` standard input."""
     if source == "-":
         origin = _("standard input")
         text = sys.stdin.buffer.read()
@@ -31,22 +31,26 @@ def arguments_of(source: str) -> dict[str, object]:
             text = Path(origin).read_bytes()
     else:
         origin = _("the argument")
+        # An argument may hold bytes that are not UTF-8; JSON then refuses them with their place.
         text = source.encode("utf-8", "surrogateescape")
+
     try:
         value = json_text.loads(text)
     except ValueError as error:
         raise InvalidInput(
             "{origin} is not JSON ({reason}); write an object such as '{{}}'.", origin, error
         ) from error
+
     if not isinstance(value, dict):
         raise InvalidInput(
             "{origin} is not a JSON object; write the arguments by name, such as '{{}}'.", origin
         )
+
     return value
 
 
 def typed_for_recall(flags: Namespace) -> dict[str, Any]:
-    """The arguments of the tool that `recall` was typed with."""
+    """Return the arguments of the tool that `recall` was typed with."""
     typed = {
         "maxChars": flags.chars,
         "flashbacks": flags.flashbacks,
@@ -57,7 +61,7 @@ def typed_for_recall(flags: Namespace) -> dict[str, Any]:
 
 
 def tell_of_recall(answer: Mapping[str, Any], flags: Namespace) -> None:
-    """Say beside the block what did not come for want of room, and the note: the block itself goes into a prompt."""
+    """Say beside the block what was left out for want of room, and the note: the block itself goes into a prompt."""
     sentences: list[str] = []
     if not flags.json:
         sentences.append(no_room_text(_without_room(answer)))
@@ -67,7 +71,7 @@ def tell_of_recall(answer: Mapping[str, Any], flags: Namespace) -> None:
 
 
 def _without_room(answer: Mapping[str, Any]) -> list[str]:
-    """The names of those that were left out for want of room. An older server says nothing of them."""
+    """Return the names of the memories that were left out for want of room. An older server does not name them."""
     long_term = answer.get("longTerm")
     if not isinstance(long_term, dict):
         return []
@@ -80,11 +84,10 @@ def _without_room(answer: Mapping[str, Any]) -> list[str]:
 
 
 def session_of(typed_id: str | None) -> Session:
-    """The session that was typed, or one of its own. Raises InvalidInput."""
+    """Return the session that was typed, or a session of its own. Raise InvalidInput."""
     if typed_id is None:
-        return Session(
-            secrets.token_hex(8)
-        )  # what a shell said is in nobody's context, and comes at once
+        # Shell input is in no model's context yet, so it is recalled immediately.
+        return Session(secrets.token_hex(8))
     if not 0 < len(typed_id) <= MAX_ID_CHARS:
         raise InvalidInput(
             "--session takes an id of 1 to {id} characters; leave it out if there is no session.",
@@ -94,10 +97,11 @@ def session_of(typed_id: str | None) -> Session:
 
 
 def messages_of(words: str | None) -> dict[str, Any]:
-    """The arguments of the tool: a user's `words` as they are, or else JSON from standard input: messages, or an
+    """Return the arguments of the tool: a user's `words` as they are, or JSON from standard input: messages, or an
     object with the arguments. `words` are never read as JSON: a chat may begin with a bracket."""
     if words is not None:
         return {"messages": [{"role": "user", "content": words}]}
+
     say_if_waiting(_("messages as JSON"))
     try:
         value = json_text.loads(standard_input().removeprefix(b"\xef\xbb\xbf"))
@@ -107,10 +111,13 @@ def messages_of(words: str | None) -> dict[str, Any]:
             '"content": "你好"}}], or give a user\'s words as an argument.',
             error,
         ) from error
+
     if not isinstance(value, (list, dict)):
         raise InvalidInput(
             "Standard input is neither a list of messages nor an object; see docs/how-to/memory-unasked.md."
         )
+
+    # A single message is an object too.
     if isinstance(value, dict) and ("messages" in value or message_rows(value) is value):
         return value
     return {"messages": message_rows(value)}

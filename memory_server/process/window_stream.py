@@ -39,7 +39,7 @@ class WindowStream:
     @classmethod
     @asynccontextmanager
     async def over(cls, connection: socket.socket, end: Callable[[], None]) -> AsyncIterator[Self]:
-        """The stream over a connection, which is closed at the end."""
+        """Open the stream over a connection, which is closed at the end."""
         reader, writer = await asyncio.open_unix_connection(sock=connection)
         try:
             yield cls(reader, writer, end)
@@ -47,7 +47,7 @@ class WindowStream:
             writer.transport.abort()
 
     async def read(self) -> bytes:
-        """The next bytes of the input; empty: it has ended, or the session must end."""
+        """Return the next bytes of the input; empty if it has ended, or the session must end."""
         try:
             head = await self._reader.readexactly(FRAME_HEAD_BYTES)
             length = length_in(head)
@@ -61,7 +61,7 @@ class WindowStream:
         return b""
 
     async def write(self, data: bytes | memoryview) -> None:
-        """Write to the output, as fast as the command takes it. Raises OSError: the command is gone."""
+        """Write to the output, as fast as the command takes it. Raise OSError if the command is gone."""
         for start in range(0, len(data), PIECE_BYTES):
             self._writer.write(frame(OUTPUT, bytes(data[start : start + PIECE_BYTES])))
             await self._writer.drain()

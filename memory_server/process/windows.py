@@ -41,7 +41,7 @@ from memory_server.serving.stdio import runner
 from memory_server.serving.stdio.lines import StreamLines
 
 _ASKED = [command for command in COMMANDS.values() if command.shared in ("hook", "turn")]
-"""Commands for which somebody waits at each prompt."""
+"""Commands for which a user waits at each prompt."""
 _UPKEEP_AFTER_SECONDS = 5.0
 """How long the first session has to itself."""
 _KEPT = 64
@@ -57,8 +57,8 @@ class _CommandLine:
 
 
 class Windows:
-    """What the shared process does for its clients: each gets a view of `app` with settings of its own. `key`: that of
-    all settings which clients have in common, and so has the `language` of their users."""
+    """What the shared process does for its clients: each gets a view of `app` with settings of its own. `key` stands
+    for all settings that clients have in common, which include the `language` of their users."""
 
     def __init__(self, app: App, parse: Parse, key: str, language: str = ENGLISH) -> None:
         self._app = app
@@ -77,7 +77,7 @@ class Windows:
             self._upkeep.cancel()
 
     def work(self, request: Request, connection: socket.socket) -> Work:
-        """What the request asks for. Raises NotForThisProcess: this process is not for it."""
+        """Return the work that the request asks for. Raise NotForThisProcess if this process is not for it."""
         if request.key != self._key:
             raise NotForThisProcess
         typed = self._understood(request.window, request.arguments)
@@ -91,8 +91,8 @@ class Windows:
         return partial(_status_of, typed, host, connection, language=self._language)
 
     def _command_line(self, window: tuple[str, ...], arguments: tuple[str, ...]) -> _CommandLine:
-        """The command line of a client, with the variables of its `window`. Raises NotForThisProcess: the client must
-        say itself what is wrong with it, or it asks for another process."""
+        """Parse the command line of a client, with the variables of its `window`. Raise NotForThisProcess if the client
+        must say itself what is wrong with it, or if it asks for another process."""
         variables = _variables_in(window)
         try:
             with redirect_stderr(StringIO()) as complaints:
@@ -109,7 +109,7 @@ class Windows:
     async def _session(
         self, typed: _CommandLine, workspace: Workspace, connection: socket.socket
     ) -> int:
-        """Serve a window until it ends; its exit status, which the window has been told."""
+        """Serve a window until it ends. Return its exit status, which the window has been told."""
         stopped = asyncio.Event()
         self._ends.add(stopped)
         try:
@@ -135,18 +135,24 @@ class Windows:
         folder = workspace.folder
         settings = in_folder(typed_settings, folder)
         _tell_errors(stream)
+
         link = self._app.home.link.read()
         if link is None and not usual_offer(settings):
-            offered_tools(settings)  # a wrong name is refused here, in one sentence
+            # A wrong name is refused here, in one sentence.
+            offered_tools(settings)
+
         if self._upkeep is None and link is None:
             self._upkeep = asyncio.create_task(self._keep_up())
+
         session = Session(secrets.token_hex(8))
         lines = partial(StreamLines, stream)
+
         if link is not None:
             server = linked_server.LinkedServer(link, settings, lasts=True, folder=folder)
             async with linked_server.relay(server, session) as relay:
                 await runner.session(relay, linked_server.settle, lines, stopped)
             return
+
         async with self._app.view(settings, folder=folder, session=session) as view:
             placed = None if workspace.is_certain else settings_of_roots(typed_settings)
             await runner.session(view.server(placed=placed), view.settle, lines, stopped)
@@ -159,10 +165,10 @@ class Windows:
 async def _status_of(
     typed: _CommandLine, host: SharedProcess, connection: socket.socket, *, language: str
 ) -> int:
-    """The exit status of a command that is not a window."""
+    """Run a command that is not a window, and return its exit status."""
     if typed.flags.command.shared == "hook" and host.link(typed.settings) is not None:
         # The server may need longer than a hook waits before it does its work itself, which would ask the same server:
-        # so it is told that somebody is at it.
+        # so the hook is told that this process works on it.
         connection.send(b" ")
     speak(language)
     try:
@@ -186,7 +192,7 @@ def _tell_errors(stream: WindowStream) -> None:
 
 
 def _without_window(settings: Settings) -> Settings:
-    """The settings without those that windows of one process may have different."""
+    """Drop the settings that may differ between windows of the same process."""
     defaults = Settings()
     return settings.model_copy(
         update={name: getattr(defaults, name) for name in PER_SESSION_SETTINGS}
@@ -194,20 +200,25 @@ def _without_window(settings: Settings) -> Settings:
 
 
 def main(parse: Parse) -> NoReturn:
-    """The process: arguments are the path of its socket, the number of the descriptor that listens, and flags."""
+    """Run the process. Its arguments are the path of its socket, the number of the descriptor that listens, and flags."""
     gc.disable()  # imports make no garbage; App ends this
     path, number, *flags = sys.argv[1:]
+
     speak(language_of(flags, os.environ))
     listener = socket.socket(fileno=int(number))
     listener.set_inheritable(False)
+
     key = Invocation(flags, os.environ).key()
     try:
         _, settings = understood(parse(flags), os.environ)
+
         if settings.language != "auto":
             speak(settings.language)
+
         log_to_stderr(settings.log_level, serves=True)
         if _is_for_all(settings):
             language = spoken()
+            # The process has several users' languages to speak, so its own log is English.
             with speaking(ENGLISH):
                 asyncio.run(
                     _run(
@@ -219,11 +230,12 @@ def main(parse: Parse) -> NoReturn:
                 )
     except MemoryServerError as error:
         complain(str(error))  # each client says it too
+
     leave(1)
 
 
 def _is_for_all(settings: Settings) -> bool:
-    """Whether these settings mean the same in all folders."""
+    """Return whether these settings mean the same in all folders."""
     paths = (settings.data_dir, settings.notes.documents, settings.layers.project_dir)
     if any(path is not None and not path.expanduser().is_absolute() for path in paths):
         return False
@@ -237,8 +249,10 @@ async def _run(
 ) -> NoReturn:
     use_one_arena()
     use_more_files()
+    # These modules are imported now, and not while a user waits.
     for command in _ASKED:
-        function_of(command)  # imported now, and not while somebody waits
+        function_of(command)
     app = App(settings)
     await SharedServer(app, windows(app), listener, path).run()
-    leave(0)  # here, because `asyncio.run` would wait for threads that work for nobody any more
+    # The process ends here, because `asyncio.run` would wait for threads whose results are no longer needed.
+    leave(0)

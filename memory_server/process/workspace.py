@@ -1,8 +1,8 @@
-"""Where the work of a window is. The folder of its process may be another one: clients start the servers of their global
-settings in the home folder, and say in variables, or when they are asked (`roots/list`), which folder is open.
+"""Where the work of a window is. The folder of its process may be another folder: clients start the servers of their
+global settings in the home folder, and say in variables, or when they are asked (`roots/list`), which folder is open.
 
-CLAUDE_PROJECT_DIR is of Claude Code, WORKSPACE_FOLDER_PATHS and CURSOR_PROJECT_DIR are of Cursor, GEMINI_PROJECT_DIR is of
-Gemini CLI; each names the folder of the project, the second one perhaps several.
+CLAUDE_PROJECT_DIR is of Claude Code, WORKSPACE_FOLDER_PATHS and CURSOR_PROJECT_DIR are of Cursor, GEMINI_PROJECT_DIR is
+of Gemini CLI; each names the folder of the project, the second variable perhaps several.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BETWEEN_FOLDERS = re.compile(f"[,{re.escape(os.pathsep)}]")
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """The folder of the work. `variable`: the one that names it; empty: it is the folder of the process."""
+    """The folder of the work. `variable` names it; if it is empty, the folder is the folder of the process."""
 
     folder: Path
     variable: str = ""
@@ -41,7 +41,7 @@ class Workspace:
 
 
 def workspace_of(environ: Mapping[str, str], folder: Path | None = None) -> Workspace:
-    """Where the work is of a process with these variables in `folder` (None: the working directory)."""
+    """Return where a process with these variables in `folder` (by default the working directory) works."""
     for variable in FOLDER_VARIABLES:
         value = environ.get(variable, "")
         named_folder = _first_folder([value, *_BETWEEN_FOLDERS.split(value)])
@@ -51,8 +51,8 @@ def workspace_of(environ: Mapping[str, str], folder: Path | None = None) -> Work
 
 
 def _first_folder(texts: Iterable[str]) -> Path | None:
-    """The first of the texts that is the path of a folder here; None: there is none. A client of another system, as
-    beside WSL, names paths that mean nothing here."""
+    """Return the first of the texts that is the path of a folder here, or None. A client of another system, as beside
+    WSL, names paths that mean nothing here."""
     for text in texts:
         path = Path(text.strip())
         with suppress(OSError, ValueError):  # a name that is too long
@@ -62,10 +62,12 @@ def _first_folder(texts: Iterable[str]) -> Path | None:
 
 
 def folder_of_roots(uris: Iterable[str]) -> Path | None:
-    """The folder that a client says is open, of those that it says; None: there is none here."""
+    """Return the folder that is open by the word of a client, from the URIs that it names, or None if no such folder is
+    here."""
     paths: list[str] = []
     for uri in uris:
-        with suppress(ValueError, OSError):  # one that is not a URI
+        # The text may not be a URI.
+        with suppress(ValueError, OSError):
             parts = urlsplit(uri)
             if parts.scheme == "file":
                 paths.append(url2pathname(parts.path))
@@ -75,7 +77,7 @@ def folder_of_roots(uris: Iterable[str]) -> Path | None:
 def settings_of_roots(
     settings: Settings,
 ) -> Callable[[Iterable[str]], tuple[Path, Settings] | None]:
-    """What a window does with the answer to `roots/list`: the folder, and the settings there."""
+    """Return what a window does with the answer to `roots/list`: it finds the folder, and the settings there."""
     return partial(_placed, settings)
 
 

@@ -1,4 +1,4 @@
-"""The composition root: Settings -> App, a runtime and the view of one caller on it."""
+"""The composition root: Settings -> App, a runtime and the view of a caller on it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PROGRAM = N_("program")
-"""Who is noted in the record of recalls for what a Python program recalls."""
+"""The asker in the record of recalls when a Python program recalls."""
 
 NO_OPENCC = N_(
     "Traditional characters do not count as Simplified ones, because OpenCC is not installed; "
@@ -61,16 +61,18 @@ NO_OPENCC = N_(
 
 
 Placed = Callable[[Sequence[str]], tuple[Path, Settings] | None]
-"""The folder that the roots of a client name, by their URIs, and the settings there; None: they name none here."""
+"""The folder that the roots of a client name, by their URIs, and the settings there; None if they name no folder here.
+"""
 
 
 class CallerView:
-    """The memories as one caller sees them: with the settings of its window or command. It has the calls of `App`.
+    """The memories as a caller sees them: with the settings of its window or command. It has the calls of `App`.
 
-    An async context manager. `session`: that of calls that name none. `folder`: where the caller works, by default the
-    folder of this process. `elsewhere`: the caller works on another machine, and sees no folder of this one; layers
-    outside of the data folder only where the toolset `layers` is offered. `asker`: the program that the record of
-    recalls names. `vectors`: those of a view that lasts longer; None: this view has its own.
+    An async context manager. `session` is the session of calls that name none. `folder`: where the caller works, by
+    default the folder of this process. `elsewhere`: the caller works on another machine, and sees no folder of this
+    machine; layers outside of the data folder only where the toolset `layers` is offered. `asker`: the program that the
+    record of recalls names. `vectors` are the vectors of a view that lasts longer; if it is None, this view has its
+    own.
     """
 
     def __init__(
@@ -92,15 +94,19 @@ class CallerView:
         self.sandbox = runtime.sandbox
         self.meter = runtime.meter
         self.recalls = runtime.recalls
+
         self._folder = folder
         self._elsewhere = elsewhere
         self._session = session
         self._services = self._services_of(session, vectors or self.vectors)
+
+        # Programs of the Node original know no shared conversation.
         self.conversations = Conversations(
             self._services,
             usual=settings.conversation,
             shared_conversation=None if settings.compat == "node" else DEFAULT_CONVERSATION,
         )
+
         unasked = frozenset(filter(settings.names_toolset, ("notes", "layers")))
         self.memories = Memories(
             self.conversations,
@@ -114,6 +120,7 @@ class CallerView:
             recalls=self.recalls,
             plans=settings.recall.plans,
         )
+
         self.call = self._call_of(asker)
         self._life: Literal["new", "open", "closed"] = "new"
         self._there: CallerView | None = None
@@ -124,9 +131,12 @@ class CallerView:
         language = None
         if settings.language != "auto":
             language = settings.language
+
+        # The Node original has no vectors, and a view that only reads cannot store any.
         makes_vectors = (
             settings.llm.embeddings.model and not settings.read_only and settings.compat != "node"
         )
+
         return Services(
             self.store,
             self.runtime.runner(settings),
@@ -149,8 +159,8 @@ class CallerView:
         )
 
     def _call_of(self, asker: str) -> Call:
-        """The call of this caller, which tools and commands use where they name no other session or conversation.
-        `asker`: which program asks, as the record of recalls notes it. A tenant has no folders of this machine."""
+        """Return the call of this caller, which tools and commands use if they name no other session or conversation.
+        `asker` is the program that asks, as the record of recalls notes it. A tenant has no folders of this machine."""
         working_folder = ""
         checkout_folder = None
         with suppress(OSError):  # the folder was deleted
@@ -178,7 +188,7 @@ class CallerView:
 
     @property
     def word_giver(self) -> WordGiver:
-        """What asks a model for the other words of memories."""
+        """Asks a model for the other words of memories."""
         from memory_server.runtime.composition import word_giver_of
 
         return word_giver_of(self.settings, self.memories)
@@ -210,7 +220,7 @@ class CallerView:
         return self._knowledge
 
     def vectors(self) -> TextVectors:
-        """The vectors of texts, by the model of the settings.
+        """Return the vectors of texts, by the model of the settings.
 
         Raises:
             MemoryClosed: outside of `async with`.
@@ -232,11 +242,11 @@ class CallerView:
         return findings
 
     def paused(self) -> Pause | None:
-        """The pause during which nothing is stored, if there is one now."""
+        """Return the pause during which nothing is stored, if there is one now."""
         return self.runtime.paused()
 
     def conversation(self, conversation_id: str | None = None) -> Conversation:
-        """The managers of a conversation, by default the usual one.
+        """Return the managers of a conversation, by default the usual one.
 
         Raises:
             InvalidInput: the id cannot be used.
@@ -259,16 +269,18 @@ class CallerView:
         reinforce: bool = True,
         message_count: int | None = None,
     ) -> str:
-        """Search the memories for the next answer, and give them marked and ready for a prompt; empty if there are
-        none. `other_words`: up to 40 words or short texts that a memory may hold in place of those of the messages.
-        `also`: ids of further conversations. `flashbacks`: how many memories of each kind may come by chance.
-        `reinforce` False leaves no trace. `message_count`: how many messages the chat has; None: its recalls are
-        counted. Raises InvalidInput: no message, or an id, `other_words` or `flashbacks` is wrong."""
+        """Search the memories for the next answer, and return them marked and ready for a prompt; empty if no memory
+        comes. `other_words` are up to 40 words or short texts that a memory may hold in place of the words of the
+        messages. `also` has ids of further conversations. `flashbacks` is how many memories of each kind may come by
+        chance. `reinforce` False leaves no trace. `message_count` is how many messages the chat has; without it, its
+        recalls are counted. Raise InvalidInput if the messages are empty, or if an id, `other_words` or `flashbacks` is
+        wrong."""
         self._refuse_unless_open()
         if flashbacks < 0:
             raise InvalidInput(
                 "`flashbacks` is a number of memories, from 0 on; {number} is less.", flashbacks
             )
+
         request = RecallRequest(
             messages,
             other_words=other_words,
@@ -277,13 +289,15 @@ class CallerView:
             session=session,
             folder=self.call.folder,
             flashbacks=flashbacks,
-            said_again=False,  # a client sends what it has in its context
+            # A client sends what it has in its context.
+            said_again=False,
             message_count=message_count,
             reinforce=reinforce,
             counts=reinforce,
             plans=reinforce and self.memories.plans is not False,
             by="recall_turn",
         )
+
         call = replace(self.call, session=session).in_zone(request.timezone)
         conversation = call.conversations.get(conversation_id)
         prompt = await turn_prompt(call, conversation, request, prompt_room(max_chars))
@@ -297,8 +311,8 @@ class CallerView:
         conversation_id: str | None = None,
         dry_run: bool = False,
     ) -> ImportReport:
-        """Import a file or folder, or the content of a file, as `memory-server import` does. `form`: None means what its
-        content shows. `dry_run`: nothing is stored. Raises InvalidInput: it cannot be read."""
+        """Import a file or folder, or the content of a file, as `memory-server import` does. `form`: None means what
+        its content shows. `dry_run`: nothing is stored. Raise InvalidInput if it cannot be read."""
         from memory_server.operations.imports import ImportRequest, form_named, import_sources
         from memory_server.operations.ports import ReadOptions, Source
 
@@ -310,8 +324,8 @@ class CallerView:
         return await import_sources(self, ImportRequest([named], options, dry_run=dry_run))
 
     async def export(self, form: str = "native", conversation_id: str | None = None) -> bytes:
-        """Return what is stored, or a conversation of it, as a file: native, csv, markdown or pack. Raises InvalidInput:
-        there is no such form."""
+        """Return what is stored, or a conversation of it, as a file: native, csv, markdown or pack. Raise InvalidInput
+        for an unknown form."""
         from memory_server.operations.exports import ExportRequest, exported, file_content
 
         self._refuse_unless_open()
@@ -324,9 +338,10 @@ class CallerView:
         subscriptions: Subscriptions | None = None,
         placed: Placed | None = None,
     ) -> Server[Any]:
-        """An MCP server of these memories. With `subscriptions` its caller ends the streams, and the sessions of the
-        handshake era do not last; `resolve` gives the context of a request. `placed`: the client is asked which folder is
-        open, and from then on works in the folder and with the settings that this gives for its roots."""
+        """Build an MCP server of these memories. With `subscriptions` its caller ends the streams, and the sessions of
+        the handshake era do not last; `resolve` returns the context of a request. With `placed`, the client is asked
+        which folder is open, and from then on works in the folder and with the settings that `placed` returns for its
+        roots."""
         # Half a second of imports that the other commands do not need.
         from memory_server.serving.server import build_server
 
@@ -372,7 +387,7 @@ class CallerView:
                 log.warning("warming up failed: %s", failure_text(result))
 
     async def settle(self) -> None:
-        """What a server does for a caller besides answering: load what the first calls need."""
+        """Do what a server does for a caller besides answering: load what the first calls need."""
         from memory_server.tools import keeps_conversations
 
         keeps = keeps_conversations(offered_tools(self.settings))
@@ -417,7 +432,7 @@ class CallerView:
 class App(CallerView):
     """A running memory, as an async context manager; nothing is opened or started before it is used.
 
-    `runtime`: by default one that lasts. `session`, `asker` and `folder` as in `CallerView`.
+    `runtime` lasts by default. `session`, `asker` and `folder` are as in `CallerView`.
     """
 
     def __init__(
@@ -435,7 +450,7 @@ class App(CallerView):
 
     @classmethod
     def for_one_question(cls, settings: Settings) -> Self:
-        """The memories for a command that reads once and ends."""
+        """Make the memories for a command that reads once and ends."""
         return cls(settings, runtime=Runtime.for_one_question(settings))
 
     def view(
@@ -447,8 +462,8 @@ class App(CallerView):
         session: Session | None = None,
         asker: str = PROGRAM,
     ) -> CallerView:
-        """The view of another caller, with its own settings, who works in `folder`. `elsewhere` and `asker` as in
-        `CallerView`."""
+        """Return the view of another caller, with its own settings, who works in `folder`. `elsewhere` and `asker` are
+        as in `CallerView`."""
         vectors = None
         if settings.llm == self.settings.llm:
             # A process that lasts has them at hand for all callers, and goes on after a caller has left.
@@ -478,8 +493,8 @@ class App(CallerView):
             await serve(self.server(placed=placed), self.settle)
 
     async def settle(self) -> None:
-        """What a server does besides answering, until it is cancelled: it loads what the first calls need, and then
-        keeps the schedule of the upkeep."""
+        """Do what a server does besides answering, until it is cancelled: load what the first calls need, and then keep
+        the schedule of the upkeep."""
         await super().settle()
         await self.keep_up()
 
@@ -506,7 +521,7 @@ class App(CallerView):
 
 
 def tenants_of(view: CallerView) -> Tenants:
-    """The tenants beside the memories of a view, each to be opened for one question."""
+    """Return the tenants beside the memories of a view, each to be opened for one question."""
 
     def opened(where: Mapping[str, Any]) -> App:
         settings = view.settings.model_copy(update=where)
@@ -523,11 +538,12 @@ def open_memory(
     timezone: str | None = None,
     settings: Settings | None = None,
 ) -> App:
-    """A memory for use in this process: `async with open_memory("memories", timezone="Asia/Shanghai") as memory: …`.
+    """Make a memory for use in this process: `async with open_memory("memories", timezone="Asia/Shanghai") as memory:
+    …`.
 
     `timezone` is where the people of the chats live, by its IANA name. It decides when a day begins. `data_dir` and
-    `timezone` override those of `settings`. Neither a file nor the environment is read: to use them, pass
-    `config.load(os.environ)` as `settings`. Raises InvalidInput: there is no such time zone.
+    `timezone` override the same settings. Neither a file nor the environment is read: to use them, pass
+    `config.load(os.environ)` as `settings`. Raise InvalidInput if the time zone does not exist.
     """
     chosen = settings or Settings()
     if data_dir is not None:
@@ -543,7 +559,7 @@ def usual_offer(settings: Settings) -> bool:
 
 
 def offered_tools(settings: Settings) -> Mapping[str, Tool]:
-    """The tools that a client is offered. Raises InvalidInput: a name is unknown, or nothing is left."""
+    """Return the tools that a client is offered. Raise InvalidInput if a name is unknown, or nothing is left."""
     from memory_server.tools import offered
 
     return offered(

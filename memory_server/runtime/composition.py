@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 WORDS_SECONDS = 60.0
 """The timeout of a request for the words of 30 memories, some 2,400 tokens: models of this machine write 40 a second,
-and nobody waits."""
+and no caller waits."""
 
 
 def knowledge_of(
@@ -47,19 +47,23 @@ def knowledge_of(
     folder: Path | None,
     layers: bool = True,
 ) -> Knowledge:
-    """The knowledge of `home`, for a client that was started in `folder`. None: the data folder is one of many, and
-    nothing outside of it is looked at. `layers`: its layers are part of it. `refuse` raises where nothing may be
-    stored."""
+    """Open the knowledge of `home`, for a client that was started in `folder`. If `folder` is None, the data folder is
+    one of many, and nothing outside of it is looked at. `layers` says whether its layers are part of it. `refuse`
+    raises if nothing may be stored."""
     user_options = settings.knowledge
     documents = settings.notes.documents
+
     project: Project | None = None
     if user_options.project:
         project = named_by_user(user_options.project)
     elif user_options.project is None and folder is not None:
         project = project_at(folder, on_several_machines=home.on_several_machines)
+
+    # Pages are written only for the user of this machine.
     publish = None
     if documents is not None and folder is not None:
         publish = partial(home.publish, documents)
+
     options = extended(
         Options,
         user_options,
@@ -71,11 +75,13 @@ def knowledge_of(
         secrets=settings.secret_filter,
         publish=publish,
     )
+
     store = home.entries(
         durability=user_options.durability,
         cache_mb=user_options.cache_mb,
         embeds=settings.llm.embeddings.model,
     )
+
     configured = _models(settings, clock, store)
     return Knowledge(
         store,
@@ -90,7 +96,7 @@ def knowledge_of(
 
 
 def word_giver_of(settings: Settings, memories: Memories) -> WordGiver:
-    """What asks the models of the settings for the other words of memories, as far as they may be asked."""
+    """Return what asks the models of the settings for the other words of memories, as far as they may be asked."""
     from memory_server.memories.word_giver import WordGiver
 
     knowledge = memories.knowledge
@@ -110,13 +116,13 @@ def word_giver_of(settings: Settings, memories: Memories) -> WordGiver:
 def maintenance_of(
     settings: Settings, home: Home, memories: Memories, recalls: Recalls
 ) -> Maintenance:
-    """The upkeep of a home: its engines, the record of recalls, vectors and other words."""
+    """Return the upkeep of a home: its engines, the record of recalls, vectors and other words."""
     from memory_server.runtime.upkeep import Maintenance
 
     clock = memories.services.clock
 
     async def tidy(seen_from_ms: int) -> None:
-        """The record of recalls; vectors of users' memories and of conversations, which are in one table."""
+        """Tidy the record of recalls, and vectors of users' memories and of conversations, which are in one table."""
         with suppress(OSError):
             await asyncio.to_thread(recalls.tidy, seen_from_ms)
         meaning = memories.knowledge.sessions.meaning
@@ -137,17 +143,19 @@ def maintenance_of(
 
 @dataclass(frozen=True, slots=True)
 class _ConfiguredModels:
-    """The models of the settings; None: there are none."""
+    """The models of the settings, or None without models."""
 
     models: Models | None = None
     embeddings: Embeddings | None = None
 
 
 def _models(settings: Settings, clock: Callable[[], int], ledger: ModelLedger) -> _ConfiguredModels:
-    """The models of the settings. Nothing is imported where there are none."""
+    """Return the models of the settings. Nothing is imported without models."""
     llm = settings.llm
-    if settings.read_only:  # a server that may not write could not count what it spends
+    # A server that may not write could not count what it spends.
+    if settings.read_only:
         return _ConfiguredModels()
+
     if not llm.providers and not llm.embeddings.model:
         return _ConfiguredModels()
     from memory_server.llm.chain import Embedder, FallbackChain, ProviderClient
@@ -160,9 +168,11 @@ def _models(settings: Settings, clock: Callable[[], int], ledger: ModelLedger) -
     if llm.providers:
         clients = [client_of(provider.model_dump()) for provider in llm.providers]
         models = FallbackChain(clients, llm.seconds, llm.total_seconds)
+
     embeddings = None
     if llm.embeddings.model:
         embeddings = Embedder(client_of({"kind": "openai", **llm.embeddings.model_dump()}))
+
     return _ConfiguredModels(models, embeddings)
 
 
@@ -184,19 +194,22 @@ def _session_options(settings: Settings) -> SessionOptions:
 
 
 def _page_bytes(settings: Settings) -> int:
-    """The bytes of the JSON of a page, which must fit into a result with what stands around it."""
+    """Return the bytes of the JSON of a page, which must fit into a result with the fields around it."""
     return settings.results.max_bytes * 4 // 5
 
 
 def _layer_options(settings: Settings, home: Home, folder: Path | None) -> LayerOptions:
     layers = settings.layers
     paths: dict[LayerName, Path] = {}
+
     project: Path | None = None
+    # A tenant sees no folders of this machine, only its own data folder.
     if folder is None:
         paths["global"] = home.layers / "global"
         paths["project"] = home.layers / "project"
     else:
-        with suppress(RuntimeError):  # this user has no home folder
+        # This user may have no home folder.
+        with suppress(RuntimeError):
             paths["global"] = Path.home() / layers.folder / "memory"
         if layers.project_dir is not None:
             project = layers.project_dir.absolute()
@@ -204,12 +217,14 @@ def _layer_options(settings: Settings, home: Home, folder: Path | None) -> Layer
             project = _project_folder(layers.folder, folder, paths.get("global"))
         if project is not None:
             paths["project"] = project / layers.folder / (layers.session_id or "") / "memory"
+
     folders: dict[LayerName, Callable[[], EntryFolder]] = {}
     for name, path in paths.items():
         project_of_layer = None
         if name == "project":
             project_of_layer = project
         folders[name] = partial(home.layer, path, settings.zone, project_of_layer)
+
     return extended(
         LayerOptions,
         layers,
@@ -226,20 +241,25 @@ class _KnownFolders:
     home: Home
 
     async def has_other(self, name: str, project: Project) -> bool:
-        """Whether one of them has this name and is of another project. This reads all conversations, but only while
-        notes have nothing but a name."""
+        """Return whether any of these folders has this name and belongs to another project. This reads all
+        conversations, but only while notes have only a name."""
         folders: set[str] = set()
         for conversation_id in await self.home.conversations.conversations():
             try:
                 state = await self.home.conversations.read(conversation_id)
             except StorageError:
-                return True  # it cannot be known
+                # Without this conversation it cannot be known.
+                return True
             folders |= {memory.folder for memory in state.short_term.values() if memory.folder}
+
         folders_of_name = [
             Path(folder) for folder in folders if re.split(r"[/\\]", folder)[-1] == name
         ]
+
+        # Such a folder is on another machine.
         if not all(folder.is_absolute() for folder in folders_of_name):
-            return True  # one of another machine
+            return True
+
         for folder in folders_of_name:
             project_of_folder = project_at(
                 folder, on_several_machines=self.home.on_several_machines
@@ -250,8 +270,8 @@ class _KnownFolders:
 
 
 def _project_folder(folder_name: str, start: Path, global_layer: Path | None) -> Path | None:
-    """The nearest folder of this user, from `start` upwards, with `.git`, or with a folder of layers (`folder_name`)
-    that is not the one of all projects (`global_layer`)."""
+    """Return the nearest folder of this user, from `start` upwards, with `.git`, or with a folder of layers
+    (`folder_name`) that is not the folder of all projects (`global_layer`)."""
 
     def is_project(folder: Path) -> bool:
         if has_git(folder):

@@ -101,8 +101,8 @@ class ThisMachine:
 
 
 class MachineElsewhere(ThisMachine):
-    """The machine of a caller over HTTP, who erases nothing for good. Its folders are names alone: a path in what it
-    sends could be one of the server, and an answer that depends on it would say what is there."""
+    """The machine of a caller over HTTP, who erases nothing for good. Its folders are only names: a path in what it
+    sends could be a path of the server, and an answer that depends on it would say what is there."""
 
     def folder_of_work(self, folder: Path) -> str:
         return str(folder)
@@ -119,7 +119,7 @@ def home_of(
     meter: Meter | None = None,
     beside: Home | None = None,
 ) -> Home:
-    """The home that the settings name. `clock` gives milliseconds since 1970; the other arguments are those of
+    """Return the home that the settings name. `clock` returns milliseconds since 1970; the other arguments are as for
     `open_home`."""
     folder = settings.folder
     return open_home(
@@ -134,7 +134,7 @@ def home_of(
 
 
 class HomesAt:
-    """The homes of the store that a URL names, or of that of the settings (None)."""
+    """The homes of the store that a URL names, or of the settings' store (None)."""
 
     def __init__(self, settings: Settings, store: str | None) -> None:
         if store is not None:
@@ -150,7 +150,7 @@ class HomesAt:
 
     @asynccontextmanager
     async def tenant(self, name: str) -> AsyncIterator[Home]:
-        """Open the home of a tenant, while that of the owner is open."""
+        """Open the home of a tenant, while the owner's home is open."""
         assert self._owner is not None
         settings = self._settings.model_copy(update=self._owner.settings_of(name))
         async with _opened(settings, beside=self._owner) as home:
@@ -165,7 +165,7 @@ async def _opened(settings: Settings, beside: Home | None = None) -> AsyncIterat
 
 
 def write_pages(folder: Path, texts: Mapping[str, str], *, force: bool) -> Sequence[Path]:
-    """Write pages of notes into a folder. Return their paths. Raises InvalidInput."""
+    """Write pages of notes into a folder. Return their paths. Raise InvalidInput."""
     from memory_server.storage.entries import pages
 
     return pages.write_pages(folder, texts, force=force)

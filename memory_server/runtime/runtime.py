@@ -1,5 +1,5 @@
 """What is opened once, for all callers of the same memories: their home, the sandbox, the meter, the clock and the
-record of recalls. What one caller sees of it is a view (app.py)."""
+record of recalls. What a caller sees of it is a view (app.py)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from sandbox import SandboxLimits, TriggerSandbox
 class Lifetime:
     """How long a runtime is used, and so what pays off.
 
-    `questions`: with one question an index is not made, and no worker waits in reserve. `exit_seconds`: how long it may
-    tidy its files when it is closed. `record_seconds`: how long after a recall its line is written.
+    `questions`: for a single question an index is not made, and no worker waits in reserve. `exit_seconds`: how long it
+    may tidy its files when it is closed. `record_seconds`: how long after a recall its line is written.
     """
 
     questions: Literal["one", "many"]
@@ -41,7 +41,7 @@ LASTING = Lifetime(
 )
 """A server, or a command that works with many memories."""
 ONE_QUESTION = Lifetime(questions="one", exit_seconds=0.0, record_seconds=0.0)
-"""A command that reads once and ends: somebody waits for its end."""
+"""A command that reads once and ends: a user waits for its end."""
 ONE_TURN = Lifetime(
     questions="one", exit_seconds=StoreParameters().exit_seconds, record_seconds=0.0
 )
@@ -51,7 +51,7 @@ ONE_TURN = Lifetime(
 class Runtime:
     """The memories of `settings`, opened for all callers; nothing is opened or started before it is used.
 
-    `lifetime`: how long it is used. `serves`: the memories of "this machine", or of "a tenant", whose folder is one of
+    `lifetime`: how long it is used. `serves`: the memories of "this machine", or of "a tenant", whose folder is among
     many, so that nothing outside of it is looked at. `neighbour`: a runtime of the same process, whose connections to a
     database and whose sandbox are used too. `lent_sandbox`: a sandbox that its owner closes. Searches of triggers wait
     for their turn of `trigger_turns`. While `full` is set, nothing can be added.
@@ -72,16 +72,20 @@ class Runtime:
         self.serves = serves
         self.trigger_turns = trigger_turns
         self.full = False
+
         self.clock: Callable[[], int] = clock_from(settings.now_ms)
         self.meter = Meter()
         self.home = self._home_beside(neighbour)
         self.store = self.home.conversations
+
+        # Processes for triggers are costly, so neighbours share theirs.
         if neighbour is not None:
             lent_sandbox = neighbour.sandbox
         self._lent_sandbox = lent_sandbox
         self.sandbox: TriggerSandbox = lent_sandbox or sandbox_of(
             settings, spare=lifetime.questions == "many"
         )
+
         self.recalls = Recalls(
             self.home.recalls,
             self.clock,
@@ -93,12 +97,12 @@ class Runtime:
 
     @classmethod
     def for_one_question(cls, settings: Settings) -> Self:
-        """The memories for a command that reads once and ends."""
+        """Make the memories for a command that reads once and ends."""
         return cls(settings, ONE_QUESTION)
 
     @classmethod
     def for_one_turn(cls, settings: Settings) -> Self:
-        """The memories for a command that stores a turn and ends."""
+        """Make the memories for a command that stores a turn and ends."""
         return cls(settings, ONE_TURN)
 
     @classmethod
@@ -110,22 +114,24 @@ class Runtime:
         lifetime: Lifetime = LASTING,
         trigger_turns: asyncio.Semaphore | None = None,
     ) -> Self:
-        """The memories of a tenant, beside those of `neighbour`."""
+        """Make the memories of a tenant, beside the memories of `neighbour`."""
         return cls(
             settings, lifetime, serves="a tenant", neighbour=neighbour, trigger_turns=trigger_turns
         )
 
     def _home_beside(self, neighbour: Runtime | None) -> Home:
-        """The home that the settings name. It shares the connections to a database with the home of `neighbour`."""
+        """Return the home that the settings name. It shares the connections to a database with the home of `neighbour`."""
         parameters = extended(
             StoreParameters,
             self.settings.storage,
             exit_seconds=self.lifetime.exit_seconds,
             read_only=self.settings.read_only,
         )
+
         neighbour_home = None
         if neighbour is not None:
             neighbour_home = neighbour.home
+
         return home_of(
             self.settings,
             self.clock,
@@ -135,7 +141,7 @@ class Runtime:
         )
 
     def is_full(self) -> bool:
-        """Whether the memories take all the room that they may."""
+        """Return whether the memories take all the room that they may."""
         return self.full
 
     def _may_note_recalls(self) -> bool:
@@ -152,11 +158,11 @@ class Runtime:
             gauge(self.meter, self.home.folder_size, of_process=self.serves == "this machine")
 
     def runner(self, settings: Settings) -> SandboxRunner:
-        """What runs triggers in the sandbox, in the time zone of `settings`."""
+        """Return what runs triggers in the sandbox, in the time zone of `settings`."""
         return SandboxRunner(self.sandbox, self.meter, self.trigger_turns, settings.timezone)
 
     def paused(self) -> Pause | None:
-        """The pause that lasts now, during which nothing is stored; None: there is no pause."""
+        """Return the pause that lasts now, during which nothing is stored, or None."""
         return self.home.pause.read(self.clock())
 
     async def aclose(self) -> None:
@@ -171,7 +177,7 @@ class Runtime:
 
 
 def sandbox_of(settings: Settings, *, spare: bool = True) -> TriggerSandbox:
-    """A sandbox with the limits of `settings`; `spare`: with a worker in reserve."""
+    """Make a sandbox with the limits of `settings`. `spare` keeps a worker in reserve."""
     triggers = settings.triggers
     limits = triggers.model_dump(include={"trigger_seconds", "search_seconds", "heap_mb"})
     return TriggerSandbox(

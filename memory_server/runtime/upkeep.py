@@ -49,7 +49,7 @@ class Maintenance:
         self._give_words = give_words
 
     async def overdue(self) -> bool:
-        """Whether upkeep has not run for most of a day, or its last run has a time in the future."""
+        """Return whether upkeep has not run for most of a day, or its last run has a time in the future."""
         last_ms = await asyncio.to_thread(self._ledger.last_run_ms)
         if last_ms is None:
             return True
@@ -57,25 +57,29 @@ class Maintenance:
         return not 0 <= elapsed_ms < DUE_AFTER_MS
 
     async def run_if_due(self) -> int | None:
-        """Let each engine do its upkeep, if that is overdue and no other process is doing it. Returns the number of
+        """Let each engine do its upkeep, if that is overdue and no other process is doing it. Return the number of
         memories and entries that were cleaned up, or None if it was not this process's turn."""
         async with self._ledger.turn() as is_our_turn:
             if not is_our_turn or not await self.overdue():
                 return None
+
             # Old history is deleted one turn late, counted from the last turn: a clock that is wrong for an hour must
             # not delete what people can still bring back.
             last_ms = await asyncio.to_thread(self._ledger.last_run_ms)
             seen_from_ms = self._clock()
             if last_ms is not None:
                 seen_from_ms = min(seen_from_ms, last_ms)
+
             forgotten_count = 0
             for engine in self._engines():
                 forgotten_count += await engine.keep_up(seen_from_ms)
+
             if self._tidy is not None:
                 try:
                     await self._tidy(seen_from_ms)
                 except MemoryServerError as error:
                     log.warning("upkeep skipped vectors and recalls: %s", error)
+
             await asyncio.to_thread(self._ledger.note_run, self._clock())
             # Last, and after the note: models take minutes, and a process that ends meanwhile has done its upkeep.
             if self._give_words is not None:
@@ -83,11 +87,12 @@ class Maintenance:
                     await self._give_words()
                 except MemoryServerError as error:
                     log.warning("upkeep gave no words: %s", error)
+
             return forgotten_count
 
 
 class Jobs:
-    """The scheduled jobs of one process: upkeep at `hour` of the day in `zone` (IANA name, None: the system's)."""
+    """The scheduled jobs of a process: upkeep at `hour` of the day in `zone` (IANA name, None: the system's)."""
 
     def __init__(self, maintenance: UpkeepJob, hour: int, zone: str | None) -> None:
         self._maintenance = maintenance

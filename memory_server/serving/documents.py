@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 HANDSHAKE_RESOURCE_NOT_FOUND = -32002
 """The error code of MCP revisions up to 2025-11-25; later ones use the code of invalid parameters."""
 MOST_COMPLETIONS = 100
-"""Values of one completion at most, by the specification."""
+"""Values of a completion at most, by the specification."""
 
 _BASE = "memory://knowledge/"
 OVERVIEW = f"{_BASE}overview"
@@ -47,7 +47,7 @@ class NoteDocument:
 
 
 def _note_documents() -> Iterator[NoteDocument]:
-    """The page of each type of notes, and the figures about all entries."""
+    """Yield the page of each type of notes, and the figures about all entries."""
     for uri, kind in PAGES.items():
         yield NoteDocument(
             uri,
@@ -74,7 +74,7 @@ Page = types.PaginatedRequestParams | None
 
 class Documents:
     """The handlers of `resources/…`, `prompts/…` and `completion/complete`. Resources and prompts are offered if they
-    belong to one of `tools`, the tools of the model."""
+    belong to `tools`, the tools of the model."""
 
     def __init__(self, resolve: Resolve, tools: Collection[str]) -> None:
         self._resolve = resolve
@@ -142,7 +142,7 @@ class Documents:
         )
 
     def _check_offered(self, prompt: str) -> None:
-        """Raises InvalidInput: a model with these tools cannot follow the prompt."""
+        """Raise InvalidInput if a model with these tools cannot follow the prompt."""
         if prompt in prompts.prompts_with(self._tools):
             return
         if self.of_conversations:
@@ -169,7 +169,7 @@ class Documents:
 
 @contextmanager
 def errors_of_protocol(request: Request) -> Iterator[None]:
-    """Raises MCPError, with the code of the client's revision, in place of every error of the block."""
+    """Raise MCPError, with the code of the client's revision, in place of every error of the block."""
     try:
         yield
     except ResourceNotFound as error:
@@ -182,6 +182,7 @@ def errors_of_protocol(request: Request) -> Iterator[None]:
     except MemoryServerError as error:
         raise MCPError(types.INTERNAL_ERROR, shown(str(error), MOST_SAID_CHARS)) from error
     except Exception as error:
+        # The client gets an id and not the error, which may hold a path or a memory.
         failed_request = request_id()
         log.exception(
             "a resource or prompt failed, request %s: %s", failed_request, failure_text(error)
@@ -205,7 +206,7 @@ def _description(row: resources.Document) -> dict[str, Any]:
 
 
 def _listed_prompt(row: prompts.Prompt) -> types.Prompt:
-    """A row of the table as `prompts/list` gives it."""
+    """Write a row of the table as `prompts/list` gives it."""
     arguments = [types.PromptArgument(**argument._asdict()) for argument in row.arguments]
     return types.Prompt(
         name=row.name, title=row.title, description=row.description, arguments=arguments
@@ -213,7 +214,7 @@ def _listed_prompt(row: prompts.Prompt) -> types.Prompt:
 
 
 async def _note_text(call: Call, uri: str) -> str:
-    """The text of one of `NOTES`; reading counts nothing."""
+    """Return the text of a document of `NOTES`; reading counts nothing."""
     knowledge = call.memories.knowledge
     if uri in PAGES:
         pages = await knowledge.notes.pages(project=call.project)

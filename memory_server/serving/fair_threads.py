@@ -20,9 +20,9 @@ from memory_server.kernel.values import dataclass
 SHARED = 8
 """Threads of all tenants and windows."""
 EACH = 2
-"""Threads of one tenant or window at most."""
+"""Threads of a tenant or window at most."""
 FIRST = 2
-"""Threads of those who go first: hooks and health."""
+"""Threads of the callers that go first: hooks and health."""
 SWITCH_SECONDS = 0.0001
 """How long Python lets a thread compute while others wait. With the usual 5 ms, each step of a short call beside a long
 one waits for so long, and a search has some forty steps: each file that is opened or looked at is one."""
@@ -87,8 +87,8 @@ class FairThreads(ThreadPoolExecutor):
             self._run(owner, job)
 
     def _run(self, owner: Hashable, job: _Job) -> None:
-        """Give a job to the threads. Raises RuntimeError: there is no new thread; the job waits for one of the others,
-        so it counts."""
+        """Give a job to the threads. Raises RuntimeError: no new thread can be started; the job waits for another
+        thread, so it counts."""
         self._running[owner] += 1
         super().submit(self._work, owner, job)
 

@@ -24,7 +24,7 @@ from memory_server.serving.texts import text
 from memory_server.tools import keeps_conversations
 
 MAX_ARGUMENT_CHARS = 10_000
-"""Characters of one argument; a longer text belongs into the conversation."""
+"""Characters of an argument; a longer text belongs into the conversation."""
 _RECENT = 20
 """Newest memories that `analyze-conversation` shows."""
 _RECENT_BYTES = 8_000
@@ -66,23 +66,25 @@ class Prompt:
 
 
 def prompts_with(tools: Collection[str]) -> Mapping[str, Prompt]:
-    """The prompts that a model with these tools can follow."""
+    """Return the prompts that a model with these tools can follow."""
     if not keeps_conversations(tools):
         return {}
     return {name: row for name, row in PROMPTS.items() if not row.keeps or KEEPING in tools}
 
 
 async def write(call: Call, name: str, arguments: Mapping[str, str]) -> str:
-    """The text that the prompt `name` puts into the chat. Raises InvalidInput: there is no such prompt, or an
+    """Write the text that the prompt `name` puts into the chat. Raises InvalidInput: the prompt is unknown, or an
     argument is missing, unknown, empty or too long."""
     prompt = PROMPTS.get(name)
     if prompt is None:
         raise InvalidInput(f"There is no prompt `{shown(name)}`; use one of {', '.join(PROMPTS)}.")
+
     argument_names = {argument.name for argument in prompt.arguments}
     for unknown in arguments.keys() - argument_names:
         raise InvalidInput(
             f"{name} has no argument `{shown(unknown)}`; it takes {', '.join(sorted(argument_names))}."
         )
+
     values = {key: without_surrogates(value).strip() for key, value in arguments.items()}
     for argument in prompt.arguments:
         value = values.get(argument.name, "")
@@ -92,11 +94,14 @@ async def write(call: Call, name: str, arguments: Mapping[str, str]) -> str:
             raise InvalidInput(
                 f"`{argument.name}` is too long; shorten it to {MAX_ARGUMENT_CHARS:,} characters."
             )
+
+    # The language of the text follows what the user typed.
     conversation_id = values.pop(_CONVERSATION.name, "") or None
     conversation = call.conversations.get(conversation_id)
     request = PromptRequest(call, conversation, call.memories.language([*values.values()]))
     if prompt.write is None:
         return request.say(name, **values)
+
     return await prompt.write(request, values)
 
 

@@ -74,7 +74,7 @@ class Document:
         return self.uri.replace("{id}", quote(conversation_id, safe=""))
 
     def id_in(self, path: str) -> str | None:
-        """The id that `path` (a URI without its query) names, if it is one of this template."""
+        """Return the id that `path` (a URI without its query) names, or None if it does not fit this template."""
         match = re.fullmatch(self.uri.replace("{id}", "(.+)"), path, re.DOTALL)
         if match is None:
             return None
@@ -85,7 +85,7 @@ class Document:
 
 
 async def read(conversations: Conversations, uri: str) -> tuple[str, str]:
-    """The form and the text of the document at `uri`. Raises ResourceNotFound: there is no such document."""
+    """Return the form and the text of the document at `uri`. Raises ResourceNotFound: it does not exist."""
     location = _located(uri)
     conversation_id = location.conversation_id
     if conversation_id is not None and conversation_id not in await conversations.ids():
@@ -104,7 +104,8 @@ async def read(conversations: Conversations, uri: str) -> tuple[str, str]:
 
 
 async def revision(conversations: Conversations, uri: str) -> Hashable:
-    """A value that changes whenever the document at `uri` changes. Raises ResourceNotFound: nothing can be there."""
+    """Return a value that changes whenever the document at `uri` changes. Raises ResourceNotFound: nothing can be
+    there."""
     conversation_id = _located(uri).conversation_id
     if conversation_id is not None:
         return await conversations.version(conversation_id)
@@ -115,7 +116,7 @@ async def revision(conversations: Conversations, uri: str) -> Hashable:
 
 
 async def complete_id(conversations: Conversations, typed: str) -> list[str]:
-    """The ids of conversations that begin with `typed`, then those that contain it, in upper or lower case."""
+    """List the ids of conversations that begin with `typed`, then the ids that contain it, in upper or lower case."""
     part = typed.casefold()
     ids = [name for name in await conversations.ids() if part in name.casefold()]
     return sorted(ids, key=lambda name: (not name.casefold().startswith(part), name))
@@ -133,12 +134,13 @@ class _Location:
 
 
 def _located(uri: str) -> _Location:
-    """What `uri` names. Raises ResourceNotFound: it names no document."""
+    """Return what `uri` names. Raises ResourceNotFound: it names no document."""
     there_is_none = (
         f"There is no resource {shown(uri)}; resources/list and resources/templates/list name all."
     )
     if len(uri) > MOST_URI_CHARS:
         raise ResourceNotFound(there_is_none, uri)
+
     try:
         split = urlsplit(uri)
         query = dict(parse_qsl(split.query, strict_parsing=bool(split.query)))
@@ -146,13 +148,17 @@ def _located(uri: str) -> _Location:
         raise ResourceNotFound(
             f"{shown(uri)} is not a URI; resources/list names all resources.", uri
         ) from error
+
     path = uri.partition("?")[0].partition("#")[0]
+    # Resources come first, because an id could contain anything.
     if path in RESOURCES:
         return _Location(RESOURCES[path], None, path, query)
+
     for template in TEMPLATES:
         conversation_id = template.id_in(path)
         if conversation_id is not None:
             return _Location(template, conversation_id, path, query)
+
     raise ResourceNotFound(there_is_none, uri)
 
 
@@ -171,7 +177,7 @@ def _number(request: DocumentRequest, name: str, usual: int) -> int:
 def _paged(
     request: DocumentRequest, name: str, all_rows: Sequence[Any], form: Callable[[Any], Any]
 ) -> dict[str, Any]:
-    """A page of `all_rows` under `name`, and the URI of the next page if there is one."""
+    """Return a page of `all_rows` under `name`, and the URI of the next page if there is one."""
     offset = _number(request, "offset", 0)
     limit = max(1, _number(request, "limit", PAGE))
     limit = min(MOST_ON_PAGE, limit)
@@ -180,6 +186,7 @@ def _paged(
     for row in all_rows[offset : offset + limit]:
         formed_row = form(row)
         rows.append(formed_row)
+        # A few rows may be long: the page ends before it is too much for a model.
         chars += len(as_json(formed_row))
         if chars > PAGE_CHARS:
             break
@@ -191,7 +198,8 @@ def _paged(
 
 
 def as_json(value: Any) -> str:
-    """JSON of a document. Tags, and what nobody sees, stand in escapes: a client may give the text to its model."""
+    """Write the JSON of a document. Tags and invisible characters are escaped: a client may give the text to its
+    model."""
     text = json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
     return UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
 

@@ -24,8 +24,8 @@ Answer = TypeVar("Answer")
 
 
 class Roots:
-    """What one client says is open. It is asked once, and again if it says that this changed. `move`: None, if nobody
-    wants to know."""
+    """What a client says is open. It is asked once, and again if it says that this changed. `move` is None if it is
+    of no use."""
 
     def __init__(self, move: Move | None) -> None:
         self._move = move
@@ -38,7 +38,8 @@ class Roots:
     def before(
         self, handler: Callable[[Request, Params], Awaitable[Answer]]
     ) -> Callable[[Request, Params], Awaitable[Answer]]:
-        """The handler of a request, which waits until the client was asked. It raises MCPError where `ask` raises."""
+        """Return the handler of a request, which waits until the client was asked. It raises MCPError where `ask`
+        raises."""
         if self._move is None:
             return handler
 
@@ -72,7 +73,7 @@ class Roots:
 
 
 async def _listed(request: Request) -> Sequence[str]:
-    """The URIs that the client lists; none if it does not answer."""
+    """Return the URIs that the client lists, or nothing if it does not answer."""
     try:
         with anyio.fail_after(_ROOTS_SECONDS):
             listed = await request.session.list_roots()

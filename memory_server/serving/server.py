@@ -89,9 +89,9 @@ _NOTES_SENTENCES = {
 
 
 def instructions(offered: Collection[str] | None = None, *, hooks: bool = False) -> str:
-    """What makes a model use its memory without being asked, with its tools (None: the default ones); if `hooks` of its
-    client recall and remember, only the rest. Claude Code shows its model all of this text, but only the names of
-    tools: so the text names the tools."""
+    """Write what makes a model use its memory without being asked, with its tools (None: the default tools); if
+    `hooks` of its client recall and remember, only the rest. Claude Code shows its model all of this text, but only
+    the names of tools: so the text names the tools."""
     tools: Collection[str] = DEFAULT_TOOLS if offered is None else offered
     sentences = ["This server is your memory across conversations."]
     conversations = keeps_conversations(tools)
@@ -99,25 +99,29 @@ def instructions(offered: Collection[str] | None = None, *, hooks: bool = False)
         sentences += _beside_hooks(tools)
     elif conversations:
         sentences += _in_each_turn(tools)
+
     if "add_long_term_memory" in tools:
         sentences.append(
             "When you learn something that must come up at a certain date, word, mood or place, store it with "
             "add_long_term_memory."
         )
+
     if "forget" in tools:
         sentences.append(
             "When the user wants something forgotten, call forget; never store the request."
         )
+
     sentences += [sentence for name, sentence in _NOTES_SENTENCES.items() if name in tools]
     if conversations:
         sentences.append(
             "Leave conversation_id out unless you were given one: memories of another conversation_id are not searched."
         )
+
     return " ".join(sentences)
 
 
 def _in_each_turn(tools: Collection[str]) -> Iterator[str]:
-    """What a model does in each turn, because no hook does it."""
+    """Say what a model does in each turn, because no hook does it."""
     searches = [name for name in RECALL if name in tools]
     if not searches:
         searches = [name for name in SEARCHES if name in tools]
@@ -134,7 +138,7 @@ def _in_each_turn(tools: Collection[str]) -> Iterator[str]:
 
 
 def _beside_hooks(tools: Collection[str]) -> Iterator[str]:
-    """What a model does where hooks recall and remember."""
+    """Say what a model does where hooks recall and remember."""
     yield (
         "Memories that fit a prompt come with it by themselves, and each turn is stored by itself at its end: do "
         "not store turns."
@@ -159,14 +163,14 @@ def build_server(
     node_original: bool = False,
     move: Move | None = None,
 ) -> Server[Any]:
-    """An MCP server that answers with `tools` and with the resources and prompts of the call
-    that `resolve` gives for each request. None: the default tools, which are listed without the schemas of their
+    """Make an MCP server that answers with `tools` and with the resources and prompts of the call that `resolve`
+    gives for each request. Without `tools` it has the default tools, which are listed without the schemas of their
     results; these cost more than the rest, and models do not need them. `read_only`: the store changes nothing.
     `max_bytes`: the limit for the JSON of a result. `hooks`: hooks of the client recall and remember. `subscribe`:
     clients of the handshake era can subscribe to resources, which needs a session that lasts. `subscriptions`: who
     watches what, for a caller that ends the streams itself. `node_original`: the tools that the Node original has
-    answer as they do there, to a program that reads the text as JSON. `move`: is given the roots of the client, before
-    its first request that needs them is answered."""
+    answer as they do there, to a program that reads the text as JSON. `move` gets the roots of the client, before its
+    first request that needs them is answered."""
 
     offered: Mapping[str, Tool] = DEFAULT_TOOLS
     answered: Mapping[str, Tool] = ANSWERED_TOOLS
@@ -175,6 +179,7 @@ def build_server(
         answered = offered
     elif node_original:
         answered = {**ANSWERED_TOOLS, **{name: TOOLS[name] for name in NODE_TOOLS}}
+
     if hooks:
         offered = {name: tool for name, tool in offered.items() if name not in NOT_BESIDE_HOOKS}
 
@@ -185,13 +190,13 @@ def build_server(
         return types.ListToolsResult(tools=[_with_its_schema(form) for form in forms])
 
     def _with_its_schema(form: types.Tool) -> types.Tool:
-        """A tool with the schema of its result, unless models pay for it or it answers in another form."""
+        """Return a tool with the schema of its result, unless models pay for it or it answers in another form."""
         if tools is None or (node_original and form.name in NODE_TOOLS):
             return form.model_copy(update={"output_schema": None})
         return form
 
     def call_of(request: Request) -> Call:
-        """The call of a request, with the client for the record of recalls."""
+        """Return the call of a request, with the client for the record of recalls."""
         resolved = resolve(request)
         client_params = request.session.client_params
         client = client_params.client_info.name if client_params else None
@@ -215,15 +220,18 @@ def build_server(
         request: Request, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         tool = answered.get(params.name)
+        # A failure is an answer: the model reads the sentence and can act on it.
         try:
             try:
                 await roots.ask(request)
             except InvalidInput as error:
                 raise ToolFailed(str(error)) from error
+
             if tool is None:
                 raise ToolFailed(
                     f"There is no tool `{shown(params.name)}`; use one of {', '.join(offered)}."
                 )
+
             ask = _as_node if node_original and tool.name in NODE_TOOLS else _for_people
             answer = await ask(
                 tool, call_of(request), params.arguments or {}, max_bytes or MAX_BYTES
@@ -232,6 +240,7 @@ def build_server(
         except ToolFailed as failure:
             sentence = types.TextContent(type="text", text=str(failure))
             return types.CallToolResult(content=[sentence], is_error=True)
+
         content = types.TextContent(type="text", text=answer.text)
         return types.CallToolResult(content=[content], structured_content=answer.structured)
 
@@ -266,7 +275,7 @@ def build_server(
 async def _for_people(
     tool: Tool, caller: Call, arguments: Mapping[str, Any], max_bytes: int
 ) -> Answer:
-    """The answer of a tool with a text for people and models, marked where it holds memories. Raises ToolFailed."""
+    """Answer with a text for people and models, marked where it holds memories. Raises ToolFailed."""
     answer = await call(tool, caller, arguments, max_bytes=max_bytes)
     if tool.recalls and "lines" not in answer.structured:
         return replace(answer, text=marked(answer.text))
@@ -276,7 +285,7 @@ async def _for_people(
 async def _as_node(
     tool: Tool, caller: Call, arguments: Mapping[str, Any], max_bytes: int
 ) -> Answer:
-    """The answer of a tool as the Node original gives it, also where the call failed. Raises ArgumentsRefused."""
+    """Answer as the Node original does, also where the call failed. Raises ArgumentsRefused."""
     given = node_arguments(tool.name, arguments)
     try:
         answer = await call(tool, caller, given, max_bytes=max_bytes)
@@ -290,24 +299,27 @@ async def _as_node(
 
 
 def wire_form(tool: Tool, *, read_only: bool = False, hooks: bool = False) -> types.Tool:
-    """A row of the table as `tools/list` gives it; `read_only`: the store changes nothing; `hooks`: those of the client
-    recall and remember."""
+    """Write a row of the table as `tools/list` gives it; `read_only`: the store changes nothing; `hooks`: hooks of
+    the client recall and remember."""
     # Claude Code shows its model only the names of tools, except for those marked here.
     always_loaded = tool.always_loaded
     if hooks and keeps_conversations([tool.name]):
         always_loaded = tool.name in LOADED_BESIDE_HOOKS
+
     hints: dict[str, Any] = {}
     if always_loaded:
         hints["anthropic/alwaysLoad"] = always_loaded
     if tool.search_hint:
         hints["anthropic/searchHint"] = tool.search_hint
+
     return types.Tool(
         name=tool.name,
         title=tool.title.english,
         description=tool.description,
         input_schema=tool.input_schema(for_models=True),
         output_schema=tool.output_schema(),
-        annotations=types.ToolAnnotations(  # without what the protocol assumes
+        # Without what the protocol assumes.
+        annotations=types.ToolAnnotations(
             read_only_hint=tool.read_only or read_only or None,
             destructive_hint=tool.destructive,
             idempotent_hint=tool.idempotent or tool.read_only or None,

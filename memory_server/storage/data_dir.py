@@ -147,8 +147,8 @@ class Home:
         )
 
     def layer(self, folder: Path, zone: tzinfo | None, project: Path | None = None) -> EntryFolder:
-        """Entries as Markdown files in `folder`, which is not part of the home, but may be in `project`. Touches no
-        disk."""
+        """Open entries as Markdown files in `folder`, which is not part of the home, but may be in `project`. Touches
+        no disk."""
         from platformdirs import user_cache_path
 
         from memory_server.storage.entries.markdown_folder import MarkdownFolder
@@ -225,7 +225,7 @@ class Home:
         return self.place
 
     def size(self) -> int:
-        """Bytes of all that is kept."""
+        """Return the bytes of all that is kept."""
         return self.folder_size().size_bytes
 
     def folder_size(self) -> FolderSize:

@@ -197,7 +197,7 @@ class Outbox:
         return []
 
     def _reasons(self) -> dict[str, str]:
-        """Why turns were set aside, by the names of their files; empty if that is not known any more."""
+        """Read why turns were set aside, by the names of their files; empty if that is not known any more."""
         try:
             reasons = json_text.load_object(folders.read_file(self._folder / _REASONS))
         except (OSError, json_text.NotARecord):

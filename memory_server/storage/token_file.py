@@ -157,7 +157,7 @@ class TokenFile:
         return None
 
     def _lines(self) -> list[_Line]:
-        """All lines as they are, each with its token."""
+        """Read all lines as they are, each with its token."""
         try:
             self._refuse_of_others()
             lines = folders.read_file(self.path).splitlines(keepends=True)

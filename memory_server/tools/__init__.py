@@ -66,9 +66,9 @@ PURPOSES: Mapping[str, str] = {
 }
 """What each toolset is for."""
 KNOWLEDGE = frozenset({"notes", "sessions", "layers", "refs"})
-"""Toolsets that are no part of `all`, because they are a memory of their own: a client is offered them by name."""
+"""Toolsets that are not part of `all`, because they are a memory of their own: a client is offered them by name."""
 DEFAULT_TOOLSETS = "default"
-"""Stands for the tools that a model is offered by default: it pays for every tool in every conversation."""
+"""The name for the tools that a model is offered by default: it pays for every tool in every conversation."""
 _DEFAULT = (
     "add_long_term_memory",
     "update_long_term_memory",
@@ -78,7 +78,7 @@ _DEFAULT = (
     "forget",
 )
 ALL = "all"
-"""Stands for the names of all toolsets of conversations."""
+"""The name for all toolsets of conversations."""
 TOOLS: Mapping[str, Tool] = {tool.name: tool for toolset in TOOLSETS.values() for tool in toolset}
 """All tools, as `memory-server call` offers them."""
 
@@ -90,13 +90,15 @@ def offered(
     *,
     read_only: bool = False,
 ) -> Mapping[str, Tool]:
-    """The tools that a client is offered, in the order of the table; the arguments are the settings of that name.
-    Raises InvalidInput: a name is unknown, two tools differ only in spelling, or nothing is left."""
+    """Return the tools that a client is offered, in the order of the table; the arguments are the settings of that
+    name. Raise InvalidInput if a name is unknown, two tools differ only in spelling, or nothing is left."""
+    # A client that names single tools gets only these, and not the usual ones too.
     if toolsets is None:
         toolsets = "" if tools else DEFAULT_TOOLSETS
     chosen_toolsets = _named(toolsets, [DEFAULT_TOOLSETS, *TOOLSETS, ALL], _("toolset"))
     added = _named(tools, TOOLS, _("tool"))
     excluded = _named(exclude_tools, TOOLS, _("tool"))
+
     offered_tools: dict[str, Tool] = {}
     for toolset, members in TOOLSETS.items():
         for tool in members:
@@ -104,17 +106,19 @@ def offered(
             is_allowed = tool.name not in excluded and (tool.only_reads or not read_only)
             if is_chosen and is_allowed:
                 offered_tools[tool.name] = tool
+
     if not offered_tools:
         raise InvalidInput(
             "No tool is left to offer; name some with the settings `toolsets` ({value}) and `tools`, or exclude fewer.",
             ", ".join([DEFAULT_TOOLSETS, *TOOLSETS, ALL]),
         )
+
     _refuse_twins(offered_tools)
     return offered_tools
 
 
 def _is_in(chosen_toolsets: Collection[str], toolset: str, tool: Tool) -> bool:
-    """Whether a tool of `toolset` is in one of the chosen toolsets, `all` and `default` included."""
+    """Return whether a tool of `toolset` is in the chosen toolsets, `all` and `default` included."""
     if toolset in chosen_toolsets:
         return True
     if ALL in chosen_toolsets and toolset not in KNOWLEDGE:
@@ -123,7 +127,7 @@ def _is_in(chosen_toolsets: Collection[str], toolset: str, tool: Tool) -> bool:
 
 
 def _refuse_twins(names: Iterable[str]) -> None:
-    """Raises InvalidInput: two names differ only in spelling, so that a model would take one for the other."""
+    """Raise InvalidInput if two names differ only in spelling, so that a model would confuse them."""
     name_of_letters: dict[str, str] = {}
     for name in names:
         letters = name.replace("_", "").casefold()
@@ -143,7 +147,7 @@ def _toolset_of(name: str) -> str:
 
 
 def tool_named(name: str) -> Tool:
-    """The tool. Raises InvalidInput: there is none of this name."""
+    """Return the tool. Raise InvalidInput if no tool has this name."""
     if name in TOOLS:
         return TOOLS[name]
     lists = _("`memory-server tools` lists all.")
@@ -156,7 +160,7 @@ def tool_named(name: str) -> Tool:
 
 
 def _named(text: str | None, existing: Iterable[str], noun: str) -> list[str]:
-    """The names of a list with commas. `noun` says what they are names of. Raises InvalidInput: a name is none of
+    """Return the names of a list with commas. `noun` says what they name. Raise InvalidInput if a name is not in
     `existing`."""
     parts = [part.strip() for part in (text or "").split(",")]
     names = [part for part in parts if part]
@@ -183,7 +187,7 @@ looking at the list, and what takes back a `forget`."""
 
 
 def keeps_conversations(tools: Iterable[str]) -> bool:
-    """Whether any of these tools works with conversations, and so with dictionary and sandbox."""
+    """Return whether any of these tools works with conversations, and so with dictionary and sandbox."""
     knowledge_tools: set[str] = set()
     for toolset in KNOWLEDGE:
         knowledge_tools.update(tool.name for tool in TOOLSETS[toolset])

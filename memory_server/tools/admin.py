@@ -53,6 +53,7 @@ class MetricsResult(Result):
             )
             for tool in self.tools
         ]
+
         for family, figures in self.counters.items():
             lines.append(
                 _(
@@ -61,6 +62,7 @@ class MetricsResult(Result):
                     ", ".join(f"{name} {number}" for name, number in figures.items()),
                 )
             )
+
         return "\n".join(lines)
 
 

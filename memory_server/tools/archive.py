@@ -32,7 +32,7 @@ from memory_server.tools.base.shapes import (
 from memory_server.tools.base.tool import tool
 
 MAX_PAGE = 200
-"""Changes on one page of the history at most."""
+"""Changes on a page of the history at most."""
 REASONS = {
     "too_old": N_("older than the limit"),
     "faded": N_("faded"),
@@ -72,7 +72,7 @@ class Gone(Result):
 
 
 def kept_text(always_kept: int) -> str:
-    """Why the clean-up leaves most conversations alone."""
+    """Describe why the clean-up leaves most conversations alone."""
     return _("A conversation of up to {always_kept:,} memories keeps everything.", always_kept)
 
 
@@ -84,11 +84,12 @@ def forgotten_text(
     dry_run: bool,
     why_kept: str = "",
 ) -> str:
-    """What a clean-up of a conversation forgot, or with `dry_run` would forget. `due` of the `remaining` memories are
-    for later runs."""
+    """Describe what a clean-up of a conversation forgot, or with `dry_run` would forget. `due` of the `remaining`
+    memories are for later runs."""
     count = counted(len(leaving), "memory")
     later = _("; {due_later} more in later runs", due) if due else ""
     why = " " + why_kept if why_kept else ""
+
     if dry_run:
         sentence = _(
             "Would forget {number}{later}; remaining: {remaining_count}.{why}",
@@ -105,11 +106,12 @@ def forgotten_text(
             remaining,
             why,
         )
+
     return "\n".join([sentence, *_leaving_lines(leaving)])
 
 
 def archived_text(leaving: Sequence[Leaving], *, dry_run: bool) -> str:
-    """What a clean-up of knowledge put into the archive, or with `dry_run` would put there."""
+    """Describe what a clean-up of knowledge put into the archive, or with `dry_run` would put there."""
     entries = counted(len(leaving), "entry")
     sentence = (
         _("Would archive {entries}.", entries) if dry_run else _("Archived {entries}.", entries)
@@ -208,15 +210,19 @@ class RestoreResult(Result):
             _("- {id} stays in the archive: that id or name is in use", one_line(back.id))
             for back in self.inTheWay
         ]
+
+        # What was forgotten for its age is still as old, so the clean-up would take it again.
         hint = ""
         if any(back.reason in ("too_old", "faded") for back in self.restored):
             hint = _(" The clean-up will forget them again unless you pin them.")
+
         count = counted(self.restoredCount, "memory")
         undo = undo_hint(self.changeId)
         if self.dryRun:
             sentence = _("Would bring back {number}.{hint}{undo}", count, hint, undo)
         else:
             sentence = _("Brought back {number}.{hint}{undo}", count, hint, undo)
+
         return "\n".join([sentence, *lines])
 
 
@@ -258,12 +264,12 @@ class Removal(Result):
 
 
 def removal(conversation_id: str, archived: Archived) -> Removal:
-    """How a memory of `conversation_id`, which is in the archive now, was removed."""
+    """Return how a memory of `conversation_id`, which is in the archive now, was removed."""
     return Removal.of(archived, changeId=change_id(conversation_id, archived.version))
 
 
 def _shown(text: str) -> str:
-    """The scores of a reinforcement, or what a user wrote, which may be a message with the roles."""
+    """Return the scores of a reinforcement, or what a user wrote, which may be a message with the roles."""
     return one_line(text)
 
 
@@ -336,7 +342,7 @@ class HistoryEntry(Result):
         return steps
 
     def line(self, place: str = "") -> str:
-        """The change in a line; `place`: where it was made, if that is not known."""
+        """Return the change in a line. `place` is where it was made, if that is not known."""
         where = " " + _("in {place}", place) if place else ""
         steps = joined("; ", self.shown_steps())
         return "".join([f"{self.changeId} {when(self.at)}", where, f" {self.by}: ", steps])

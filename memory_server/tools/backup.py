@@ -45,6 +45,7 @@ class BackUpResult(Result):
                 " Beside it {count:,} notes and other entries.",
                 self.entries,
             )
+
         sentence = _(
             "Backup {name}: {conversations} with {short_term} short-term and {long_term} long-term "
             "memories, {bytes:,} bytes.{entries}",
@@ -55,12 +56,13 @@ class BackUpResult(Result):
             self.bytes,
             entries,
         )
+
         left_out = [_("Left out: {reason}", reason) for reason in self.leftOut]
         return "\n".join([sentence, *left_out])
 
 
 def backup_result(backup: BackupMade) -> BackUpResult:
-    """What a backup holds, and what had to be left out."""
+    """Return what a backup holds, and what had to be left out."""
     return BackUpResult.of(
         backup.backup, entries=backup.entries or None, leftOut=list(backup.left_out)
     )
@@ -95,12 +97,13 @@ LeftOut = Annotated[
 
 
 def tally_text(counts: MergeCounts) -> str:
-    """`3 new, 1 replaced`: what a restore or an import did with memories."""
+    """Return what a restore or an import did with memories, such as `3 new, 1 replaced`."""
     added = _("{count} new", counts.added)
     if counts.forgotten:
         added = _(
             "{count} new, {forgotten} of them forgotten before", counts.added, counts.forgotten
         )
+
     all_parts = (
         (counts.added, added),
         (counts.replaced, _("{count} replaced", counts.replaced)),
@@ -108,6 +111,7 @@ def tally_text(counts: MergeCounts) -> str:
         (counts.unchanged, _("{count} unchanged", counts.unchanged)),
         (counts.kept_newer, _("{count} newer here and kept", counts.kept_newer)),
     )
+
     parts = [part for count, part in all_parts if count]
     if not parts:
         return _("nothing")
@@ -187,17 +191,19 @@ class RestoreResult(Result):
                 )
             )
             lines += [_("Left out: {reason}.", reason) for reason in row.leftOut or ()]
+
         for place in self.knowledge or ():
             count = counted(place.entries, "entry")
             lines.append(
                 _("{place}: {entries}.{undo_hint}", place.place, count, undo_hint(place.changeId))
             )
             lines += [_("Left out: {reason}.", reason) for reason in place.leftOut or ()]
+
         return "\n".join(lines)
 
 
 def restore_result(restored: Iterable[RestoredPlace], *, dry_run: bool) -> RestoreResult:
-    """What a restore changed in each place, or would."""
+    """Return what a restore changed in each place, or would change."""
     places = list(restored)
     knowledge = RestoredEntries.each(place for place in places if place.keeps == "knowledge")
     entries = sum(place.entries for place in knowledge) if knowledge else None

@@ -43,8 +43,10 @@ class BookRow(Result):
             ),
             state_text(self.entries, self.off),
         ]
+
         if self.source:
             parts.append(_("from {source}", self.source))
+
         return _(
             "{name} in {conversation}: {parts}",
             one_line(self.name),
@@ -54,7 +56,7 @@ class BookRow(Result):
 
 
 def state_text(entries: int, off: int) -> str:
-    """Whether a book is on, for people."""
+    """Describe whether a book is on, for people."""
     if not off:
         return _("on")
     if off >= entries:
@@ -108,7 +110,7 @@ class EntryRow(Result):
 
 
 def entry_row(memory: LongTermMemory) -> EntryRow:
-    """An entry of a book without its text."""
+    """Return an entry of a book without its text."""
     return EntryRow(
         name=memory.name,
         uid="" if memory.book is None else memory.book.uid,

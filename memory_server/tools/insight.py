@@ -93,6 +93,8 @@ class Pattern(Result):
                 _counts(self.time_distribution),
             )
         ]
+
+        # Long-term memories have no scores.
         if self.average_score is not None and self.score_distribution is not None:
             lines.append(
                 _(
@@ -103,10 +105,12 @@ class Pattern(Result):
                     self.pinned,
                 )
             )
+
         words = ", ".join(f"{keyword.word} ({keyword.memories})" for keyword in self.top_keywords)
         lines.append(_("Words: {top_keywords}.", words or _("none")))
         if self.tags:
             lines.append(_("Tags: {counts}.", _counts(self.tags)))
+
         lines.append(_("Busiest hours: {hours}.", self._busiest_hours()))
         return "\n".join(lines)
 
@@ -134,7 +138,7 @@ class PatternResult(Result):
 
 
 def _counts(counts: dict[str, int]) -> str:
-    """The names of a distribution with their counts, without those that count nothing."""
+    """Return the names of a distribution with their counts, without names that count nothing."""
     parts = [_(name.replace("_", " ")) + f" {count}" for name, count in counts.items() if count]
     return joined(", ", parts) or _("none")
 
@@ -183,7 +187,7 @@ class SharedWord(Result):
 
 
 def _three_figures(chance: float) -> float:
-    """Rounded to three figures: a thousandth of a percent must not become nothing."""
+    """Round to three figures: a thousandth of a percent must not become nothing."""
     return float(f"{chance:.3g}")
 
 
@@ -257,9 +261,11 @@ class ExplainResult(Result):
     def __str__(self) -> str:
         sentences = [self._told()]
         other_words = [word for word in self.matchedWords if not (word.is_said or word.beside)]
+
         if other_words:
             others = _texts_of(other_words)
             sentences.append(_("Other words: {words}.", others))
+
         words_beside = [word for word in self.matchedWords if word.beside]
         if words_beside:
             beside = _texts_of(words_beside)
@@ -269,12 +275,14 @@ class ExplainResult(Result):
                     beside,
                 )
             )
+
         explanation = " ".join(sentences)
         return _("{told} By {meaning}.", explanation, self.meaning) if self.meaning else explanation
 
     def _told(self) -> str:
-        """The memory, the reason, and its relevance with all parts."""
+        """Describe the memory, the reason, and its relevance with all parts."""
         words = ", ".join(word.text() for word in self.matchedWords if word.is_said)
+
         needed: Any = ""
         if self.threshold is not None and self.counted is not None:
             needed = _(
@@ -282,8 +290,10 @@ class ExplainResult(Result):
                 self.counted,
                 self.threshold,
             )
+
         span = _(" + time {span:.2f}", self.span) if self.span else ""
         cue = _(" + asked {cue:.2f}", self.cue) if self.cue else ""
+
         return _(
             "{id} in {conversation}, {age} old: {text}\n"
             "{reason}\n"
@@ -341,17 +351,23 @@ async def explain_recall(
         session=call.session,
         folder=call.folder,
     )
+
     explained = await conversation.insight.explain(request, memory_id=memory_id, text=text)
+    # A hook asks for more than a tool, so its answer may be different.
     by_hook = await conversation.insight.explain(
         replace(request, other_words=(), mode="every_prompt"), memory_id=explained.memory.id
     )
+
     zone = call.memories.services.zone
     verdict, sentences = _verdict_with_reasons(explained, searched_id=conversation.id, zone=zone)
     sentences += _sentences_of_hook(explained, by_hook)
     notes = call.memories.services.day_notes
     sentences += filter(None, [standing(explained.memory, explained.corrected_by, notes)])
+
     if explained.alike:
+        # A text may mean several memories, of which only one is explained.
         sentences.append(_alike_sentence(explained.alike))
+
     return ExplainResult.of(
         explained,
         verdict=verdict,
@@ -363,13 +379,16 @@ async def explain_recall(
 
 
 def _sentences_of_hook(explained: ExplainedMemory, by_hook: ExplainedMemory) -> Iterator[str]:
-    """What a hook would do with the memory, where that is something else: it asks for more."""
+    """Yield what a hook would do with the memory, if that is something else: a hook asks for more."""
     usual = explained.explanation
     strict = by_hook.explanation
+
     if usual is None or strict is None:
         return
     if usual.verdict.kind == strict.verdict.kind == "came":
+        # Both bring the memory, so there is nothing to add.
         return
+
     if usual.verdict.kind == "came":
         yield _(
             "So it is for {way}. A hook asks for more, and would not bring it: {verdict}",
@@ -387,7 +406,7 @@ def _sentences_of_hook(explained: ExplainedMemory, by_hook: ExplainedMemory) -> 
 
 
 def _alike_sentence(alike: int) -> str:
-    """How many memories besides the explained one have words of the text that the caller gave."""
+    """Return how many memories besides the explained one have words of the text that the caller gave."""
     others = n_(
         "{count} other memory shares words with that text",
         "{count} other memories share words with that text",
@@ -398,28 +417,32 @@ def _alike_sentence(alike: int) -> str:
 
 
 def _shared_words(explained: ExplainedMemory) -> list[SharedWord]:
-    """The words that the memory shares with the messages, in the memory's spelling, each with its weights."""
+    """Return the words that the memory shares with the messages, in the memory's spelling, each with its weights."""
     spelt = spelling_of(explained.memory)
     return [SharedWord.of(word, word=spelt(word.word)) for word in explained.receipt.matched]
 
 
 def _fields_of_search(explained: ExplainedMemory) -> dict[str, Any]:
-    """The fields of the result that say what a search did with the memory; empty ones for a memory in the archive,
-    which no search finds."""
+    """Return the fields of the result that say what a search did with the memory; empty fields for a memory in the
+    archive, which no search finds."""
     explanation = explained.explanation
     if explanation is None:
         return {"threshold": None, "counted": None, "by": [], "flashback": None}
+
     minutes_apart = None
     if explanation.verdict.apart_ms is not None:
         minutes_apart = round(explanation.verdict.apart_ms / MINUTE_MS, 1)
+
     winners: list[Other] = []
     for winner in explanation.verdict.others:
         kept_in = winner.kept_in or explained.conversation_id
         winners.append(Other.of(winner, conversation_id=kept_in, minutesApart=minutes_apart))
+
     draw = explanation.draw
     flashback = None
     if draw is not None and draw.weight:
         flashback = ChanceOf.of(draw)
+
     return {
         "threshold": hundredths(explanation.needed),
         "counted": hundredths(explanation.counted),
@@ -429,7 +452,7 @@ def _fields_of_search(explained: ExplainedMemory) -> dict[str, Any]:
 
 
 def _removal_of(explained: ExplainedMemory) -> Removal | None:
-    """How the memory was removed; None if it is not in the archive."""
+    """Return how the memory was removed, or None if it is not in the archive."""
     if explained.archived is None:
         return None
     return removal(explained.conversation_id, explained.archived)
@@ -438,17 +461,20 @@ def _removal_of(explained: ExplainedMemory) -> Removal | None:
 def _verdict_with_reasons(
     explained: ExplainedMemory, *, searched_id: str, zone: tzinfo | None
 ) -> tuple[Verdict, list[str]]:
-    """The verdict on the memory in a search of the conversation `searched_id`, and sentences for people that give the
-    reasons. `zone`: of the times in them."""
+    """Return the verdict on the memory in a search of the conversation `searched_id`, and sentences for people that
+    give the reasons. `zone` is the zone of the times in them."""
     if explained.explanation is None:
         return "archived", [_removed_sentence(explained, zone)]
+
     verdict = explained.explanation.verdict
     sentences = [verdict.sentence]
     draw = explained.explanation.draw
     if draw is not None:
         sentences.append(draw.sentence)
+
     if explained.searched:
         return verdict.kind, sentences
+
     elsewhere = _(
         "It is not in the conversation {own} but in {conversation}, where this search does not look; give "
         "scope `all`, or conversation_id `{conversation}`. A search of all conversations would say:",
@@ -514,7 +540,9 @@ class FoundMemory(Result):
             removal_text = _(
                 ", {why} {day}", _(REASONS[self.removed.reason]), when(self.removed.removedAt)[:10]
             )
+
         content = self.text if self.memory_type == "short_term" else f"{self.name} - {self.prompt}"
+
         return _(
             "{when} {id} in {conversation} (relevance {relevance:.1f}{score}{matched}){gone}\n  {what}",
             when(self.timestamp),
@@ -624,9 +652,12 @@ async def search_memories(
         max_score=max_score,
         tags=frozenset(tag.removeprefix("#") for tag in tags),
     )
+
     if sort_by is None:
         looks_for_words = bool(query.strip() or keywords or otherWords)
         sort_by = "relevance" if looks_for_words else "timestamp"
+
+    # Pages before this one are ranked too, and then passed over.
     end = offset + limit
     request = ListRequest(
         memory_filter,
@@ -640,6 +671,7 @@ async def search_memories(
         most=end,
         archived=archived,
     )
+
     matches, total = await call.conversations.get(conversation_id).insight.search(request)
     results = [_found_memory(match) for match in matches[offset:]]
     following = end if end < total else None
@@ -648,6 +680,7 @@ async def search_memories(
 
 def _found_memory(match: Filtered) -> FoundMemory:
     memory = match.memory
+
     fields: dict[str, Any] = dict.fromkeys(("id", "text", "score", "name", "prompt", "trigger"))
     if isinstance(memory, ShortTermMemory):
         fields |= {
@@ -667,17 +700,19 @@ def _found_memory(match: Filtered) -> FoundMemory:
         }
         fields["keywords"] = None
         spelt = spelling(f"{memory.name}\n{memory.prompt}")
+
     fields["matched"] = _spelt_words(match.shared, spelt)
     fields["keptWords"] = _spelt_words(match.kept, spelt) or None
     fields["removed"] = None
+
     if match.removal is not None:
         fields["removed"] = removal(match.conversation_id, match.removal)
     return FoundMemory.of(match, **fields)
 
 
 def _spelt_words(words: Sequence[str], spelt: Callable[[str], str]) -> list[str]:
-    """The words of a memory as its text spells them, each once: a search looks for a word and for its stem, and the
-    text is asked for the stem."""
+    """Return the words of a memory as its text spells them, each once: a search looks for a word and for its stem, and
+    the text is asked for the stem."""
     forms: dict[str, str] = {}
     for word in words:
         form = spelt(word)

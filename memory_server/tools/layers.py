@@ -213,6 +213,7 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
     pages: dict[str, Any] = {"recalls": True, "paging": Paging("entries")}
     single: list[Tool] = []
     if name == "project":
+        # The original has a tool for one entry only for the project.
         of_one_entry = tool(
             title=Sentence("One entry of {place}", place),
             description="The entry of this key.",
@@ -220,6 +221,7 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
             recalls=True,
         )
         single.append(of_one_entry(named("get", get)))
+
     return (
         tool(
             title=Sentence("Save knowledge of {place}", place),
@@ -278,7 +280,7 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
 
 
 def _without_paths(call: Call, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a summary that name files, for a caller who may not know where these are."""
+    """Return the fields of a summary that name files, for a caller who may not know where these are."""
     unreadable = fields["unreadable"]
     if unreadable:
         unreadable = {

@@ -76,10 +76,12 @@ class SearchResult(Result):
             _("Fired - {name}: {prompt}", one_line(memory.name), one_line(memory.prompt))
             for memory in self.activated
         ]
+
         lines += [
             _("By chance - {name}: {prompt}", one_line(memory.name), one_line(memory.prompt))
             for memory in self.random
         ]
+
         lines += [
             _(
                 "Trigger failed - {name}: {kind}, {message}{line}",
@@ -92,12 +94,15 @@ class SearchResult(Result):
             )
             for failed in self.failed
         ]
+
         lines += [
             _("Left out - {name}: {reason}", one_line(row.name), reason_text(row.reason))
             for row in self.leftOut or ()
         ]
+
         if self.note:
             lines.append(self.note)
+
         fired = counted(self.activatedCount, "trigger")
         return listed(lines, _("{triggers} of {total_memories} fired.", fired, self.totalMemories))
 
@@ -148,7 +153,7 @@ class TurnResult(Result):
 
 
 def left_out(activation: Activation, fitting: Fitting | None = None) -> list[LeftOut]:
-    """What fired and did not come: for want of room, or by its rules."""
+    """Return what fired and did not come: for want of room, or by its rules."""
     without_room = fitting.left_out if fitting is not None else ()
     rows = [
         LeftOut(
@@ -159,6 +164,7 @@ def left_out(activation: Activation, fitting: Fitting | None = None) -> list[Lef
         )
         for entry in without_room
     ]
+
     rows += [
         LeftOut(
             name=held_back.shelved.name,
@@ -167,11 +173,13 @@ def left_out(activation: Activation, fitting: Fitting | None = None) -> list[Lef
         )
         for held_back in activation.held_back
     ]
+
     return rows
 
 
 def turn_result(activation: Activation, fitting: Fitting) -> TurnResult:
-    """What `recall_turn` says of long-term memories: their texts are in the prompt."""
+    """Return what `recall_turn` says of long-term memories. Their texts are in the prompt."""
+    # The texts are in the prompt already, and a client pays for each of them.
     without_texts = search_result(replace(activation, activated=()))
     return TurnResult(
         activated=Brief.each(fitting.texts),
@@ -185,14 +193,16 @@ def turn_result(activation: Activation, fitting: Fitting) -> TurnResult:
 
 
 def search_result(activation: Activation) -> SearchResult:
-    """What a search for triggers gives, with the texts of all memories that fired."""
+    """Return the result of a search for triggers, with the texts of all memories that fired."""
     failed = [
         FailedTrigger.of(failure, name=shelved.memory.name, conversation_id=shelved.conversation_id)
         for shelved, failure in activation.failed
     ]
+
     note = None
     if activation.unread:
         note = unreadable(activation.unread)
+
     return SearchResult(
         activated=Activated.each(activation.activated),
         random=Activated.each(activation.random),
@@ -215,7 +225,7 @@ _MOST_ORDER = 1e9
 
 
 def _names(group: Any) -> Any:
-    """Names of groups: one text has them with commas between, as in SillyTavern."""
+    """Return the names of groups. A single text has them with commas between, as in SillyTavern."""
     if isinstance(group, str):
         return words_between_commas(group)
     return group
@@ -531,8 +541,11 @@ class ContextResult(Result):
             self.createdAt,
             _(", updated {time}", self.updatedAt) if self.updatedAt else "",
         )
+
+        # A trigger has line breaks, and may be anything that an import brought.
         trigger = "\n  ".join(map(harmless, self.trigger.splitlines()))
         lines = [_("{what} ({more})", one_line(self.name), dates), _("Trigger: {trigger}", trigger)]
+
         if self.rulesInWords:
             lines.append(_("Rules: {rules}", self.rulesInWords))
         if self.book:
@@ -541,6 +554,7 @@ class ContextResult(Result):
             lines.append(_("Created from: {created_context}", one_line(self.createdContext)))
         if self.updatedContext:
             lines.append(_("Updated from: {updated_context}", one_line(self.updatedContext)))
+
         return "\n".join(lines)
 
 

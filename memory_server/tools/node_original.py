@@ -1,7 +1,7 @@
 """What programs of the Node original send and read: its arguments and its results, for `compat = "node"`.
 
-Such a program reads the text block of a result as JSON and looks at `success`, also after a call that failed; arguments
-that were refused are an error there too. The names are those of its files src/tools/*.js and src/index.js. Pure.
+Such a program reads the text block of a result as JSON and looks at `success`, also after a failed call; refused
+arguments are an error there too. The names come from its files src/tools/*.js and src/index.js. Pure.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class NodeCall:
 
 
 def node_arguments(tool: str, arguments: Fields) -> dict[str, Any]:
-    """The arguments as the tool here takes them. A `backup_path` is the name that `backup_memories` gave; a restore
-    that names it overwrites unless it has `merge`, as in the original."""
+    """Return the arguments as the tool here takes them. A `backup_path` is the name that `backup_memories` gave; a
+    restore that names it overwrites unless it has `merge`, as in the original."""
     given = dict(arguments)
     if "backup_path" in given and tool in ("restore_memories", "delete_backup"):
         given["name"] = given.pop("backup_path")
@@ -44,12 +44,12 @@ def node_arguments(tool: str, arguments: Fields) -> dict[str, Any]:
 
 
 def node_answer(tool: str, call: NodeCall, structured: Fields) -> Answer:
-    """A result with the fields of the original beside those of this server, and the same as its text."""
+    """Return a result with the fields of the original beside the fields of this server, and the same as its text."""
     return _answer({**structured, **_FIELDS[tool](call, structured)})
 
 
 def node_refusal(sentence: str) -> Answer:
-    """A call that failed, as the original says it: under `error` or `message`, which depends on the tool there."""
+    """Return a failed call in the form of the original: under `error` or `message`, which depends on the tool there."""
     return _answer({"success": False, "error": sentence, "message": sentence})
 
 
@@ -66,7 +66,7 @@ def _added(call: NodeCall, fields: Fields) -> Fields:
 
 
 def _found_short_term(call: NodeCall, fields: Fields) -> Fields:
-    """The tiers with empty lists for pictures and other attachments, which stay in the file of the conversation."""
+    """Return the tiers with empty lists for pictures and other attachments, which stay in the file of the conversation."""
     attached: Fields = {"modalities": [], "attachments": []}
     return {
         tier: [{**memory, **attached} for memory in fields[tier]]
@@ -79,7 +79,7 @@ def _deleted_short_term(call: NodeCall, fields: Fields) -> Fields:
 
 
 def _statistics(call: NodeCall, fields: Fields) -> Fields:
-    """Each figure of an empty conversation is 0 or null."""
+    """Return the statistics. Each figure of an empty conversation is 0 or null."""
     scores = {name: fields.get(name, 0) for name in ("avgScore", "maxScore", "minScore")}
     times = {name: fields.get(name) for name in ("oldestMemory", "newestMemory", "lastCleanup")}
     return {**scores, **times}
@@ -99,7 +99,7 @@ def _most_frequent(call: NodeCall, fields: Fields) -> Fields:
 
 
 def _done(verb: str) -> Callable[[NodeCall, Fields], Fields]:
-    """The fields of a change of one long-term memory."""
+    """Return the fields of a change of a long-term memory."""
 
     def fields_of(call: NodeCall, fields: Fields) -> Fields:
         name = call.arguments.get("name")
@@ -113,7 +113,7 @@ def _listed(call: NodeCall, fields: Fields) -> Fields:
 
 
 def _found_long_term(call: NodeCall, fields: Fields) -> Fields:
-    """The memories as a text for a prompt, marked so that it is known when a program sends it back."""
+    """Return the memories as a text for a prompt, marked so that it is known when a program sends it back."""
     parts: list[str] = []
     for name, tag in (("activated", "activated-memories"), ("random", "random-memories")):
         memories = "\n\n".join(harmless(_formatted_memory(memory)) for memory in fields[name])
@@ -139,14 +139,17 @@ def _formatted_memory(memory: Fields) -> str:
 def _context(call: NodeCall, fields: Fields) -> Fields:
     created = fields["createdContext"] or None
     updated = fields["updatedContext"] or None
+
     parts: list[str] = []
     if created:
         parts.append(f"创建时上下文：\n{created}")
     if updated:
         parts.append(f"更新时上下文：\n{updated}")
+
     text = f'记忆 "{fields["name"]}" 没有附带任何上下文信息。'
     if parts:
         text = f'记忆 "{fields["name"]}" 的上下文信息：\n' + "\n\n".join(parts)
+
     return {
         "success": True,
         "createdContext": created,
@@ -231,8 +234,11 @@ def _health(call: NodeCall, fields: Fields) -> Fields:
 def _figures(call: NodeCall, fields: Fields) -> Fields:
     calls = sum(tool["calls"] for tool in fields["tools"])
     errors = sum(tool["errors"] for tool in fields["tools"])
+
+    # A server that was just started has no calls.
     share = 100 * errors / max(1, calls)
     seconds = int(call.uptime_seconds)
+
     return {
         "uptime": {"ms": round(call.uptime_seconds * 1000), "seconds": seconds},
         "requests": {

@@ -17,7 +17,7 @@ from memory_server.tools.base.shapes import Offset, OtherWordsOfSearch, Text, be
 from memory_server.tools.base.tool import tool
 
 MAX_LIMIT = 100
-"""Notes of one result at most, as of the seed."""
+"""Notes of a result at most, as in the seed."""
 Type = Literal["tech", "project-tech", "domain"]
 _TYPES = N_("tech: true anywhere; project-tech: how this project does it; domain: its subject")
 
@@ -111,7 +111,7 @@ class Note(Result):
 
 
 def _origin(note_type: str, project: str | None) -> str:
-    """The type of a note, and its project if that is told."""
+    """Return the type of a note, and its project if that is told."""
     if not project:
         return note_type
     return f"{note_type}, {project}"
@@ -177,16 +177,18 @@ async def recall(
         project=call.project,
         other_words=otherWords,
     )
+
     project_names = await _project_names(call)
     shown_notes = [
         Note.of(hit, project=project_names.get(hit.entry.project)) for hit in matches.hits
     ]
+
     waiting = await notes.waiting(call.project)
     return RecallResult.of(matches, memories=shown_notes, note=waiting)
 
 
 async def _project_names(call: Call) -> Mapping[str, str]:
-    """The name of each project by its id; empty for a caller in a project, who is not told where notes are from."""
+    """Return the name of each project by its id; empty for a caller in a project, who is not told where notes are from."""
     notes = call.memories.knowledge.notes
     if notes.project_of(call.project) is not None:
         return {}

@@ -103,6 +103,7 @@ async def mute_memory(
     conversation_id: ConversationId = None,
 ) -> MuteResult:
     conversation = call.conversations.get(conversation_id)
+
     place: str | None
     match where:
         case "conversation":
@@ -117,6 +118,7 @@ async def mute_memory(
             place = EVERYWHERE
         case "nowhere":
             place = None
+
     return MuteResult.of(await conversation.short_term.mute(id, place, by="mute_memory"))
 
 
@@ -141,8 +143,8 @@ class EditResult(Result):
 
 
 def _texts_with(memory: ShortTermMemory, find: str, replacement: str) -> list[str]:
-    """The texts of its messages, with `replacement` in the place of `find`. Raises InvalidInput: all texts together
-    have `find` not at all or several times."""
+    """Return the texts of its messages, with `replacement` in the place of `find`. Raise InvalidInput if all texts
+    together have `find` not at all or several times."""
     texts = [message.content for message in memory.messages] or [memory.text]
     count = sum(text.count(find) for text in texts)
     if count == 0:

@@ -1,6 +1,6 @@
 """The toolset `refs`: long texts stay out of the context; a model keeps a summary and an id (seed 004).
 
-No result but that of `memoryGetContent` holds more of a text than its summary and a preview.
+Only the result of `memoryGetContent` holds more of a text than its summary and a preview.
 """
 
 from __future__ import annotations
@@ -280,7 +280,7 @@ async def memoryCleanup(call: Call) -> ChangedResult[ClearData]:
     cleaned = 0
     change_ids: list[str] = []
     for namespace in NAMESPACES:
-        # One run archives a limited number of texts; the run that finds nothing more has no change.
+        # A run archives a limited number of texts; the run that finds nothing more has no change.
         while True:
             count, change_id = await call.memories.knowledge.refs.clean_up(
                 namespace, by="memoryCleanup"
@@ -289,10 +289,12 @@ async def memoryCleanup(call: Call) -> ChangedResult[ClearData]:
                 break
             cleaned += count
             change_ids.append(change_id)
+
     if cleaned:
         message = _("{references} went into the archive.", counted(cleaned, "reference"))
     else:
         message = _("Nothing is over.")
+
     return ChangedResult(data=ClearData(cleaned=cleaned, message=message), changeIds=change_ids)
 
 
@@ -333,7 +335,7 @@ async def memoryGetContent(call: Call, id: Id, offset: Offset = None) -> DataRes
 
 
 def _page(text: str, start: int, most_bytes: int) -> str:
-    """The part of a text from `start` on that has at most `most_bytes` of JSON, but at least one character."""
+    """Return the part of a text from `start` on that has at most `most_bytes` of JSON, but at least one character."""
     # Each character of JSON has at least a byte, and at most six where it is escaped.
     page = text[start : start + most_bytes]
     page_bytes = len(orjson.dumps(page))

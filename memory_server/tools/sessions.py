@@ -96,7 +96,7 @@ class ChangedMemory(SessionDone):
 
     @property
     def tail(self) -> str:
-        """What stands behind the text of the change: its id, and why it was not done as asked."""
+        """The end of the text of the change: its id, and why it was not done as asked."""
         reason = _(" ({reason})", self.reason) if self.reason else ""
         return undo_hint(self.changeId) + reason
 
@@ -123,7 +123,7 @@ class SearchResult(SessionDone):
     took_ms: float
 
     def __str__(self) -> str:
-        # Not where no model is named: it would stand below every search.
+        # Without a model the reason is left out, because it would be below every search.
         why = _(" ({reason})", self.reason) if self.reason not in (None, _(NO_EMBEDDINGS)) else ""
         return _page(self.memories, self.total, why)
 
@@ -257,7 +257,7 @@ def _check_of_messages() -> TypeAdapter[Any]:
 
 
 def _text_or_messages(value: Any, handler: Any, info: ValidationInfo) -> Any:
-    """Text or messages, checked by hand: pydantic's error for a union names neither."""
+    """Check text or messages by hand: pydantic's error for a union names neither."""
     if type(value) is str:
         return _check_of_text().validate_python(value)
     if isinstance(value, list | dict):
@@ -277,7 +277,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class _Ids:
-    """The ids that a call gives; None: it gives none."""
+    """The ids that a call gives; an id is None if the call does not give it."""
 
     user_id: str | None
     agent_id: str | None
@@ -287,7 +287,7 @@ class _Ids:
 async def _sessions(
     call: Call, ids: _Ids, tool_name: str, *, changes: bool = False
 ) -> tuple[Sessions, SessionIds]:
-    """The sessions, and who is meant; where that cannot be, the refusal is noted. Raises InvalidInput."""
+    """Return the sessions, and who is meant. If that cannot be known, the refusal is noted. Raise InvalidInput."""
     sessions = call.memories.knowledge.sessions
     try:
         caller = sessions.caller(
@@ -311,7 +311,7 @@ async def _note_arguments(
 
 
 async def _note(call: Call, tool_name: str, arguments: Mapping[str, Any], *, sentence: str) -> None:
-    """Note a refusal in the history of the user that is meant; where no user can be known, there is none."""
+    """Note a refusal in the history of the user that is meant, if the user is known."""
     sessions = call.memories.knowledge.sessions
     given_ids = {name: value for name, value in arguments.items() if name in FIELDS}
     ids = {name: value for name, value in given_ids.items() if _is_usable(name, value)}
@@ -332,7 +332,7 @@ def _is_usable(name: str, value: Any) -> bool:
 
 
 tool = partial(any_tool, note_refusal=_note_arguments)
-"""Makes a tool whose calls have a history, also those that are refused."""
+"""Makes a tool whose calls have a history, including refused calls."""
 
 
 def _session(caller: SessionIds) -> SessionIdsShown:
@@ -340,7 +340,7 @@ def _session(caller: SessionIds) -> SessionIdsShown:
 
 
 def _memory(entry: Entry, caller: SessionIds, **values: Any) -> Memory:
-    """An entry as a result; `values` are fields that not every result has."""
+    """Return an entry as a result; `values` are fields that not every result has."""
     empty = dict.fromkeys(("event", "score", "why"))
     return Memory.of(entry, user_id=caller.user_id, **empty | values)
 
@@ -393,7 +393,7 @@ def _changed(outcome: Outcome, caller: SessionIds) -> list[Memory]:
 
 
 def _how(outcome: Outcome, caller: SessionIds) -> dict[str, Any]:
-    """The fields of a result that say who changed something, and how."""
+    """Return the fields of a result that say who changed something, and how."""
     return {
         "session": _session(caller),
         "mode_used": outcome.mode_used,
@@ -430,11 +430,13 @@ async def memory_search(
         other_words=otherWords,
         by="memory_search",
     )
+
     hidden_fields = {} if include_metadata else {"metadata": None}
     rows = [
         _memory(hit.entry, caller, score=round(hit.score, 4), why=hit.why, **hidden_fields)
         for hit in matches.hits
     ]
+
     return SearchResult(
         memories=rows,
         total=matches.total,
@@ -468,7 +470,7 @@ async def memory_get_all(
 
 
 def _rows_of_page(entries: Iterable[Entry], caller: SessionIds, page_bytes: int) -> list[Memory]:
-    """The first entries whose JSON fits into `page_bytes`; at least one."""
+    """Return the first entries whose JSON fits into `page_bytes`; at least one."""
     rows: list[Memory] = []
     used_bytes = 0
     for entry in entries:
@@ -525,7 +527,7 @@ async def memory_delete(
 
 
 def deleted_result(outcome: Outcome, caller: SessionIds) -> OneResult:
-    """The memory that was deleted."""
+    """Return the memory that was deleted."""
     return OneResult(
         memory=_changed(outcome, caller)[0], session=_session(caller), changeId=outcome.change_id
     )

@@ -85,7 +85,7 @@ class Item(Result):
     ] = None
 
     def tier_text(self, tier: str) -> str:
-        """The memory for people, with the name of its tier, such as `Top`."""
+        """Return the memory for people, with the name of its tier, such as `Top`."""
         return _(
             "{tier}{weak} - {when}{kept_in}{folder} (relevance {relevance:.1f}: {why})\n{text}",
             tier,
@@ -178,13 +178,16 @@ class StatsResult(Result):
             if self.lastCleanup
             else _("never cleaned up")
         )
+
         notice = f" {self.notice}" if self.notice else ""
         if self.oldestMemory is None or self.newestMemory is None:
             return _("No short-term memories; {cleaned}.{notice}", cleaned, notice)
+
         counts = joined(
             ", ",
             (_("{about}: {what}", name, count) for name, count in self.conversationCounts.items()),
         )
+
         oldest = when(self.oldestMemory)
         newest = when(self.newestMemory)
         return _(
@@ -203,7 +206,7 @@ class StatsResult(Result):
 
 
 def notice(damaged: int) -> str:
-    """A sentence on damaged files and lines."""
+    """Return a sentence on damaged files and lines."""
     damaged_files = n_(
         "{count} damaged file or line is", "{count} damaged files or lines are", damaged
     )
@@ -211,7 +214,7 @@ def notice(damaged: int) -> str:
 
 
 def unusable_records(count: int) -> str:
-    """A sentence on stored records that cannot be used."""
+    """Return a sentence on stored records that cannot be used."""
     return n_(
         "{count} stored record cannot be used; `memory-server doctor` names it.",
         "{count} stored records cannot be used; `memory-server doctor` names them.",
@@ -302,7 +305,7 @@ async def add_short_term_memory(
 
 
 def remembered_text(memory_id: str, total: int, *, stored: bool) -> str:
-    """A sentence on what was done; not `stored`: the same was stored before."""
+    """Return a sentence on what was done. `stored` is False if the same was stored before."""
     done = (
         _("Remembered as {memory}", memory_id)
         if stored
@@ -345,37 +348,44 @@ async def search_short_term_memories(
         role_weights=RoleWeights.of(roleWeights),
         scope=scope,
         session=call.session,
-        # Lines for a prompt are for those who did not ask.
+        # Lines for a prompt come without a request.
         mode="asked" if maxBytes is None else "unasked",
         reinforce=reinforce,
         include_corrected=includeCorrected,
         by="search_short_term_memories",
     )
+
     found = await conversation.short_term.search(request)
     result = search_result(call, conversation.id, found, line_bytes=maxBytes)
+
     note_on_archive = await archive_note(conversation, found.recall)
     if note_on_archive:
         note = " ".join(filter(None, (result.note, note_on_archive)))
         result = result.model_copy(update={"note": note})
+
     call.note(Given(conversation.id, recentMessages, result, found.recall))
     return result
 
 
 async def archive_note(conversation: Conversation, recall: Recall) -> str | None:
-    """If nothing relevant came to mind: a sentence on matching memories in the archive. None if there are none, if an
-    overview was asked for, or if the archive cannot be read."""
+    """If nothing relevant came to mind, return a sentence on matching memories in the archive. Return None without such
+    memories, if an overview was asked for, or if the archive cannot be read."""
     if recall.came_unasked or recall.query.overview is not None:
         return None
     try:
         from_archive = await conversation.archive.recall(recall.query)
     except StorageError:
-        return None  # the search itself was answered
+        # The search itself was answered.
+        return None
+
     matches = (*from_archive.top, *from_archive.next)
     if not matches:
         return None
+
     words = " ".join(heaviest_words(matches[:1])[:_HINTED_WORDS])
     command = shell_command(conversation.id, "search", "--archived", words)
     verb = _("it was") if len(matches) == 1 else _("they were")
+
     return _(
         "The archive has {memories} that would match; {verb} forgotten or deleted: `{command}` shows them.",
         counted(len(matches), "memory"),
@@ -387,7 +397,7 @@ async def archive_note(conversation: Conversation, recall: Recall) -> str | None
 def search_result(
     call: Call, conversation_id: str, found: Found, *, line_bytes: int | None = None
 ) -> SearchResult:
-    """What a search in `conversation_id` found, with prompt lines if `line_bytes` is given."""
+    """Return what a search in `conversation_id` found, with prompt lines if `line_bytes` is given."""
     recall = found.recall
     recalled = (*recall.top, *recall.next, *recall.flashback)
     language = call.memories.language([memory.memory.text for memory in recalled])
@@ -411,15 +421,18 @@ def search_result(
         lines = call.memories.lines(recall, reader=reader, max_bytes=room).text
         if lines:
             lines = marked(lines, language)
+
     change_id = None
     changes = None
     if found.changes.keys() <= {conversation_id}:
         change_id = found.change_id
+    # Memories of several conversations were reinforced, and each has its own undo.
     else:
         changes = [
             ReinforcedIn(conversation_id=name, changeId=change)
             for name, change in found.changes.items()
         ]
+
     notes = _notes(found, conversation_id, call.memories.services.parameters.recall)
     result = SearchResult(
         topRelevant=items(recall.top, "top"),
@@ -432,6 +445,7 @@ def search_result(
         changes=changes,
         lines=lines,
     )
+
     result._query_words = heaviest_words(recalled)
     return result
 
@@ -439,7 +453,8 @@ def search_result(
 def _item(
     recalled: Recalled, tier: str, *, conversation_id: str, folder: str | None, language: str
 ) -> Item:
-    """A memory of a tier as a result of a search in `conversation_id` from `folder`, with its reason in `language`."""
+    """Return a memory of a tier as a result of a search in `conversation_id` from `folder`, with its reason in
+    `language`."""
     memory = recalled.memory
     words = shared_words(recalled)
     with speaking(language):
@@ -455,7 +470,7 @@ def _item(
 
 
 def _notes(found: Found, own: str, parameters: RecallParameters) -> list[str]:
-    """What went wrong in a search of the conversation `own`, and why nothing came."""
+    """Return what went wrong in a search of the conversation `own`, and why nothing came."""
     notes = _troubles(found, own)
     if not found.recall.came_unasked:
         notes += _reasons_for_nothing(found.recall, parameters)
@@ -463,11 +478,13 @@ def _notes(found: Found, own: str, parameters: RecallParameters) -> list[str]:
 
 
 def _troubles(found: Found, own: str) -> list[str]:
-    """What went wrong in a search of the conversation `own`."""
+    """Return what went wrong in a search of the conversation `own`."""
     notes: list[str] = []
+
     private = private_words_note(found.recall.query.private_words)
     if private:
         notes.append(private)
+
     if found.unreinforced == (own,):
         notes.append(_("No memory was reinforced, because the conversation could not be written."))
     elif found.unreinforced:
@@ -478,12 +495,14 @@ def _troubles(found: Found, own: str) -> list[str]:
                 names,
             )
         )
+
     if found.unread:
         notes.append(unreadable(found.unread))
     if found.unusable:
         notes.append(unusable_records(found.unusable))
     if found.only_words:
         notes.append(_("Searched by words only: {only_words}.", found.only_words))
+
     outdated = found.outdated
     if outdated:
         notes.append(
@@ -495,19 +514,23 @@ def _troubles(found: Found, own: str) -> list[str]:
                 outdated,
             )
         )
+
     return notes
 
 
 def _reasons_for_nothing(recall: Recall, parameters: RecallParameters) -> list[str]:
-    """Why a search brought nothing that would come unasked."""
+    """Return why a search brought nothing that would come unasked."""
     if not recall.searched:
         return [_("Nothing is stored yet in what was searched.")]
+
     notes: list[str] = []
     in_context = recall.held_back.in_context
     if in_context:
         held_back = n_("{count} memory is held back", "{count} memories are held back", in_context)
         notes.append(_("{held_back}: these messages, or this session, have it already.", held_back))
+
     recent = recall.held_back.recent
+    # Nothing was held back for its age, so the memories share too little.
     if not recent:
         but = (
             _(" Those that share something are marked as weak.")
@@ -515,6 +538,7 @@ def _reasons_for_nothing(recall: Recall, parameters: RecallParameters) -> list[s
             else ""
         )
         return [*notes, _("No memory shares enough words with these messages.{but}", but)]
+
     held_back = n_(
         "{count} memory of this conversation is held back",
         "{count} memories of this conversation are held back",

@@ -47,7 +47,7 @@ from sandbox import message_rows
 _MOST_ALSO = 20
 """Conversations that a recall can name beside its own: a group, its members, a persona."""
 _MOST_TURNS = 10_000
-"""Turns of other conversations that belong to a chat: those before its branch."""
+"""Turns of other conversations that belong to a chat, because they are before its branch."""
 
 
 def _also_turns(value: dict[str, list[str]]) -> dict[str, list[str]]:
@@ -134,22 +134,26 @@ async def recall_turn(
         session=call.session,
         folder=call.folder,
         flashbacks=flashbacks,
-        said_again=False,  # a client sends what it has in its context
+        # A client sends what it has in its context.
+        said_again=False,
         message_count=messageCount,
         reinforce=reinforce,
         counts=reinforce,
         plans=reinforce and call.memories.plans is not False,
         by="recall_turn",
     )
+
     call = call.in_zone(request.timezone)
     conversation = call.conversations.get(conversation_id)
     turn = await turn_prompt(call, conversation, request, prompt_room(maxChars))
+
     recollection = turn.recollection
     notes = (
         _paused_note(call),
         recollection.trouble,
         await short_term.archive_note(conversation, recollection.found.recall),
     )
+
     return RecallResult(
         prompt=turn.text,
         shortTerm=short_term.search_result(call, conversation.id, recollection.found),
@@ -170,7 +174,8 @@ _KEPT_OUT = {"role": "user", "content": "<private>what was asked to be forgotten
 
 
 def _unless_forgetting(messages: Any) -> Any:
-    """The messages as they came; a placeholder if one of them calls `forget`: what it names must not be stored."""
+    """Return the messages as they came, or a placeholder if any of them calls `forget`: what such a call names must not
+    be stored."""
     rows = message_rows(messages)
     if isinstance(rows, list) and any(map(calls_forget, rows)):
         return [_KEPT_OUT]
@@ -181,7 +186,8 @@ _SAME_TURN_MS = 10 * MINUTE_MS
 
 
 def _asks_to_forget(call: Call, messages: Sequence[Message]) -> bool:
-    """Whether these messages are of the turn in which this session called `forget`: soon after it, with its words."""
+    """Return whether these messages are of the turn in which this session called `forget`: soon after it, with its
+    words."""
     words, at_ms = call.memories.forgotten.pop(call.session_id, ((), 0))
     is_soon_after = abs(call.memories.services.clock() - at_ms) < _SAME_TURN_MS
     if not words or not is_soon_after:
@@ -229,9 +235,12 @@ async def remember_turn(
 ) -> RememberResult:
     call = call.in_session(session)
     conversation = call.conversations.get(conversation_id)
+
     if _asks_to_forget(call, messages):
         note = _("In this turn something was forgotten, so nothing of it is kept.")
+        # The model tells in its answer what was forgotten, which would bring it back.
         return RememberResult(success=True, stored=False, note=note)
+
     try:
         added = await conversation.short_term.add(
             messages,
@@ -242,6 +251,7 @@ async def remember_turn(
         )
     except (MemoryPaused, NothingToKeep) as error:
         return RememberResult(success=True, stored=False, note=str(error))
+
     return RememberResult.of(
         added,
         success=True,
@@ -298,7 +308,7 @@ class ForgetResult(Result):
         return "\n".join([self._told(), sentence])
 
     def _told(self) -> str:
-        """What was or would be forgotten, or that nothing was found."""
+        """Describe what was or would be forgotten, or that nothing was found."""
         if not self.found and self.alsoIn:
             return _("Nothing that this call may forget has these words.")
         if not self.found:
@@ -340,26 +350,34 @@ async def forget(
         raise InvalidInput(
             "Give either words that it holds, or ids, or said_in; then nothing else is forgotten."
         )
+
     # What is shown first has whole ids. A beginning may be of another memory than the caller knows of.
     sought = Sought(
         ids=tuple(ids), words=tuple((words or "").split()), session=said_in, whole_ids=confirm
     )
+
     matches = await _matches(call, sought, conversation_id)
     if confirm:
         await _refuse_vague(call, sought, conversation_id, matches=matches)
+
     change = None
     if confirm and matches.items:
         change = await forgetting.forget(call.memories.engines, matches.items)
+
     if sought.words:
+        # The turn of this call must not be stored: it has the words.
         call.memories.forgotten[call.session_id] = sought.words, call.memories.services.clock()
+
     notes = [await _kept_with_note(call, sought, conversation_id)]
     if not matches.items:
         notes.append(_(_NOT_SEARCHED))
+
     also_in: list[OtherPlace] = []
     if sought.words:
         also_in = [
             OtherPlace(what=name, count=count) for name, count in sorted(matches.elsewhere.items())
         ]
+
     return ForgetResult(
         found=len(matches.items),
         items=ForgetRow.each(matches.items[:_MOST_SHOWN]),
@@ -373,7 +391,7 @@ async def forget(
 async def _refuse_vague(
     call: Call, sought: Sought, conversation_id: str | None, *, matches: _Matches
 ) -> None:
-    """Raises InvalidInput: it is not certain that the caller means just these items."""
+    """Raise InvalidInput if it is not certain that the caller means just these items."""
     if sought.ids and not matches.items:
         by_beginnings = await _matches(call, replace(sought, whole_ids=False), conversation_id)
         if by_beginnings.items:
@@ -388,7 +406,7 @@ async def _refuse_vague(
 
 
 async def _kept_with_note(call: Call, sought: Sought, conversation_id: str | None) -> str:
-    """Sentences on the memories that have the words only as other words, and stay; empty if there are none."""
+    """Return sentences on the memories that have the words only as other words, and stay; empty without such memories."""
     kept_with = await forgetting.beside(
         call.memories.engines, sought.words, replace(sought, words=())
     )
@@ -398,7 +416,7 @@ async def _kept_with_note(call: Call, sought: Sought, conversation_id: str | Non
 
 
 def _user_of(call: Call) -> str | None:
-    """Whose call this is, as its headers or its session say; None: it is the owner's, as over standard input."""
+    """Return whose call this is, as its headers or its session say, or None for the owner's, as over standard input."""
     try:
         caller = call.memories.knowledge.sessions.caller(NOBODY, call.wire)
     except InvalidInput:
@@ -423,14 +441,14 @@ class _Matches:
     """What a call of `forget` asks for."""
 
     items: list[Item]
-    """Those that this call may forget, newest first."""
+    """The items that this call may forget, newest first."""
     elsewhere: Counter[str]
     """How many others there are, by what they are."""
 
 
 async def _matches(call: Call, sought: Sought, conversation_id: str | None) -> _Matches:
-    """The items that are sought. Where it is known whose call this is, facts of other users are not counted: nobody
-    learns what another one has."""
+    """Find the items that are sought. If it is known whose call this is, facts of other users are not counted, so that
+    no user learns what another user has."""
     usual = call.conversations.get(conversation_id).id
     everywhere = conversation_id is None and call.memories.services.scope != OWN
 
@@ -449,10 +467,13 @@ async def _matches(call: Call, sought: Sought, conversation_id: str | None) -> _
             else:
                 others.append(item)
     if any(item.family == "sessions" for item in others):
+        # The count alone would tell one user what another has.
         user = _user_of(call)
         if user is not None:
             own = f"sessions/{user}"
             others = [item for item in others if item.family != "sessions" or item.place == own]
+
     elsewhere = Counter(_NAMES_ELSEWHERE.get(item.family, item.family) for item in others)
     items.sort(key=lambda item: -item.at_ms)
+
     return _Matches(items, elsewhere)

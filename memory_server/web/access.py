@@ -56,8 +56,8 @@ class Gate(Protocol):
         """The path below which everybody gets the form for a token and its style, without a slash at its end."""
 
     def base_of(self, cookie: str) -> str:
-        """The path below which the page of this cookie is, without a slash at its end. The cookie is for this path
-        alone, which nobody else can guess, because cookies do not know ports: another program on this machine must
+        """Return the path below which the page of this cookie is, without a slash at its end. The cookie is only for
+        this path, which cannot be guessed, because cookies do not know ports: another program on this machine must
         not get it."""
 
     @property
@@ -65,10 +65,10 @@ class Gate(Protocol):
         """The path of the request that asks to be let in."""
 
     async def enter(self, request: Request) -> Response | None:
-        """The answer to a request that asks to be let in; None: it is not allowed."""
+        """Return the answer to a request that asks to be let in, or None if it is not allowed."""
 
     async def knows(self, cookie: str, scope: Scope) -> bool:
-        """Whether this is the cookie of somebody who was let in; notes in `scope` whose memories they see."""
+        """Tell whether this is the cookie of a reader who was let in. Notes in `scope` whose memories they see."""
 
 
 class Caller(Protocol):
@@ -82,10 +82,10 @@ class Caller(Protocol):
 
 
 class OneTimeLink:
-    """Lets in who has the link that the command printed, once and within ten minutes, as `caller`. The page is below a
-    path that cannot be guessed. It is not in the link, which other users of the machine may see in the list of
-    processes, but in the answer to it. Programs that only look at the link, such as those that show where it leads, do
-    not use it up."""
+    """Lets in who has the link that the command printed, once and within ten minutes, as `caller`. The page is below
+    a path that cannot be guessed. It is not in the link, which other users of the machine may see in the list of
+    processes, but in the answer to it. Programs that only look at the link, such as programs that show where it
+    leads, do not use it up."""
 
     front, door = "", "/enter"
 
@@ -234,7 +234,8 @@ class Guard:
         most_bytes: int,
         answer: Callable[[Request], Awaitable[ASGIApp]],
     ) -> ASGIApp:
-        """What `answer` says to the request with its body, which is received here, within bounds of bytes and time."""
+        """Return what `answer` says to the request with its body, which is received here, within bounds of bytes and
+        time."""
         if request.method in ("GET", "HEAD"):
             return await answer(request)
         try:
@@ -252,7 +253,7 @@ def _split(host: str) -> tuple[str, str]:
 
 
 def _same_origin(headers: Headers) -> bool:
-    """Whether a form of this very page asks: the browser says so, or its origin is ours."""
+    """Tell whether a form of this very page asks: the browser says so, or its origin is ours."""
     site = headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"
@@ -264,7 +265,7 @@ def _same_origin(headers: Headers) -> bool:
 
 
 def _is_prefetch(headers: Headers) -> bool:
-    """Whether a browser asks for a page to which its user has not gone yet, and may never go."""
+    """Tell whether a browser asks for a page to which its user has not gone yet, and may never go."""
     return any(
         "prefetch" in headers.get(name, "").lower() for name in ("sec-purpose", "purpose", "x-moz")
     )

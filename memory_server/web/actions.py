@@ -39,7 +39,7 @@ def first(form: Form, name: str) -> str:
 
 
 def acting(act: Act) -> Callable[[View], Awaitable[Response]]:
-    """The answer to a form: the change is made, and the reader is sent back to where the form was."""
+    """Return the answer to a form: the change is made, and the reader is sent back to where the form was."""
 
     async def answered(view: View) -> Response:
         form = await form_of(view.request)
@@ -56,7 +56,8 @@ def acting(act: Act) -> Callable[[View], Awaitable[Response]]:
 
 
 def _way_back(back: str, flash_key: str) -> str:
-    """The address to go back to, with the key of what was done; the first page where `back` is no page of ours."""
+    """Return the address to go back to, with the key of what was done; the first page where `back` is not a page of
+    ours."""
     if not _BACK.fullmatch(back):
         back = ""
     page, _hash, anchor = re.sub(r"[?&]done=[^&#]*", "", back).partition("#")
@@ -70,7 +71,7 @@ def _way_back(back: str, flash_key: str) -> str:
 
 
 def _typed_lines(form: Form, name: str) -> str:
-    """A text of several lines, which browsers send with `\\r\\n`."""
+    """Return a text of several lines, which browsers send with `\\r\\n`."""
     return first(form, name).replace("\r\n", "\n")
 
 
@@ -123,7 +124,7 @@ async def _edit(view: View, form: Form) -> Flash:
 
 
 async def _named_item(view: View, form: Form) -> Item:
-    """The memory, trigger or entry that a form names."""
+    """Find the memory, trigger or entry that a form names."""
     family = cast(Family, first(form, "family") or "memories")
     place = first(form, "place") or view.conversation.id
     return await item_of(view, family, place, first(form, "id"))
@@ -143,16 +144,19 @@ async def _erase(view: View, form: Form) -> Flash:
         raise InvalidInput(
             "Only the person at the server can erase for good: run `memory-server forget --for-good` there."
         )
+
     item = await _named_item(view, form)
     erasure = await forgetting.erasure_of(view.call.memories.engines, [item])
     report = await erase_from(view.site.owner, erasure, form.get("backup", []))
     found = [path.name for path in report.found]
     unread = [_("{file}, which could not be searched", path.name) for path in report.unread]
     remaining_places = [*found, *unread, *report.damaged]
+    # The reader should know that a text which was erased here can still be read elsewhere.
     if remaining_places:
         return Flash(
             Sentence("Erased here; the text is still in {places}.", ", ".join(remaining_places))
         )
+
     if erasure.unsearched:
         return Flash(
             Sentence(
@@ -160,6 +164,7 @@ async def _erase(view: View, form: Form) -> Flash:
                 "contains it."
             )
         )
+
     return Flash(Sentence("Erased for good. The whole folder was searched: found in 0 places."))
 
 
@@ -175,6 +180,7 @@ async def _restore(view: View, form: Form) -> Flash:
     family = first(form, "family")
     name = first(form, "id")
     view.call.memories.services.refuse_where_full()
+    # Without a family it is a memory of this conversation.
     if not family:
         done = await view.conversation.archive.bring_back([name], by=BY)
         if done.in_the_way:
@@ -182,15 +188,18 @@ async def _restore(view: View, form: Form) -> Flash:
                 "Another entry has its name now, so it stays on the shelf; rename the other one first."
             )
         return Flash(_BACK_AGAIN, done.change_id or "", view.conversation.id, changed=name)
+
     knowledge = view.call.memories.knowledge
     space, _slash, owner = family.partition("/")
     if space == "layers":
         layer = knowledge.layers["global" if owner == "global" else "project"]
         await layer.restore(name, by=BY)
         return Flash(_BACK_AGAIN)
+
     if space == "notes":
         change = await knowledge.notes.restore(name, by=BY)
         return Flash(_BACK_AGAIN, change or "")
+
     raise InvalidInput(
         "To bring it back, undo the change that removed it; that change is in the list below."
     )

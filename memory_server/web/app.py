@@ -64,8 +64,8 @@ PAGES: dict[str, Show] = {
 def page_app(
     site_of: Callable[[Scope], Site], gate: Gate, hosts: Collection[str] | None
 ) -> ASGIApp:
-    """The page for those whom `gate` lets in; `site_of` gives what a request may see. `hosts`: the names that are
-    answered; None: somebody has looked, and a token is asked for."""
+    """Make the page for readers whom `gate` lets in; `site_of` gives what a request may see. `hosts`: the names that
+    are answered, or None if the server has checked the name, and a token is asked for."""
 
     refusal = partial(_refusal, gate.front)
 
@@ -124,7 +124,7 @@ def page_app(
 def _refusal(
     front: str, request: Request, status: int, reason: Sentence, *, token: bool = False
 ) -> HTMLResponse:
-    """What a stranger sees. Its links begin with `front`, because it may be shown at any path."""
+    """Make the page that a stranger sees. Its links begin with `front`, because it may be shown at any path."""
     language = language_of(
         request.headers.get("accept-language", ""), request.query_params.get("lang")
     )

@@ -18,7 +18,7 @@ _LISTED = 200
 
 @dataclass(frozen=True, slots=True)
 class EntryLine:
-    """An entry of a book. `rules`: those that are not as usual, without the order."""
+    """An entry of a book. `rules`: the rules that are not as usual, without the order."""
 
     name: str
     text: str

@@ -22,7 +22,7 @@ class Piece(NamedTuple):
 
 
 OTHER = 5
-"""The level of a word that the caller gave, or that is kept with the memory: nobody said it in both places."""
+"""The level of a word that the caller gave, or that is kept with the memory: it was not said in both places."""
 
 
 def level(points: float, heaviest: float) -> int:
@@ -99,19 +99,21 @@ _ROW_HEIGHT = 46
 _LABEL_BELOW = 24
 """Pixels from the middle of a dot down to the line of its label."""
 _TODAY_ROOM = 60
-"""Pixels that the label of today needs beside that of a month."""
+"""Pixels that the label of today needs beside the label of a month."""
 
 
 def strip(days: Sequence[tuple[int, str, str | None]], width: int, rows: int, today: str) -> Strip:
-    """`days` are oldest first, and the last one is today, which is marked if `today` is its label. `width` is in
-    pixels."""
+    """Draw a strip. `days` are oldest first, and the last day is today, which is marked if `today` is its label.
+    `width` is in pixels."""
     greatest = max((amount for amount, _title, _month in days), default=0)
+    # Rounded up: the last row may be shorter.
     row_length = -(-len(days) // rows)
     step = 0.0
     radius = 5.5
     if row_length > 1:
         step = min(18.0, (width - 2 * _MARGIN) / (row_length - 1))
         radius = max(1.5, min(5.5, step * 0.36))
+
     dots: list[Dot] = []
     labels = _Labels(width)
     for number, day in enumerate(map(Day._make, days)):
@@ -126,6 +128,7 @@ def strip(days: Sequence[tuple[int, str, str | None]], width: int, rows: int, to
             labels.add_month(x, y + _LABEL_BELOW, day.month)
         if column == row_length - 1:
             labels.end_row()
+
     height = rows * _ROW_HEIGHT - 10 if rows > 1 else 42
     return Strip(width, height, round(radius, 1), dots, labels.marks)
 

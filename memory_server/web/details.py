@@ -70,6 +70,7 @@ async def memory(view: View) -> Response:
     by_hook = last_recall is not None and last_recall.by == HOOK
     again = None
     needed_points = None
+    # Asked again as it was asked last: that shows why the memory would come now, or would not.
     if is_live and last_question:
         again = await view.conversation.insight.explain(
             _asked_by(HOOK if by_hook else TURN, [Message("user", last_question)]),
@@ -77,9 +78,11 @@ async def memory(view: View) -> Response:
         )
         if again.explanation is not None:
             needed_points = again.explanation.needed
+
     gone_until_ms = None
     if removal is not None:
         gone_until_ms = removal.at_ms + view.site.keep_ms
+
     memories = await view.conversation.short_term.memories()
     corrected = {older.id for older in shown.corrects}
     return await view.page(
@@ -112,7 +115,7 @@ def _came_in(recall: RecordedRecall, memory_id: str) -> bool:
 
 
 async def _shown(view: View) -> tuple[ShortTermMemory, Archived | None]:
-    """The memory that the address names; how it was removed, if it was."""
+    """Find the memory that the address names, and how it was removed, if it was."""
     memory_id = view["id"]
     for live in await view.conversation.short_term.memories():
         if live.id == memory_id:
@@ -127,7 +130,7 @@ async def _shown(view: View) -> tuple[ShortTermMemory, Archived | None]:
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """Something that was forgotten and can come back. `id`: of a memory, or of an entry in `family`."""
+    """Something that was forgotten and can come back. `id`: the id of a memory, or of an entry in `family`."""
 
     family: str
     id: str
@@ -137,14 +140,14 @@ class Shelf:
 
 
 def said_by(memory: Memory) -> str:
-    """What stands for a memory in a list."""
+    """Return the text that shows a memory in a list."""
     if isinstance(memory, ShortTermMemory):
         return spoken(memory)
     return memory.prompt
 
 
 async def _texts(view: View) -> dict[tuple[str, str], str]:
-    """What the ids of changes stand for, in the place of each: numbers are given out in each place."""
+    """Return the texts that the ids of changes mean, in the place of each: numbers are given out in each place."""
     here = view.conversation.id
     removals = await view.conversation.archive.entries()
     memories = await view.conversation.short_term.memories()
@@ -166,7 +169,7 @@ def _texts_here(
 
 
 async def shelf(view: View) -> list[Shelf]:
-    """What can come back, of this conversation and of knowledge, newest first."""
+    """List what can come back, of this conversation and of knowledge, newest first."""
     keep_ms = view.site.keep_ms
     rows = [
         Shelf(
@@ -182,6 +185,7 @@ async def shelf(view: View) -> list[Shelf]:
     for scope, store in await view.call.memories.knowledge.places():
         entries: list[Entry] = await store.read(scope, read)
         for entry in entries:
+            # A merged entry is not offered, because its text is in another entry.
             if entry.archived_ms is None or entry.reason not in _RETURNING:
                 continue
             rows.append(
@@ -193,6 +197,7 @@ async def shelf(view: View) -> list[Shelf]:
                     until_ms=entry.archived_ms + keep_ms,
                 )
             )
+
     return sorted(rows, key=lambda row: -row.gone_ms)
 
 
@@ -207,6 +212,7 @@ async def history(view: View) -> Response:
     for engine in view.call.memories.engines:
         place = view.conversation.id if engine.keeps == "conversations" else None
         sequences.append(await engine.history(place, limit=limit))
+
     in_order = await asyncio.to_thread(newest_first, sequences, view.speech.now_ms)
     changes = [change for change in in_order if shows_uses or not _is_use(change)]
     rows = await shelf(view)
@@ -236,6 +242,7 @@ async def ask(view: View) -> Response:
     explained: ExplainedMemory | None = None
     if question:
         services = view.call.memories.services
+        # Asked as at that time: memories fade, and triggers look at the clock.
         if at:
             at_ms = view.speech.time_in_field(at)
             services = replace(services, clock=lambda: at_ms)
@@ -244,6 +251,7 @@ async def ask(view: View) -> Response:
         recall = await _would_come(view, conversation, messages, face)
         if sought:
             explained = await _explained(conversation, messages, sought, face)
+
     return await view.page(
         "ask.html",
         said=question,
@@ -259,8 +267,8 @@ async def ask(view: View) -> Response:
 async def _would_come(
     view: View, conversation: Conversation, messages: Sequence[Message], face: str
 ) -> ShownRecall | None:
-    """What the messages would bring in a new session, asked by this face, without what comes by chance; None: there is
-    nothing to show of it."""
+    """Return what the messages would bring in a new session, asked by this face, without what comes by chance. Return
+    None if nothing of it can be shown."""
     request = _asked_by(face, messages)
     search = await conversation.short_term.search(request)
     activation = await conversation.long_term.search(messages)
@@ -279,7 +287,8 @@ async def _would_come(
 async def _explained(
     conversation: Conversation, messages: Sequence[Message], sought: str, face: str
 ) -> ExplainedMemory:
-    """Why a memory comes or not in a new session, asked by this face; it is named by its id or by some of its words."""
+    """Explain why a memory comes or not in a new session, asked by this face; it is named by its id or by some of its
+    words."""
     memory_id = sought if _ID.fullmatch(sought) else None
     return await conversation.insight.explain(
         _asked_by(face, messages),
@@ -289,7 +298,7 @@ async def _explained(
 
 
 def _asked_by(face: str, messages: Sequence[Message]) -> RecallRequest:
-    """What this face asks in a session that said nothing yet, as the next window of a client is: nothing is held back
+    """Ask as this face in a session that said nothing yet, as the next window of a client is: nothing is held back
     for it."""
     modes: dict[str, Mode] = {HOOK: "every_prompt", SEARCH: "asked"}
     return RecallRequest(
@@ -325,7 +334,7 @@ async def health(view: View) -> Response:
 
 
 async def _cleanup_plans(view: View) -> list[Cleaned]:
-    """What a cleanup would do in each place where it does something."""
+    """Return what a cleanup would do in each place where it does something."""
     plans: list[Cleaned] = []
     for engine in view.call.memories.engines:
         plans += [plan async for plan in engine.clean_up(dry_run=True) if plan.left or plan.problem]
@@ -333,7 +342,7 @@ async def _cleanup_plans(view: View) -> list[Cleaned]:
 
 
 async def examined(view: View, *, again: bool = False) -> Examination:
-    """The findings, at most some minutes old."""
+    """Return the findings, at most some minutes old."""
     examinations = view.site.made.examinations
     examination = examinations.get(view.speech.language)
     if again or examination is None or view.speech.now_ms - examination.at_ms > _FINDINGS_MS:

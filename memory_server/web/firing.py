@@ -16,15 +16,15 @@ from memory_server.web.view import View
 
 _LEAST_CHARS = 200
 _MOST_CHARS = 50_000
-"""The room that one may try, as for the tool `recall_turn`."""
+"""The room that a reader may try, as for the tool `recall_turn`."""
 _MOST_ROWS = 200
 """Rows that are shown, where no more memories come."""
 
 
 @dataclass(frozen=True, slots=True)
 class FiringRow:
-    """A memory whose trigger fired. `chars`: of its text; 0: nobody counted them. `why`: why it is left out; "": it
-    comes. `is_cut`: only its beginning has room."""
+    """A memory whose trigger fired. `chars`: the length of its text, or 0 if it was not counted. `why`: the reason
+    why it is left out, or "" if it comes. `is_cut`: only its beginning has room."""
 
     name: str
     place: str
@@ -36,10 +36,10 @@ class FiringRow:
 
 @dataclass(frozen=True, slots=True)
 class WouldFire:
-    """What a message would bring. `rows`: in the order in which they take room, then those that their rules hold back;
-    `more`: how many of the last ones are not shown. `used`: characters that the memories take; of the `room`, at least
-    `least` characters are for them. `text`: the block as a model would read it; `failed`: the names of triggers that
-    failed."""
+    """What a message would bring. `rows`: in the order in which they take room, then memories that their rules hold
+    back; `more`: how many of the last rows are not shown. `used`: characters that the memories take; of the `room`,
+    at least `least` characters are for them. `text`: the block as a model would read it; `failed`: the names of
+    triggers that failed."""
 
     rows: Sequence[FiringRow]
     more: int
@@ -57,8 +57,8 @@ async def would_fire(
     max_chars: int = MAX_CHARS,
     message_count: int | None = None,
 ) -> WouldFire:
-    """What the messages would bring with so much room, in a chat of so many messages. None: as a session that says
-    nothing of it."""
+    """Return what the messages would bring with so much room, in a chat of so many messages, or in a session that
+    says nothing of it."""
     room = min(_MOST_CHARS, max(_LEAST_CHARS, max_chars))
     request = RecallRequest(messages, flashbacks=0, message_count=message_count, reinforce=False)
     short_term = await view.conversation.short_term.search(request)
@@ -80,7 +80,7 @@ async def would_fire(
 
 
 def _fitted(activation: Activation, fitting: Fitting) -> Iterator[FiringRow]:
-    """The memories that their rules let come: those that have room, and those that have none."""
+    """Yield the memories that their rules let come: memories with room, and memories without."""
     texts = {_key(text.entry): text for text in fitting.texts}
     left_out = {_key(text.entry): text for text in fitting.left_out}
     for shelved in activation.activated:

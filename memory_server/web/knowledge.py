@@ -41,12 +41,12 @@ TITLES = {"notes": N_("Notes"), "layers": N_("Layers"), "facts": N_("Facts"), "r
 
 
 def page_of(space: str) -> str:
-    """The page of a space."""
+    """Return the page of a space."""
     return next(page for page, space_of_page in SPACES.items() if space_of_page == space)
 
 
 async def listed(view: View) -> Response:
-    """`/notes`, `/layers`, `/facts`, `/refs`: what is kept, changed last first."""
+    """Show `/notes`, `/layers`, `/facts`, `/refs`: what is kept, changed last first."""
     page = view.request.url.path.rpartition("/")[2]
     knowledge = view.call.memories.knowledge
     page_number = number(view["page"])
@@ -54,19 +54,23 @@ async def listed(view: View) -> Response:
     end = (page_number + 1) * PAGE
     rows: list[tuple[str, Entry]] = []
     total = 0
+    # One row more than the page needs shows whether another page follows.
     for scope, store in await knowledge.places(SPACES[page]):
         if owner and scope.owner != owner:
             continue
         newest = await store.read(scope, partial(_newest, end + 1))
         rows += [(place_of(scope), entry) for entry in newest.entries]
         total += newest.total
+
     rows.sort(key=lambda row: -row[1].updated_ms)
     more = ""
     if len(rows) > end:
         more = view.link(page, page=page_number + 1, owner=owner)
+
     projects: Mapping[str, str] = {}
     if page == "notes":
         projects = await knowledge.notes.project_names()
+
     return await view.page(
         "entries.html",
         kind=page,
@@ -121,7 +125,7 @@ async def _entry_page(view: View, shown: Entry, place: str, space: str) -> Respo
 
 
 def _named(place: str, name: str, stored: ScopeView) -> Entry | None:
-    """The entry with this key, number or ref."""
+    """Find the entry with this key, number or ref."""
     if place.startswith("layers"):
         return stored.keyed("", "", name)
     if name.isascii() and name.isdecimal() and len(name) < _ID_DIGITS:
@@ -130,7 +134,8 @@ def _named(place: str, name: str, stored: ScopeView) -> Entry | None:
 
 
 def parts_of(text: str) -> list[str]:
-    """The text in parts of at most `MOST_MARKDOWN` characters, which end with a paragraph or a line where they can."""
+    """Split the text into parts of at most `MOST_MARKDOWN` characters, which end with a paragraph or a line where
+    they can."""
     parts = list[str]()
     start = 0
     while len(text) - start > MOST_MARKDOWN:
@@ -141,7 +146,7 @@ def parts_of(text: str) -> list[str]:
 
 
 def _end_of_part(text: str, start: int) -> int:
-    """The end of a part that begins at `start`: after a paragraph, a line or a word in its second half."""
+    """Return the end of a part that begins at `start`: after a paragraph, a line or a word in its second half."""
     least = start + MOST_MARKDOWN // 2
     most = start + MOST_MARKDOWN
     for mark in ("\n\n", "\n", " "):
@@ -153,12 +158,12 @@ def _end_of_part(text: str, start: int) -> int:
 
 @cache
 def _markdown() -> MarkdownIt:
-    """The parser of Markdown, without HTML and pictures."""
+    """Make the parser of Markdown, without HTML and pictures."""
     from markdown_it import MarkdownIt
     from markdown_it.rules_block.table import table
 
     def small_table(state: StateBlock, first_line: int, last_line: int, silent: bool) -> bool:
-        """A table, unless it could have more than `_MOST_CELLS`: each short row is filled up to all columns."""
+        """Parse a table, unless it could have more than `_MOST_CELLS`: each short row is filled up to all columns."""
         columns = state.getLines(first_line, first_line + 1, 0, False).count("|") + 1
         most_cells = (last_line - first_line) * columns
         if most_cells > _MOST_CELLS:
@@ -200,12 +205,12 @@ _LEAF_TAGS = {
 }
 """The elements with only a text; what has none here is a text without an element."""
 _MOST_OPEN = 60
-"""Elements inside each other; what is deeper stands beside the last one."""
+"""Elements inside each other; a deeper element goes beside the last one."""
 
 
 def blocks_of(text: str) -> list[dict[str, Any]]:
-    """The first `MOST_MARKDOWN` characters of Markdown as a tree of `tag`, `text`, `children`; the template writes the
-    elements, so that all text is escaped. Links keep only addresses of the web."""
+    """Parse the first `MOST_MARKDOWN` characters of Markdown into a tree of `tag`, `text`, `children`; the template
+    writes the elements, so that all text is escaped. Links keep only addresses of the web."""
     root: dict[str, Any] = {"tag": "", "children": []}
     _grow([root], _markdown().parse(text[:MOST_MARKDOWN]))
     children: list[dict[str, Any]] = root["children"]
@@ -213,7 +218,7 @@ def blocks_of(text: str) -> list[dict[str, Any]]:
 
 
 def _grow(open_elements: list[dict[str, Any]], tokens: list[Token]) -> None:
-    """Adds the elements of these tokens to the tree. `open_elements`: from the root to the one that gets children."""
+    """Add the elements of these tokens to the tree. `open_elements`: from the root to the element that gets children."""
     depth = len(open_elements)
     for token in tokens:
         if token.type == "inline":
@@ -221,6 +226,7 @@ def _grow(open_elements: list[dict[str, Any]], tokens: list[Token]) -> None:
         elif token.nesting == 1:
             element = _opened(token)
             open_elements[-1]["children"].append(element)
+            # Deeper elements could exhaust the stack of the template.
             if len(open_elements) < _MOST_OPEN:
                 open_elements.append(element)
         elif token.nesting == -1:
@@ -235,7 +241,7 @@ def _grow(open_elements: list[dict[str, Any]], tokens: list[Token]) -> None:
 
 
 def _opened(token: Token) -> dict[str, Any]:
-    """The element that a token opens, without its children."""
+    """Return the element that a token opens, without its children."""
     name = token.type.removesuffix("_open")
     tag = _TAGS.get(name, "span")
     href = ""

@@ -61,12 +61,12 @@ class Asked:
 
 
 def asked_of(view: View, recalls: Sequence[RecordedRecall]) -> list[Asked]:
-    """The rows of these recalls."""
+    """Make the rows of these recalls."""
     return [Asked(recall, whence(recall, view.site.user_home)) for recall in recalls]
 
 
 async def recorded(view: View, conversation_id: str | None = None) -> list[RecordedRecall]:
-    """The recalls that are on record, newest first."""
+    """Read the recalls that are on record, newest first."""
     record = view.call.memories.recalls
     if record is None:
         return []
@@ -94,6 +94,7 @@ async def home(view: View) -> Response:
         kinds[kind] += figures.count
         if place.startswith("sessions/"):
             people.append(owner)
+
     folders = Counter(memory.folder for memory in all_memories if memory.folder)
     examination = view.site.made.examinations.get(view.speech.language)
     return await view.page(
@@ -122,7 +123,7 @@ async def home(view: View) -> Response:
 @dataclass(frozen=True, slots=True)
 class _Overview:
     """What a conversation is about, and on how many days something was said. `stored_ms`: when a memory was stored
-    last, which may be long after it was said; None: that is not known."""
+    last, which may be long after it was said, or None if that is not known."""
 
     subjects: Sequence[Subject]
     cards: Sequence[Subject]
@@ -133,7 +134,8 @@ class _Overview:
 
 
 async def _overview(view: View, memories: Sequence[ShortTermMemory]) -> _Overview:
-    """The overview; the same one until the conversation changes, the day ends, or the reader has another language."""
+    """Return the overview, which stays the same until the conversation changes, the day ends, or the reader has
+    another language."""
     key = (view.conversation.id, view.speech.language, view["folder"])
     change_count = await view.call.conversations.version(view.conversation.id)
     version = (change_count, view.speech.date(view.speech.now_ms))
@@ -149,7 +151,7 @@ async def _overview(view: View, memories: Sequence[ShortTermMemory]) -> _Overvie
 
 
 async def _stored_ms(view: View) -> int | None:
-    """When a memory was stored last, as far as the newest changes tell."""
+    """Return when a memory was stored last, as far as the newest changes tell."""
     for commit in await view.conversation.archive.history(limit=_COMMITS):
         if any(isinstance(change, Added) for change in commit.changes):
             return commit.at_ms
@@ -181,13 +183,13 @@ def _overview_of(
 
 
 def _soonest(trigger: Watching) -> tuple[bool, int, int]:
-    """The order on the first page: what fired last, then what fires next, then all others."""
+    """Return the order on the first page: what fired last, then what fires next, then all others."""
     has_no_time = trigger.next_ms is None and trigger.last_ms is None
     return has_no_time, -(trigger.last_ms or 0), trigger.next_ms or 0
 
 
 def _within(view: View, memories: Sequence[ShortTermMemory]) -> list[ShortTermMemory]:
-    """Those of the folder that the reader chose; all where none is chosen."""
+    """Return the memories of the folder that the reader chose, or all without a choice."""
     folder = view["folder"]
     if not folder:
         return list(memories)
@@ -201,7 +203,7 @@ def _of_folder(view: View, recall: RecordedRecall) -> bool:
 def _source_of(
     view: View, recalls: Sequence[RecordedRecall], memory: ShortTermMemory | None
 ) -> str | None:
-    """Who asked last in the session of a memory, and in which folder; None where that is not known."""
+    """Say who asked last in the session of a memory, and in which folder. Return None if that is not known."""
     if memory is None or not memory.session:
         return None
     for recall in recalls:
@@ -219,13 +221,14 @@ class _StripDays:
 
 
 def _strip_days(view: View, moments: Sequence[datetime]) -> _StripDays:
-    """The days from the first moment until today. They begin `_MOST_WEEKS` ago at the earliest, however long ago
-    something was said."""
+    """Return the days from the first moment until today. They begin `_MOST_WEEKS` ago at the earliest, however long
+    ago something was said."""
     speech = view.speech
     now = speech.local(speech.now_ms)
     earliest = speech.local(speech.now_ms - 7 * _MOST_WEEKS * DAY_MS)
     first_moment = min((*moments, now))
     all_days = days_between(max(first_moment, earliest), now)
+    # A long time has a dot for each week, or the dots would be too small.
     are_weeks = len(all_days) > _MOST_DOTS
     days_of_dot = 7 if are_weeks else 1
     exchanges_by_date = Counter(moment.date() for moment in moments)
@@ -234,7 +237,7 @@ def _strip_days(view: View, moments: Sequence[datetime]) -> _StripDays:
     for number, day in enumerate(all_days):
         days_after = len(all_days) - 1 - number
         if days_after % days_of_dot != 0:
-            continue  # a dot stands at its last day, and the last dot at today
+            continue  # a dot is at its last day, and the last dot at today
         first_number = max(0, number + 1 - days_of_dot)
         count = sum(
             exchanges_by_date[moment.date()] for moment in all_days[first_number : number + 1]
@@ -244,11 +247,12 @@ def _strip_days(view: View, moments: Sequence[datetime]) -> _StripDays:
         begins_month = month != month_before
         dots.append(Day(count, title, speech.month(day) if begins_month else None))
         month_before = month
+
     return _StripDays(dots, are_weeks)
 
 
 def _strips(days: Sequence[Day]) -> list[Strip]:
-    """The strip for a desk and for a phone."""
+    """Draw the strip for a desk and for a phone."""
     today = _("today")
     phone_rows = 1 if len(days) < _ONE_ROW else 2
     return [strip(days, _DESK, 1, today), strip(days, _PHONE, phone_rows, today)]
@@ -264,7 +268,7 @@ async def all_subjects(view: View) -> Response:
 
 
 async def subject(view: View) -> Response:
-    """`/subject`: the memories of one word, newest first; without a word, all of them."""
+    """`/subject`: the memories of a word, newest first; without a word, all of them."""
     memories = await view.conversation.short_term.memories()
     word = view["word"]
     page = number(view["page"])
@@ -279,7 +283,7 @@ async def subject(view: View) -> Response:
 
 
 def _of_word(view: View, memories: Sequence[ShortTermMemory], word: str) -> list[ShortTermMemory]:
-    """The memories of the chosen folder that have a word, oldest first; all of them without a word."""
+    """Return the memories of the chosen folder that have a word, oldest first; all of them without a word."""
     within = _within(view, memories)
     if not word:
         return within
@@ -287,7 +291,7 @@ def _of_word(view: View, memories: Sequence[ShortTermMemory], word: str) -> list
 
 
 def number(text: str) -> int:
-    """The number of a page in an address; 0, the first, for anything else."""
+    """Parse the number of a page in an address; 0, the first, for anything else."""
     if text.isascii() and text.isdecimal() and len(text) < 7:
         return int(text)
     return 0
@@ -330,8 +334,10 @@ async def recalls(view: View) -> Response:
     if opened is not None:
         opened_id = opened.id
         shown_receipt = await opened_receipt(view, opened)
+        # A recall that the address names may be on another page.
         if opened not in shown:
             shown = [opened]
+
     return await view.page(
         "recalls.html",
         rows=asked_of(view, shown),
@@ -347,7 +353,8 @@ async def recalls(view: View) -> Response:
 def _opened(
     view: View, recalls: Sequence[RecordedRecall], shown: Sequence[RecordedRecall]
 ) -> RecordedRecall | None:
-    """The recall whose receipt is open: the one that the address names, or else the newest to which something came."""
+    """Return the recall whose receipt is open: the recall that the address names, or else the newest to which
+    something came."""
     if view["open"]:
         return next((recall for recall in recalls if recall.id == view["open"]), None)
     if number(view["page"]):
@@ -356,7 +363,7 @@ def _opened(
 
 
 async def opened_receipt(view: View, recall: RecordedRecall) -> ShownRecall:
-    """A recall with the texts of its memories as they are now."""
+    """Return a recall with the texts of its memories as they are now."""
     items = (*recall.came, *recall.near)
     conversation_ids = {recall.conversation} | {item.conversation for item in items}
     now = StoredNow(view.conversation.day_notes)

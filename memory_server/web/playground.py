@@ -39,7 +39,7 @@ _SEEDS = 2**32
 _STRIP_WIDTH = 430
 """Pixels of the strip of replays."""
 _FULL = 9
-"""How much a dot shows on which the trigger fired: that of a full one."""
+"""How much a dot shows on which the trigger fired: as much as a full dot."""
 _LISTED = 100
 """Triggers on one page."""
 _MOST_LINES = 20
@@ -115,12 +115,12 @@ async def triggers(view: View) -> Response:
 
 
 def _room(view: View) -> int:
-    """Characters of the prompt, as the address says."""
+    """Return the characters of the prompt, as the address says."""
     return number(view["room"]) or MAX_CHARS
 
 
 async def _tried_message(view: View) -> WouldFire | None:
-    """What the message of the address would bring; None: there is none."""
+    """Return what the message of the address would bring, or None without a message."""
     typed = _messages_in(view["say"].replace("\r\n", "\n"))
     messages = [
         Message(message["role"], message["content"], name=message.get("name")) for message in typed
@@ -132,16 +132,20 @@ async def _tried_message(view: View) -> WouldFire | None:
 
 
 async def trigger(view: View) -> Response:
-    """`/trigger`: the playground, with the trigger of that name, or one for a word."""
+    """`/trigger`: the playground, with the trigger of that name, or a trigger for a word."""
     stored: Shelved | None = None
     if view["name"]:
         stored = await _stored(view, view["name"])
+
     fields = await _fields(view, stored)
     form: Mapping[str, Any] = {}
     if view.request.method == "POST":
         form = await form_of(view.request)
+
+    # What was typed is shown again, also after an error.
     for name in fields.keys() & form.keys():
         fields[name] = first(form, name).replace("\r\n", "\n")
+
     tried: Tried | None = None
     trouble = ""
     if form or fields["code"]:
@@ -149,6 +153,7 @@ async def trigger(view: View) -> Response:
             tried = await _try(view, fields)
         except InvalidInput as error:
             trouble = str(error)
+
     about_stored: dict[str, Any] = {"kept": None, "rules": "", "place": "", "places": []}
     if stored is not None:
         about_stored = {
@@ -157,13 +162,14 @@ async def trigger(view: View) -> Response:
             "place": stored.conversation_id,
             "places": await places_of(view, "triggers", stored.conversation_id, stored.memory.name),
         }
+
     return await view.page(
         "trigger.html", given=fields, tried=tried, trouble=trouble, **about_stored
     )
 
 
 async def _fields(view: View, stored: Shelved | None) -> dict[str, str]:
-    """What the fields of the form hold at first: the stored trigger, or one for the word of the address."""
+    """Return what the fields of the form hold at first: the stored trigger, or a trigger for the word of the address."""
     fields = {
         "name": view["name"],
         "code": "",
@@ -181,7 +187,7 @@ async def _fields(view: View, stored: Shelved | None) -> dict[str, str]:
 
 
 async def _stored(view: View, name: str) -> Shelved:
-    """The trigger with this name. Raises MemoryNotFound."""
+    """Find the trigger with this name. Raises MemoryNotFound."""
     shelf, _unread = await view.conversation.long_term.with_shared()
     for shelved in shelf.all:
         if shelved.memory.name == name:
@@ -192,7 +198,7 @@ async def _stored(view: View, name: str) -> Shelved:
 
 
 async def _written_for(view: View, word: str, memory_id: str) -> dict[str, str]:
-    """A trigger that brings a memory whenever the word is said."""
+    """Write a trigger that brings a memory whenever the word is said."""
     from sandbox import literals
 
     memories = await view.conversation.short_term.memories()
@@ -202,7 +208,7 @@ async def _written_for(view: View, word: str, memory_id: str) -> dict[str, str]:
 
 
 async def _try(view: View, fields: Mapping[str, str]) -> Tried:
-    """A try runs in the tenant's turn of the sandbox, as searches do. Raises InvalidInput: the time, zone or seed
+    """Try a trigger in the tenant's turn of the sandbox, as searches do. Raises InvalidInput: the time, zone or seed
     cannot be used; TriggersUnavailable."""
     now, seed = _moment_and_seed(view, fields)
     messages = _messages_in(fields["chat"])
@@ -219,6 +225,7 @@ async def _try(view: View, fields: Mapping[str, str]) -> Tried:
     else:
         because = _because(view, report, matched_words)
         replays = await _replayed(view, code, seed, deadline)
+
     days = [Day(_FULL if replay.fired else 0, replay.title, None) for replay in replays]
     return Tried(
         verdict=type(report.verdict).__name__.lower(),
@@ -234,7 +241,7 @@ async def _try(view: View, fields: Mapping[str, str]) -> Tried:
 
 
 def _context(view: View, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The context of a trigger on these messages."""
+    """Make the context of a trigger on these messages."""
     return {"messages": messages, "conversation_id": view.conversation.id, "participants": {}}
 
 
@@ -251,7 +258,7 @@ def _heard(
 
 
 def _moment_and_seed(view: View, fields: Mapping[str, str]) -> tuple[datetime, int]:
-    """Raises InvalidInput: the time, the zone or the seed cannot be read."""
+    """Read the moment and the seed. Raises InvalidInput: the time, the zone or the seed cannot be read."""
     try:
         zone = ZoneInfo(fields["zone"]) if fields["zone"] else view.speech.zone
         moment = replace(view.speech, zone=zone).time_in_field(fields["at"])
@@ -264,7 +271,7 @@ def _moment_and_seed(view: View, fields: Mapping[str, str]) -> tuple[datetime, i
 
 
 def _messages_in(typed: str) -> list[dict[str, Any]]:
-    """The messages of a chat as it was typed; a text of another form is one message."""
+    """Read the messages of a chat as it was typed; a text of another form is one message."""
     text = typed.strip()
     if not text:
         return []
@@ -275,7 +282,7 @@ def _messages_in(typed: str) -> list[dict[str, Any]]:
 
 
 def _matched_words(report: RunReport) -> list[str]:
-    """The words that match_keys found, each once, as they are written."""
+    """Return the words that match_keys found, each once, as they are written."""
     words: list[str] = []
     for call in report.trace:
         for _key, hits in call.get("keys", ()):
@@ -284,7 +291,7 @@ def _matched_words(report: RunReport) -> list[str]:
 
 
 def _because(view: View, report: RunReport, words: Sequence[str]) -> str:
-    """Why the trigger fired or did not. `words`: those that match_keys found."""
+    """Say why the trigger fired or did not. `words`: the words that match_keys found."""
     has_fired = isinstance(report.verdict, Fired)
     if has_fired and words:
         return _("Because {words} was said.", view.speech.words(words[:_NAMED_WORDS]))
@@ -294,10 +301,11 @@ def _because(view: View, report: RunReport, words: Sequence[str]) -> str:
 
 
 def _rows(operands: Sequence[Operand], report: RunReport) -> list[Row]:
-    """What each operand was when the trigger ran; none without a trace."""
+    """Return what each operand was when the trigger ran; nothing without a trace."""
     last_note = report.trace[-1] if report.trace else {}
     if "operands" not in last_note:
         return []
+
     values = {row[0]: row[1:] for row in last_note["operands"]}
     ordered = sorted(operands, key=lambda operand: (operand.start, -operand.end))
     rows: list[Row] = []
@@ -314,14 +322,17 @@ def _rows(operands: Sequence[Operand], report: RunReport) -> list[Row]:
                 rows[-1], value=shown_value
             )  # the side of a comparison says what that found
             continue
+
         has_parts = next_operand is not None and next_operand.depth > operand.depth
         is_whole_verdict = operand.depth == 0 and not operand.role
         if has_parts and is_plain and is_whole_verdict and len(ordered) > _FEW_OPERANDS:
             continue  # its parts say it
+
         was_true = bool(last) if times else None
         rows.append(
             Row(was_true, operand.text, depth=min(operand.depth, _MOST_DEPTH), value=shown_value)
         )
+
     return [replace(row, text=row.text[:_OPERAND_CHARS]) for row in rows[:_MOST_ROWS]]
 
 
@@ -334,7 +345,7 @@ class Replay:
 
 
 async def _replayed(view: View, code: str, seed: int, deadline: float) -> list[Replay]:
-    """What it would have done after each of the newest stored memories, oldest first, as far as the time goes."""
+    """Return what it would have done after each of the newest stored memories, oldest first, as far as the time goes."""
     memories = await view.conversation.short_term.memories()
     newest_first = [memory for memory in memories[-_LOOKED_AT:] if memory.messages][::-1]
     replays: list[Replay] = []
@@ -352,7 +363,7 @@ async def _replayed(view: View, code: str, seed: int, deadline: float) -> list[R
 
 
 def _as_seen(message: Message) -> dict[str, str]:
-    """A message as a trigger sees it."""
+    """Return a message as a trigger sees it."""
     fields = {"role": message.role, "content": message.content}
     if message.name:
         fields["name"] = message.name

@@ -1,5 +1,5 @@
 """A line of the record of recalls, and a search of now, as a receipt that a person reads. The points, words and rules
-are those of the record or of the search; here they only become sentences."""
+come from the record or from the search; here they only become sentences."""
 
 from __future__ import annotations
 
@@ -44,9 +44,8 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """A memory that came: what is known of it now (None: it is gone), why it came, what is said `about` it,
-    and its meter. `place`: the
-    conversation that keeps it. `share` and `enough`: of 100, on the scale of the receipt."""
+    """A memory that came: what is known of it now (None if it is gone), why it came, what is said `about` it, and its
+    meter. `place`: the conversation that keeps it. `share` and `enough`: parts of 100, on the scale of the receipt."""
 
     id: str
     place: str
@@ -89,9 +88,9 @@ class NotGiven:
 
 @dataclass(frozen=True, slots=True)
 class ShownRecall:
-    """One recall, opened. `asked`: the pieces of the last message; `other_words`: what the caller gave beside it;
-    `left_out`: whose trigger fired, and which were not given; `word`: the heaviest word, for a trigger; `place`: the
-    conversation that was asked; `begins_session`: nothing was asked yet."""
+    """A recall, opened. `asked`: the pieces of the last message; `other_words`: the words that the caller gave beside
+    it; `left_out`: whose trigger fired, and which were not given; `word`: the heaviest word, for a trigger; `place`:
+    the conversation that was asked; `begins_session`: nothing was asked yet."""
 
     asked: Sequence[Piece]
     other_words: Sequence[str]
@@ -123,8 +122,8 @@ def messages_of(
     notes: DayNotes,
     others: Mapping[str, float] = NOTHING,
 ) -> list[Said]:
-    """What was said, with notes on its days and the shared words underlined, and the `others` that the caller gave in
-    another way."""
+    """Return what was said, with notes on its days and the shared words underlined, and the `others` that the caller
+    gave in another way."""
     messages: list[Said] = []
     room = MOST_CHARS
     for message in memory.messages:
@@ -138,8 +137,11 @@ def messages_of(
             pieces = underlined(text, words, heaviest, others)
             messages.append(Said(who, is_yours, pieces))
             room -= len(message.content)
+
+    # A memory without messages has only its text.
     if messages:
         return messages
+
     text = notes.within(memory.text[:room], memory.time_ms)
     return [Said("", True, underlined(text, words, heaviest, others))]
 
@@ -150,7 +152,7 @@ def receipt(
     triggers: Mapping[str, LongTermMemory],
     speech: Speech,
 ) -> ShownRecall:
-    """A recall with its memories as they are `now`; `triggers`: the long-term ones by name."""
+    """Make the receipt of a recall with its memories as they are `now`; `triggers`: the long-term memories by name."""
     items = [
         item for item in recall.came if item.relevance is not None or item.tier in _WITHOUT_POINTS
     ]
@@ -164,6 +166,7 @@ def receipt(
         messages: list[Said] = []
         if memory is not None:
             messages = messages_of(memory, item.words, heaviest, speech, now.notes, item.given)
+
         points = _counted(item, recall.needed)
         shown = Came(
             id=item.id,
@@ -177,12 +180,15 @@ def receipt(
             enough=_percent(recall.needed, scale),
         )
         came.append(shown)
+
+    # A near miss that is gone is not shown: nothing can be done about it.
     near: list[Near] = []
     for item in recall.near:
         memory = now.memories.get(item.id)
         if memory is not None:
             why_not = near_miss_text(item, recall.said, zh=speech.zh)
             near.append(Near(item.id, item.conversation, text=spoken(memory), why=why_not))
+
     return ShownRecall(
         asked=underlined(recall.said, weights, heaviest, _kept_words(items)),
         other_words=recall.other_words,
@@ -199,7 +205,7 @@ def receipt(
 
 
 def _greatest_weights(items: Sequence[RecordedItem]) -> dict[str, float]:
-    """Each word that brought a memory, with the most that it counted for one of them."""
+    """Return each word that brought a memory, with the most that it counted for a memory."""
     weights: dict[str, float] = {}
     for item in items:
         for word, weight in item.words.items():
@@ -208,7 +214,7 @@ def _greatest_weights(items: Sequence[RecordedItem]) -> dict[str, float]:
 
 
 def _scale(items: Sequence[RecordedItem], needed: float) -> float:
-    """The points at the end of the meters: a little more than the most that a memory has, or than it needed."""
+    """Return the points at the end of the meters: a little more than the most that a memory has, or than it needed."""
     points = [_counted(item, needed) or 0.0 for item in items]
     most = max([needed * _ROOM_OVER_NEEDED, *points])
     return most * _ROOM_OVER_MOST or 1.0
@@ -219,7 +225,7 @@ def _percent(points: float, scale: float) -> float:
 
 
 def _kept_words(items: Sequence[RecordedItem]) -> dict[str, float]:
-    """The words of the message that are kept with memories, and stand in no text of theirs."""
+    """Return the words of the message that are kept with memories, and are in no text of theirs."""
     words: dict[str, float] = {}
     for item in items:
         words.update(item.kept)
@@ -227,7 +233,7 @@ def _kept_words(items: Sequence[RecordedItem]) -> dict[str, float]:
 
 
 def _spoke(item: RecordedItem, triggers: Mapping[str, LongTermMemory]) -> Spoke:
-    """A trigger or a note that came, with its text if it is there."""
+    """Return a trigger or a note that came, with its text if it is there."""
     trigger = triggers.get(item.id)
     text = "" if trigger is None else trigger.prompt
     size = trigger_text(item) if item.tier == "trigger" else ""
@@ -235,20 +241,20 @@ def _spoke(item: RecordedItem, triggers: Mapping[str, LongTermMemory]) -> Spoke:
 
 
 def _counted(item: RecordedItem, needed: float) -> float | None:
-    """The points that `needed` is for. None: it came without them, by its meaning or by chance; or the line is of a
-    version that did not note them, whose `relevance` is not compared with `needed`."""
+    """Return the points that `needed` is for, or None if it came without them, by its meaning or by chance; or the
+    line is of a version that did not note them, whose `relevance` is not compared with `needed`."""
     if item.counted is None or item.counted < needed or item.tier in ("answer", "flashback"):
         return None
     return item.counted
 
 
 def spoken(memory: ShortTermMemory) -> str:
-    """What was said, without the names of the speakers."""
+    """Return what was said, without the names of the speakers."""
     return " ".join(message.content for message in memory.messages) or memory.text
 
 
 def _why(item: RecordedItem, recall: RecordedRecall, heaviest: float, speech: Speech) -> str:
-    """Why a memory came, and whether the answer used it, where that is known. `heaviest`: the most that a word
+    """Say why a memory came, and whether the answer used it, where that is known. `heaviest`: the most that a word
     counted."""
     words = joined_words(recall.said, item.words)
     others = OtherPoints(item.given, item.kept)

@@ -15,7 +15,7 @@ def _let_go(_value: object) -> None:
 
 
 class Recent(Generic[K, V]):
-    """At most `most` values by their keys; one more, and the one that was put in first is given to `drop`."""
+    """At most `most` values by their keys. Beyond that, the value that was put in first is given to `drop`."""
 
     def __init__(self, most: int, drop: Callable[[V], object] = _let_go) -> None:
         self._most = most

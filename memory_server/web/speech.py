@@ -43,12 +43,12 @@ _NBSP = "\u00a0"
 
 
 def strong(text: object) -> str:
-    """A value of a sentence that stands out."""
+    """Mark a value of a sentence that stands out."""
     return f"{_BEGIN}{text}{_END}"
 
 
 def pieces(text: str) -> list[tuple[bool, str]]:
-    """A finished sentence in its parts, and whether each stands out."""
+    """Split a finished sentence into its parts, and say whether each stands out."""
     if _BEGIN not in text:
         return [(False, text)] if text else []
     parts: list[tuple[bool, str]] = []
@@ -59,7 +59,7 @@ def pieces(text: str) -> list[tuple[bool, str]]:
 
 
 def language_of(accepted: str, chosen: str | None) -> Language:
-    """The language that was `chosen`, or else the first that the header Accept-Language names and we speak."""
+    """Return the language that was `chosen`, or else the first that the header Accept-Language names and we speak."""
     names = [name.strip()[:2] for name in accepted.lower().split(",")]
     for name in (chosen, *names):
         if name == "zh":
@@ -85,7 +85,7 @@ class Speech:
         return local(within_calendar(time_ms), self.zone)
 
     def time_in_field(self, text: str) -> int:
-        """What the field of a form says, in the reader's zone. Raises InvalidInput: it is not a time."""
+        """Return the time of the field of a form, in the reader's zone. Raises InvalidInput: it is not a time."""
         try:
             time_ms = moment_ms("at", text, self.zone)
         except InvalidInput as error:
@@ -111,7 +111,7 @@ class Speech:
         return " ".join(parts).replace(" ", _NBSP)
 
     def day(self, time_ms: int) -> str:
-        """The day as people say it: 今天, 昨天, 上周日, 5 月 12 日; today, Thursday, 6 May."""
+        """Return the day as people say it: 今天, 昨天, 上周日, 5 月 12 日; today, Thursday, 6 May."""
         then = self.local(time_ms).date()
         now = self.local(self.now_ms).date()
         days_ago = (now - then).days
@@ -124,19 +124,20 @@ class Speech:
             week = "这" if is_of_this_week else "上"
             return f"{week}周{_WEEKDAYS[then.weekday()]}"
         if self.zh:
-            # Between Chinese and a number stands a blank, which is nothing at the beginning of a line.
+            # Chinese typography has a blank between Chinese and a number, which is nothing at the beginning of a
+            # line.
             return f" {self.date(time_ms)}"
         return self.date(time_ms)
 
     def moment(self, time_ms: int) -> str:
-        """The day with the time: 今天 17:30, 6 June 14:03."""
+        """Return the day with the time: 今天 17:30, 6 June 14:03."""
         return f"{self.day(time_ms)}{_NBSP}{self.clock(time_ms)}"
 
     def clock(self, time_ms: int) -> str:
         return f"{self.local(time_ms):%H:%M}"
 
     def part(self, time_ms: int) -> str:
-        """The day with its part: 5 月 12 日 中午, 上周日中午; Tuesday, afternoon."""
+        """Return the day with its part: 5 月 12 日 中午, 上周日中午; Tuesday, afternoon."""
         hour = self.local(time_ms).hour
         part = next(name for end, name in _PARTS[self.language] if hour < end)
         day = self.day(time_ms)
@@ -150,13 +151,14 @@ class Speech:
         return f"{day}{part}"
 
     def part_with_age(self, time_ms: int) -> str:
-        """The day with its part, and how long ago that was, unless the day says so: 6 June, evening, 39 days ago."""
+        """Return the day with its part, and how long ago that was, unless the day says so: 6 June, evening, 39 days
+        ago."""
         if self.local(time_ms).date() == self.local(self.now_ms).date():
             return self.part(time_ms)
         return joined(", ", (self.part(time_ms), self.age(time_ms)))
 
     def age(self, time_ms: int) -> str:
-        """How long ago: 39 天前, 七周前; six weeks ago."""
+        """Say how long ago: 39 天前, 七周前; six weeks ago."""
         days = (self.local(self.now_ms).date() - self.local(time_ms).date()).days
         if days < 1:
             return _("today")
@@ -176,7 +178,7 @@ class Speech:
         return _MONTHS[moment.month - 1]
 
     def words(self, words: Iterable[str]) -> str:
-        """Words in quotation marks, as a list."""
+        """Write words in quotation marks, as a list."""
         return quoted(words, zh=self.zh)
 
     def speaker(self, role: str, name: str | None) -> str:
@@ -191,7 +193,7 @@ class Speech:
         return role
 
     def cut(self, text: str, most: int) -> str:
-        """The beginning of a text on one line, with the mark of this language where something is left out."""
+        """Cut a text to its beginning on one line, with the mark of this language where something is left out."""
         line = " ".join(text.split())
         if len(line) <= most:
             return line

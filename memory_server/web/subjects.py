@@ -1,5 +1,5 @@
 """What a conversation is about: rare words that several memories share, each with its two best sentences. The words
-are those of `analyze_memory_patterns`. Pure."""
+are the words of `analyze_memory_patterns`. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOOKED_AT = 150
 _MOST_SHARE = 0.35
 """The share of all memories above which a word is about everything."""
 _MOST_COVERED = 0.6
-"""The share of the memories of a subject that those of one before it may have."""
+"""The share of the memories of a subject that an earlier subject may have."""
 _MOST_HOLDERS = 40
 """Memories with a word that are read for its spelling and its sentences."""
 _SENTENCE = re.compile(
@@ -45,7 +45,7 @@ _ADVERBS = frozenset(
 )
 """Words that jieba's dictionary has as nouns, and that say how or when."""
 _LEAST_WRITTEN = 3
-"""Memories that must have a Latin word in small letters: it is no name, so two of them may share it by chance."""
+"""Memories that must have a Latin word in small letters: it is not a name, so two of them may share it by chance."""
 _GENERAL = frozenset(
     ("小时", "时候", "东西", "事情", "样子", "问题", "感觉", "地方", "时间", "朋友", "声音", "办法")
 )
@@ -79,8 +79,8 @@ class Subject:
 
 
 def subjects(memories: Sequence[ShortTermMemory], words: Sequence[CommonWord]) -> list[Subject]:
-    """The subjects, those first that say most: no word that is a speaker's name, and none whose memories are mostly
-    those of a subject before it."""
+    """Choose the subjects, first the subjects that say most: no word that is a speaker's name, and no subject whose
+    memories mostly belong to an earlier subject."""
     candidates = _candidates(memories, words)
     latin_words = {word for word in candidates if word.isascii()}
     named_words = nouns(word for word in candidates if len(word) > 1) - _GENERAL - _ADVERBS
@@ -88,12 +88,14 @@ def subjects(memories: Sequence[ShortTermMemory], words: Sequence[CommonWord]) -
     for memory in memories:
         for word in holders.keys() & set(memory.words):
             holders[word].append(memory)
+
     chosen: list[Subject] = []
     ids_of_chosen: list[set[str]] = []
     for word in candidates:
         memory_ids = {memory.id for memory in holders.get(word, ())}
         if len(memory_ids) < 2 or _is_covered(memory_ids, ids_of_chosen):
             continue
+        # A part of a word that was chosen says the same.
         if any(word in subject.word for subject in chosen):
             continue
         texts = [spoken(memory) for memory in holders[word][:_MOST_HOLDERS]]
@@ -101,12 +103,13 @@ def subjects(memories: Sequence[ShortTermMemory], words: Sequence[CommonWord]) -
         if spelling:
             chosen.append(Subject(word, spelling, len(memory_ids)))
             ids_of_chosen.append(memory_ids)
+
     # Names say more than other words that are written in small letters.
     return sorted(chosen, key=lambda subject: subject.shown.isascii() and subject.shown.islower())
 
 
 def _candidates(memories: Sequence[ShortTermMemory], words: Sequence[CommonWord]) -> list[str]:
-    """The words that are in some memories and not in most of them, and are no part of a speaker's name."""
+    """Return the words that are in some memories and not in most of them, and are not part of a speaker's name."""
     names = {message.name for memory in memories for message in memory.messages if message.name}
     speakers = " ".join(names).casefold()
     most = max(3.0, _MOST_SHARE * len(memories))
@@ -121,13 +124,13 @@ def _candidates(memories: Sequence[ShortTermMemory], words: Sequence[CommonWord]
 
 
 def _is_covered(memory_ids: set[str], ids_of_chosen: Sequence[set[str]]) -> bool:
-    """Whether most of these memories are those of one subject that was chosen before."""
+    """Tell whether most of these memories belong to a subject that was chosen before."""
     most = _MOST_COVERED * len(memory_ids)
     return any(len(memory_ids & chosen_ids) > most for chosen_ids in ids_of_chosen)
 
 
 def _written(stem: str, texts: Sequence[str]) -> str:
-    """A Latin word as it is mostly written; empty if it is not a name and says little."""
+    """Return a Latin word as it is mostly written; empty if it is not a name and says little."""
     spellings: Counter[str] = Counter()
     for text in texts:
         spellings.update(re.findall(rf"(?<=[\w,;] ){re.escape(stem)}\w*", text, re.I))
@@ -141,7 +144,7 @@ def _written(stem: str, texts: Sequence[str]) -> str:
 
 
 def _whole(word: str, texts: Sequence[str]) -> str:
-    """A Chinese word with the character that always stands before it: 折耳根 for 耳根."""
+    """Return a Chinese word with the character that is always before it: 折耳根 for 耳根."""
     characters_before: set[str] = set()
     for text in texts:
         characters_before.update(re.findall(f"(.?){re.escape(word)}", text))
@@ -155,7 +158,7 @@ def _whole(word: str, texts: Sequence[str]) -> str:
 
 
 def holding(memories: Sequence[ShortTermMemory], word: str) -> list[ShortTermMemory]:
-    """The memories that have this word, those where it weighs most first."""
+    """Return the memories that have this word, first the memories where it weighs most."""
     holders = [memory for memory in memories if word in memory.words]
     return sorted(
         holders, key=lambda memory: (-memory.weights[memory.words.index(word)], memory.time_ms)
@@ -163,7 +166,7 @@ def holding(memories: Sequence[ShortTermMemory], word: str) -> list[ShortTermMem
 
 
 def best_sentences(memories: Sequence[ShortTermMemory], word: str, most: int = 2) -> list[Quote]:
-    """The sentences with the word that say most, each another one of another memory, in the order of time."""
+    """Return the sentences with the word that say most, each from another memory, in the order of time."""
     ranked = [_best_quote(memory, word) for memory in holding(memories, word)[:_MOST_HOLDERS]]
     ranked.sort(key=lambda ranked_quote: -ranked_quote.worth)
     different = {quote.text: quote for _worth, quote in ranked if quote is not None}
@@ -172,14 +175,14 @@ def best_sentences(memories: Sequence[ShortTermMemory], word: str, most: int = 2
 
 
 class _RankedQuote(NamedTuple):
-    """How much a sentence says; None and 0: there is none."""
+    """How much a sentence says; 0 and None without a sentence."""
 
     worth: float
     quote: Quote | None
 
 
 def _best_quote(memory: ShortTermMemory, word: str) -> _RankedQuote:
-    """The sentence of a memory that says most with this word."""
+    """Return the sentence of a memory that says most with this word."""
     weights = dict(zip(memory.words, memory.weights, strict=True))
     ranked = [_RankedQuote(_worth(quote, word, weights), quote) for quote in _sentences(memory)]
     return max(ranked, key=lambda ranked_quote: ranked_quote.worth, default=_RankedQuote(0.0, None))
@@ -196,14 +199,14 @@ def _sentences(memory: ShortTermMemory) -> list[Quote]:
 
 
 def _quotes(memory: ShortTermMemory, speaker: str, content: str) -> list[Quote]:
-    """The sentences of one message, as far as a card looks at it."""
+    """Split a message into sentences, as far as a card looks at it."""
     lines = [" ".join(part.split()) for part in _SENTENCE.split(content[:_READ_CHARS])]
     return [Quote(memory, speaker, line) for line in lines if line]
 
 
 def _worth(quote: Quote, word: str, weights: Mapping[str, float]) -> float:
-    """How much a sentence says: the weights of the words in it, more for one's own words and for the subject itself,
-    less for a question and for one that is too short or too long."""
+    """Return how much a sentence says: the weights of the words in it, more for the user's own words and for the
+    subject itself, less for a question and for a sentence that is too short or too long."""
     text = quote.text.casefold()
     least_chars, most_chars = _LENGTH
     worth = sum(weight for kept_word, weight in weights.items() if kept_word.casefold() in text)

@@ -25,7 +25,8 @@ _CHANGES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a text stands, how often, and the backup if it is one; it always goes from what is no backup."""
+    """The place of a text, how often it is there, and the backup if the place is a backup; the text always goes from
+    other places."""
 
     name: str
     count: int
@@ -33,7 +34,7 @@ class Place:
 
 
 async def item_of(view: View, family: Family, place: str, name: str) -> Item:
-    """Raises MemoryNotFound: it is not there any more."""
+    """Find the item with this name. Raises MemoryNotFound: it is not there any more."""
     for engine in view.call.memories.engines:
         for item in await engine.find(
             Sought(ids=(name,), family=family, place=place, archived=None)
@@ -56,7 +57,8 @@ async def forget(view: View, item: Item) -> str:
 
 
 async def mended(view: View, *, dry_run: bool) -> list[RepairPlan]:
-    """What was mended of each broken conversation, or would be. Raises StorageError: one cannot be mended."""
+    """Return what was mended of each broken conversation, or would be. Raises StorageError: a conversation cannot be
+    mended."""
     if view.site.owner is None:
         return []
     report = await repair(view.site.owner.home, RepairRequest(dry_run=dry_run))
@@ -66,9 +68,10 @@ async def mended(view: View, *, dry_run: bool) -> list[RepairPlan]:
 
 
 async def places_of(view: View, family: Family, place: str, name: str) -> list[Place]:
-    """Where a text stands that is about to be erased; empty before the reader asks."""
+    """Find the places of a text that is about to be erased; empty before the reader asks."""
     if not view["erase"]:
         return []
+
     item = await item_of(view, family, place, name)
     erasure = await forgetting.erasure_of(view.call.memories.engines, [item])
     ids = {item.id for item in erasure.items}
@@ -76,10 +79,12 @@ async def places_of(view: View, family: Family, place: str, name: str) -> list[P
     for engine in view.call.memories.engines:
         past_changes = await engine.history(limit=_CHANGES)
         changes += sum(_is_about(change, ids) for change in past_changes)
+
     lines = sum(erasure.in_recall(recall.line) for recall in await recorded(view))
     backups: Sequence[str] = ()
     if view.site.owner is not None:
         backups = await backups_with(view.site.owner, erasure)
+
     return [
         Place(_("This text, and its index"), len(erasure.items)),
         Place(_("Its text in the history"), changes),

@@ -32,8 +32,8 @@ _WAIT_SECONDS = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """When a trigger fires though nobody says anything: the first day and the last one in a row, from the first of
-    them on; or the hours of a day."""
+    """When a trigger fires though nothing is said: the first day and the last day in a row, from the first of them
+    on; or the hours of a day."""
 
     days: tuple[datetime, datetime] | None = None
     hours: tuple[int, int] | None = None
@@ -62,7 +62,7 @@ class Told:
 async def watching(
     view: View, memories: Sequence[LongTermMemory], recalls: Sequence[RecordedRecall]
 ) -> list[Watching]:
-    """When each trigger fired, fires and failed; `recalls`: newest first."""
+    """Return when each trigger fired, fires and failed; `recalls`: newest first."""
     fired_ms: dict[str, int] = {}
     failures_ms: dict[str, int] = {}
     for recall in recalls:
@@ -71,6 +71,7 @@ async def watching(
                 fired_ms.setdefault(item.id, recall.at_ms)
         for name in recall.failed:
             failures_ms.setdefault(name, recall.at_ms)
+
     times = await _times(view, tuple(memory.trigger for memory in memories))
     rows: list[Watching] = []
     for memory in memories:
@@ -80,6 +81,7 @@ async def watching(
             failed_ms = (
                 None  # a failure of before the last change says nothing about the trigger as it is
             )
+
         rows.append(
             Watching(
                 memory=memory,
@@ -89,11 +91,12 @@ async def watching(
                 failed_ms=failed_ms,
             )
         )
+
     return rows
 
 
 async def told(view: View, rows: Sequence[Watching]) -> list[Told]:
-    """Each trigger as a sentence. The words that triggers look for are asked of the sandbox, and kept."""
+    """Write each trigger as a sentence. The words that triggers look for are asked of the sandbox, and kept."""
     words = view.site.made.words
     unread = [row.memory.trigger for row in rows if words.get(row.memory.trigger) is None]
     if unread:
@@ -120,7 +123,7 @@ def _when(speech: Speech, row: Watching) -> str:
 
 
 def sentence(speech: Speech, words: Sequence[str], times: Times) -> str:
-    """When it comes up: 说到 …, 或者 6 月 26 日到 28 日."""
+    """Say when it comes up: 说到 …, 或者 6 月 26 日到 28 日."""
     words_part = _words_part(speech, words)
     times_part = _times_part(speech, times)
     if words_part and times_part:
@@ -129,7 +132,7 @@ def sentence(speech: Speech, words: Sequence[str], times: Times) -> str:
 
 
 def _words_part(speech: Speech, words: Sequence[str]) -> str:
-    """The words that bring it; empty if it waits for none."""
+    """Say the words that bring it; empty if it waits for none."""
     if not words:
         return ""
     shown = joined(", ", words[:_SHOWN_WORDS])
@@ -141,7 +144,7 @@ def _words_part(speech: Speech, words: Sequence[str]) -> str:
 
 
 def _times_part(speech: Speech, times: Times) -> str:
-    """The days or hours at which it fires by itself; empty if there are none."""
+    """Say the days or hours at which it fires by itself; empty without days and hours."""
     if times.days is not None:
         first_day, last_day = times.days
         begin = speech.date(milliseconds(first_day))
@@ -168,7 +171,7 @@ def _next_ms(speech: Speech, times: Times) -> int | None:
 
 
 async def _times(view: View, codes: tuple[str, ...]) -> Mapping[str, Times]:
-    """When they fire by themselves, as far as that is known by now; the rest is found meanwhile."""
+    """Return when they fire by themselves, as far as that is known by now; the rest is found meanwhile."""
     dated = tuple(sorted({code for code in codes if "Date" in code}))
     today = view.speech.local(view.speech.now_ms).replace(
         hour=12, minute=0, second=0, microsecond=0
@@ -204,6 +207,7 @@ async def _firings(view: View, codes: Sequence[str], today: datetime) -> dict[st
     except MemoryServerError as error:
         log.info("the next firings of triggers are not known: %s", error)
         return {}
+
     return {
         code: _times_of(
             days, [fired[number] for fired in by_day], [fired[number] for fired in by_hour]
@@ -215,8 +219,8 @@ async def _firings(view: View, codes: Sequence[str], today: datetime) -> dict[st
 def _times_of(
     days: Sequence[datetime], fires_on: Sequence[bool], fires_at: Sequence[bool]
 ) -> Times:
-    """The first days in a row on which a trigger fires, or else the hours of today at which it does; neither, if it
-    always or never fires."""
+    """Return the first days in a row on which a trigger fires, or else the hours of today at which it does; neither,
+    if it always or never fires."""
     if any(fires_on) and not all(fires_on):
         first = fires_on.index(True)
         last = first

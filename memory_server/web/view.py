@@ -40,7 +40,7 @@ MOST_FLASHES = 100
 _BEFORE_CHARS, _EXCERPT_CHARS = 40, 150
 """Characters of an excerpt before the first word that was looked for, and of all of it."""
 _MOST_OVERVIEWS, _MOST_FIRINGS, _MOST_WORDS = 32, 16, 2_000
-"""Values of one site that are kept: overviews of conversations and folders, tasks, and triggers."""
+"""Values of a site that are kept: overviews of conversations and folders, tasks, and triggers."""
 FAMILY_NAMES = {
     "triggers": N_("trigger"),
     "notes": N_("note"),
@@ -71,9 +71,9 @@ class Flash:
 
 
 class Made:
-    """What one request made for later ones. `firings`: when triggers fire by themselves; `words`: what triggers look
-    for; `overviews`: what a conversation is about, each with the version that it is of; `examinations`: the last of
-    each language."""
+    """Values that a request made for later requests. `firings`: when triggers fire by themselves; `words`: the words
+    of triggers; `overviews`: the subjects of a conversation, each with its version; `examinations`: the last of each
+    language."""
 
     def __init__(self) -> None:
         self.flashes = Recent[str, Flash](MOST_FLASHES)
@@ -94,10 +94,10 @@ class Examination:
 @dataclass(frozen=True)
 class Site:
     """A home as the page shows it. `call` gives the memories that a request may see; `keep_ms`: how long the past is
-    kept; `pauses` None: the page cannot pause; `sandbox`: for trying triggers; `user_home`: the folder that `~` stands
-    for; `alone`: nobody but the user of this machine can see the page. From the memories of the `owner` texts are
-    erased for good, and their files are mended; None: neither is possible here. `tenants` gives the names of those
-    beside these memories."""
+    kept; `pauses` is None if the page cannot pause; `sandbox` is used to try triggers; `user_home`: the folder that
+    `~` means; `alone`: only the user of this machine can see the page. From the memories of the `owner` texts are
+    erased for good, and their files are mended; without an owner neither is possible. `tenants` gives the names of
+    the tenants beside these memories."""
 
     call: Callable[[Scope], AbstractAsyncContextManager[Call]]
     keep_ms: int
@@ -124,11 +124,11 @@ class View:
     """All conversations."""
 
     def __getitem__(self, name: str) -> str:
-        """A parameter of the address; empty if it is not there."""
+        """Return a parameter of the address; empty if it is not there."""
         return self.request.query_params.get(name, "")
 
     def link(self, page: str, /, **parameters: object) -> str:
-        """The address of a page, in the conversation and language of this one."""
+        """Return the address of a page, in the conversation and language of this one."""
         own = {"c": self.conversation.id, "lang": self["lang"], "folder": self["folder"]}
         query = urlencode(
             {
@@ -169,7 +169,7 @@ class View:
         return urlencode(parameters | changes)
 
     def short(self, folder: str) -> str:
-        """A folder as a shell writes it."""
+        """Write a folder as a shell does."""
         home = self.site.user_home
         if home and folder.startswith(home):
             return f"~{folder[len(home) :]}"
@@ -200,7 +200,7 @@ class View:
         return _("the tool or command {name}", name)
 
     def marked(self, item: Item, sought: str) -> list[Piece]:
-        """A text around the first place where the words are, with these underlined."""
+        """Cut a text around the first place where the words are, with these underlined."""
         text = " ".join(" ".join(item.said).split())
         if not text:
             titled = f"{item.title}: {item.text}" if item.title else item.text
@@ -215,7 +215,7 @@ class View:
         return underlined(excerpt, dict.fromkeys(sought.split(), 1.0), 1.0)
 
     def link_of(self, item: Item) -> str:
-        """The page of something that was found."""
+        """Return the page of something that was found."""
         if item.family == "memories":
             return self.link("memory", c=item.place, id=item.id)
         if item.family == "triggers":
@@ -223,7 +223,7 @@ class View:
         return self.link("entry", family=item.place, id=item.id)
 
     def entry_name(self, entry: Entry, family: str) -> str:
-        """What names an entry in links and forms."""
+        """Return what names an entry in links and forms."""
         if family.startswith("layers"):
             return entry.key or ""
         if family.startswith("sessions") or not entry.ref:
@@ -231,7 +231,8 @@ class View:
         return entry.ref
 
     async def page(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-        """A page of this reader. Its template is filled in a thread of the tenant: other callers go on meanwhile."""
+        """Make a page of this reader. Its template is filled in a thread of the tenant: other callers go on
+        meanwhile."""
         paused = self.call.memories.services.paused()
         flash = self.site.made.flashes.get(self["done"]) if self["done"] else None
         common = {
@@ -246,7 +247,7 @@ class View:
 
 @asynccontextmanager
 async def viewed(site: Site, request: Request) -> AsyncIterator[View]:
-    """The view of a request. Raises InvalidInput: the conversation's name cannot be used."""
+    """Give the view of a request. Raises InvalidInput: the conversation's name cannot be used."""
     async with site.call(request.scope) as call:
         services = call.memories.services
         language = language_of(
@@ -256,6 +257,7 @@ async def viewed(site: Site, request: Request) -> AsyncIterator[View]:
         names = await call.conversations.ids()
         named = request.query_params.get("c")
         usual = call.conversations.get(None).id
+        # A program may use another conversation than the usual one, which would look empty.
         if named is None and usual not in names and names:
             usual = await call.conversations.most_frequent() or names[0]
         conversation = call.conversations.get(named or usual)
@@ -265,7 +267,7 @@ async def viewed(site: Site, request: Request) -> AsyncIterator[View]:
 
 
 def request_of(language: str) -> Request:
-    """A request of nobody, for what is made without a server."""
+    """Make a request without a sender, for pages that are made without a server."""
     query = urlencode({"lang": language} if language else {}).encode()
     return Request(
         {"type": "http", "method": "GET", "path": "/", "query_string": query, "headers": []}
@@ -273,7 +275,7 @@ def request_of(language: str) -> Request:
 
 
 async def form_of(request: Request) -> Mapping[str, list[str]]:
-    """The fields of a form, which the guard has received. Raises InvalidInput: it is not one."""
+    """Return the fields of a form, which the guard has received. Raises InvalidInput: it is not a form."""
     try:
         text = (await request.body()).decode("ascii")
         return parse_qs(text, keep_blank_values=True, max_num_fields=1_000, errors="strict")
@@ -283,7 +285,7 @@ async def form_of(request: Request) -> Mapping[str, list[str]]:
 
 @cache
 def environment(language: Language) -> Environment:
-    """The templates for readers of this language."""
+    """Load the templates for readers of this language."""
     templates = Environment(
         loader=FileSystemLoader(FOLDER / "templates"),
         autoescape=True,

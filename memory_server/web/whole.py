@@ -53,7 +53,7 @@ class _Still(HTMLParser):
 
 
 async def whole(view: View) -> str:
-    """Both pages, one below the other."""
+    """Return both pages, one below the other."""
     quiet = replace(view, site=replace(view.site, writable=False, pauses=None))
     first, second = [_Still(bytes((await page(quiet)).body).decode()) for page in (home, recalls)]
     style = (FOLDER / "static" / "style.css").read_text("utf-8")

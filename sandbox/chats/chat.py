@@ -52,9 +52,10 @@ def parse(
     which: str | None = None,
     roles: Mapping[str, str] | None = None,
 ) -> tuple[list[Message], str]:
-    """The messages of a chat file all of which can be read, and one sentence about the roles that were assumed, or ''.
-    Raises ChatError. `zone`: of local times in it, None the system's. `which`: the conversation, in a file of several,
-    by number from 1 or a part of its title. `roles`: known ones, by name, for plain lines."""
+    """Read a chat file all of whose messages can be read. Return the messages and a sentence about the roles that
+    were assumed, or ''. Raises ChatError. `zone`: the zone of local times in it, None for the system's. `which`: the
+    conversation, in a file of several, by number from 1 or a part of its title. `roles`: known roles, by name, for
+    plain lines."""
     text = text.removeprefix("\ufeff")
     if which is None and text.lstrip()[:1] not in ("[", "{"):
         return plain.parse(text, roles)
@@ -74,8 +75,8 @@ def read(
     *,
     with_hidden: bool = False,
 ) -> ChatFile:
-    """Each conversation of a chat file, as far as it can be read; `zone` and `roles` are those of `parse`.
-    `with_hidden`: also the messages of SillyTavern that somebody hid. Raises ChatError: it is not a chat."""
+    """Read each conversation of a chat file, as far as it can be read; `zone` and `roles` as in `parse`.
+    `with_hidden`: also the messages of SillyTavern that the user hid. Raises ChatError: it is not a chat."""
     text = text.removeprefix("\ufeff")
     if text.lstrip()[:1] not in ("[", "{") and not _begins_with_another_value(text):
         messages, note = plain.parse(text, roles)
@@ -85,13 +86,13 @@ def read(
 
 
 def read_export(value: Any) -> list[Reading]:
-    """Each conversation of an export of ChatGPT or Claude, which this JSON value is; none if it is something else."""
+    """Read each conversation of an export of ChatGPT or Claude; nothing from another JSON value."""
     rows = enumerate(exports.conversations(value), start=1)
     return [exports.read(row, _("conversation {number}", number)) for number, row in rows]
 
 
 def is_chat(first: Any) -> bool:
-    """Whether a file that begins with this JSON value is a chat."""
+    """Tell whether a file that begins with this JSON value is a chat."""
     return (
         is_message(first)
         or _is_metadata(first)
@@ -103,7 +104,7 @@ def is_chat(first: Any) -> bool:
 def _structured(
     text: str, whole: Any, zone: tzinfo | None, *, with_hidden: bool = False
 ) -> Reading:
-    """A chat of rows: JSON lines, or the items of an array. `whole`: the text as one JSON value, or None."""
+    """Read a chat of rows: JSON lines, or the items of an array. `whole`: the text as one JSON value, or None."""
     reading = Reading()
     if isinstance(whole, list):
         rows = iter(
@@ -115,31 +116,36 @@ def _structured(
         )
     else:
         rows = messages.json_lines(text, reading.problems)
+
+    # Rows are read up to the first that tells the form; a damaged row before it does not decide.
     before: list[tuple[str, Any]] = []
     first_row: Any = None
     for location, first_row in rows:
         before.append((location, first_row))
         if _tells_the_form(first_row):
             break
+
     if not before:
         return reading
+
     _refuse_other_file(first_row)
     all_rows = chain(before, rows)
     if messages.is_sillytavern(first_row):
         return messages.read_sillytavern(all_rows, zone, reading, with_hidden=with_hidden)
+
     message_rows = ((location, row) for location, row in all_rows if not _is_metadata(row))
     return messages.read_messages(message_rows, zone, reading)
 
 
 def _tells_the_form(row: Any) -> bool:
-    """Whether a row shows what the rows of its file are; a damaged one does not."""
+    """Tell whether a row shows what the rows of its file are; a damaged one does not."""
     if not isinstance(row, dict):
         return False
     return "role" in row or messages.is_sillytavern(row) or not row.keys().isdisjoint(_OTHER_FILES)
 
 
 def _begins_with_another_value(text: str) -> bool:
-    """Whether the first line is a damaged one of JSON lines: a value that is not an object, above one that is."""
+    """Tell whether the first line is a damaged line of JSON lines: a value that is not an object, above an object."""
     first_line, _end, rest = text.lstrip().partition("\n")
     if not rest.lstrip().startswith("{"):
         return False
@@ -151,7 +157,7 @@ def _begins_with_another_value(text: str) -> bool:
 
 
 def _refuse_other_file(first_row: Any) -> None:
-    """Raises ChatError: people often give this file in place of a chat."""
+    """Refuse a file that people often give in place of a chat. Raises ChatError."""
     if not isinstance(first_row, dict) or "role" in first_row:
         return
     for key, advice in _OTHER_FILES.items():
@@ -164,7 +170,8 @@ def _is_metadata(row: Any) -> bool:
 
 
 def _whole(text: str) -> Any:
-    """The text as one JSON value, or None: JSON lines are not. Lines of which each is a whole chat are a list of chats."""
+    """Return the text as one JSON value, or None for JSON lines. Lines each of which is a whole chat are a list of
+    chats."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

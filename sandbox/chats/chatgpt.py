@@ -44,7 +44,8 @@ _CREATE_CANVAS = "canmore.create_textdoc"
 
 
 def read(conversation: Mapping[str, Any]) -> Reading:
-    """The messages of the current branch, or of that with the newest message; what else the tree holds is counted."""
+    """Read the messages of the current branch, or of the branch with the newest message; what else the tree holds is
+    counted."""
     reading = Reading()
     entries = mapping_in(conversation, "mapping")
     nodes = {name: node for name, node in entries.items() if isinstance(node, Mapping)}
@@ -61,7 +62,7 @@ def read(conversation: Mapping[str, Any]) -> Reading:
 
 
 def _branch(nodes: Mapping[str, Mapping[str, Any]], leaf: str | None) -> list[str]:
-    """The names of the nodes from the root to this one."""
+    """Return the names of the nodes from the root to this one."""
     parents = _Parents(nodes)
     names: dict[str, None] = {}
     while leaf is not None and leaf not in names:
@@ -87,8 +88,8 @@ class _Parents:
         )
 
     def of(self, name: str) -> str | None:
-        """The parent; if it is not in the file, the node that names it as a child, or else the newest that is older.
-        None: this is the root, or nothing stands before it."""
+        """Return the parent; if it is not in the file, the node that names it as a child, or else the newest node
+        that is older. Return None if this is the root, or nothing comes before it."""
         parent = self._nodes[name].get("parent")
         if not isinstance(parent, str):
             return None
@@ -102,7 +103,7 @@ class _Parents:
         return self._earlier.get(name)
 
     def _newest_before(self, seconds: float) -> str | None:
-        """The newest node that is older than this time, of those whose time is known."""
+        """Return the newest node that is older than this time, of those whose time is known."""
         index = bisect_left(self._by_time, (seconds, ""))
         if not index:
             return None
@@ -113,7 +114,7 @@ class _Parents:
 
 
 def _beside(nodes: Mapping[str, Mapping[str, Any]], branch: Sequence[str]) -> Counter[str]:
-    """How many nodes that hold something are not on the branch."""
+    """Return how many nodes that hold something are not on the branch."""
     positions = {name: position for position, name in enumerate(nodes)}
     parents: list[int | None] = []
     begins: list[bool] = []
@@ -125,14 +126,14 @@ def _beside(nodes: Mapping[str, Mapping[str, Any]], branch: Sequence[str]) -> Co
     called = left_out.beside_the_branch(parents, begins, on_branch)
     counts: Counter[str] = Counter()
     for name, node in nodes.items():
-        # A node that holds nothing is not counted, but others may stand below it.
+        # A node that holds nothing is not counted, but others may be below it.
         if positions[name] in called and _holds_something(mapping_in(node, "message")):
             counts[called[positions[name]]] += 1
     return counts
 
 
 def _latest_leaf(nodes: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """The leaf with the newest message."""
+    """Return the leaf with the newest message."""
     latest: str | None = None
     latest_seconds = -1.0
     for name, node in nodes.items():
@@ -151,7 +152,7 @@ def _has_child_in(node: Mapping[str, Any], nodes: Mapping[str, Any]) -> bool:
 
 
 def _seconds(message: Mapping[str, Any]) -> float:
-    """When a message of a tree was written; 0: this is not known."""
+    """Return when a message of a tree was written, or 0 if it is not known."""
     time = message.get("create_time")
     if not isinstance(time, int | float):
         return 0
@@ -159,14 +160,14 @@ def _seconds(message: Mapping[str, Any]) -> float:
 
 
 def _holds_something(message: Mapping[str, Any]) -> bool:
-    """Whether a message holds more than the name of its kind: roots and hidden system messages are empty."""
+    """Tell whether a message holds more than the name of its kind: roots and hidden system messages are empty."""
     content = mapping_in(message, "content")
     values = [content[name] for name in content.keys() - _WITHOUT_WORDS]
     return any(value not in (None, "", [], [""]) for value in values)
 
 
 def _read_message(message: Mapping[str, Any], location: str, reading: Reading) -> None:
-    """Add a message that a person sees as a text; another one is counted by its kind."""
+    """Add a message that a person sees as a text; any other message is counted by its kind."""
     role = mapping_in(message, "author").get("role")
     kind = mapping_in(message, "content").get("content_type")
     recipient = text_in(message, "recipient") or "all"
@@ -188,7 +189,7 @@ def _is_hidden(message: Mapping[str, Any]) -> bool:
 
 
 def _called(message: Mapping[str, Any]) -> str:
-    """What the report calls a message that is not a text of the chat."""
+    """Return what the report calls a message that is not a text of the chat."""
     kind = mapping_in(message, "content").get("content_type")
     if mapping_in(message, "author").get("role") == "tool":
         return left_out.TOOLS
@@ -221,7 +222,7 @@ def _read_words(message: Mapping[str, Any], location: str, reading: Reading) -> 
 
 
 def _text_of(part: Any) -> str:
-    """The text of a part of a message; '' for a picture, a file or a recording."""
+    """Return the text of a part of a message; '' for a picture, a file or a recording."""
     text = part.get("text") if isinstance(part, Mapping) else part
     if not isinstance(text, str):
         return ""
@@ -231,7 +232,7 @@ def _text_of(part: Any) -> str:
 def _read_canvas(
     message: Mapping[str, Any], recipient: str, location: str, reading: Reading
 ) -> None:
-    """A text that the model wrote on a canvas is what it said; a program is counted, and so is each later change."""
+    """Add a text that the model wrote on a canvas as what it said; a program is counted, and so is each later change."""
     document = _arguments(mapping_in(message, "content"))
     text = text_in(document, "content")
     if recipient != _CREATE_CANVAS or not text:
@@ -247,7 +248,7 @@ def _read_canvas(
 
 
 def _arguments(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a call of a tool says, which is JSON in the text of its message."""
+    """Return what a call of a tool says, which is JSON in the text of its message."""
     texts = [content.get("text"), *list_in(content, "parts")]
     text = "".join(part for part in texts if isinstance(part, str))
     try:

@@ -40,9 +40,9 @@ _PASTED = "paste"
 
 
 def read(conversation: Mapping[str, Any]) -> Reading:
-    """The messages of the branch that ends with the last message, where messages name their parents; what else the
-    conversation holds is counted. Messages stand in the order of their times: one whose parent is not in the file
-    continues the message before it."""
+    """Read the messages of the branch that ends with the last message, where messages name their parents; what else
+    the conversation holds is counted. Messages come in the order of their times: a message whose parent is not in the
+    file continues the message before it."""
     reading = Reading()
     all_rows = list_in(conversation, "chat_messages")
     rows = [row for row in all_rows if isinstance(row, Mapping)]
@@ -52,16 +52,18 @@ def read(conversation: Mapping[str, Any]) -> Reading:
     for position in branch:
         with reading.record(location):
             _read_message(rows[position], location, reading)
+
     reading.left_out[left_out.unknown_kind("message")] += len(all_rows) - len(rows)
     begins = [_begins(rows, position) for position in range(len(rows))]
     reading.left_out.update(left_out.beside_the_branch(parents, begins, branch).values())
     if text_in(conversation, "summary"):
         reading.left_out[left_out.CHAT_SUMMARIES] += 1
+
     return reading
 
 
 def _parents(rows: Sequence[Mapping[str, Any]]) -> list[int | None]:
-    """The position of the parent of each message; None: it is not in the file."""
+    """Return the position of the parent of each message, or None if it is not in the file."""
     positions = {
         row["uuid"]: position
         for position, row in enumerate(rows)
@@ -73,7 +75,7 @@ def _parents(rows: Sequence[Mapping[str, Any]]) -> list[int | None]:
 def _branch(
     rows: Sequence[Mapping[str, Any]], parents: Sequence[int | None], leaf: Any
 ) -> list[int]:
-    """The positions of the messages from the first one to this leaf, or to the last message."""
+    """Return the positions of the messages from the first one to this leaf, or to the last message."""
     if all(parent is None for parent in parents):
         return list(range(len(rows)))
     position: int | None = len(rows) - 1
@@ -92,8 +94,8 @@ def _branch(
 
 
 def _begins(rows: Sequence[Mapping[str, Any]], position: int) -> bool:
-    """Whether the chat begins with this message: it is the first one, or an edited first one, which names the same
-    parent."""
+    """Tell whether the chat begins with this message: it is the first message, or an edited first message, which
+    names the same parent."""
     root = rows[0].get("parent_message_uuid")
     return position == 0 or (bool(root) and rows[position].get("parent_message_uuid") == root)
 
@@ -115,7 +117,7 @@ def _read_message(row: Mapping[str, Any], location: str, reading: Reading) -> No
 
 
 def _words(row: Mapping[str, Any], reading: Reading) -> str:
-    """What the blocks of a message say; of an older one, which has no blocks, its text."""
+    """Return what the blocks of a message say; of an older one, which has no blocks, its text."""
     blocks = [block for block in list_in(row, "content") if isinstance(block, Mapping)]
     kinds = {str(block.get("type")) for block in blocks}
     texts = [_text_of(block, reading) for block in blocks]
@@ -127,7 +129,7 @@ def _words(row: Mapping[str, Any], reading: Reading) -> str:
 
 
 def _text_of(block: Mapping[str, Any], reading: Reading) -> str:
-    """What a block says; a block without words is counted."""
+    """Return what a block says; a block without words is counted."""
     kind = block.get("type")
     if kind in _TEXTS:
         return text_in(block, "text")
@@ -141,8 +143,8 @@ def _text_of(block: Mapping[str, Any], reading: Reading) -> str:
 
 
 def _document(block: Mapping[str, Any], reading: Reading) -> str:
-    """The text of an artifact or file that the model wrote beside the chat. A program is counted, and so is a later
-    change."""
+    """Return the text of an artifact or file that the model wrote beside the chat. A program is counted, and so is a
+    later change."""
     arguments = mapping_in(block, "input")
     if block.get("name") == "artifacts":
         text = text_in(arguments, "content")
@@ -152,21 +154,26 @@ def _document(block: Mapping[str, Any], reading: Reading) -> str:
         text = text_in(arguments, "file_text")
         is_prose = text_in(arguments, "path").endswith(_PROSE_ENDINGS)
         is_whole = True
+
+    # Only a whole text can be read; a change says nothing without the text before it.
     if not is_whole or not text:
         reading.left_out[left_out.REVISIONS] += 1
         return ""
+
     if not is_prose:
         reading.left_out[left_out.CODE] += 1
         return ""
+
     title = text_in(arguments, "title")
     if not title:
         return text
+
     return f"{title}\n\n{text}"
 
 
 def _attached(row: Mapping[str, Any], reading: Reading) -> list[str]:
-    """The texts of what is attached to a message. What has no text is counted; a file whose text is an attachment is
-    not counted again."""
+    """Return the texts of what is attached to a message. What has no text is counted; a file whose text is an
+    attachment is not counted again."""
     texts: list[str] = []
     names: set[str] = set()
     for attachment in list_in(row, "attachments"):
@@ -180,7 +187,9 @@ def _attached(row: Mapping[str, Any], reading: Reading) -> list[str]:
         else:
             names.add(name)
             texts.append(f"{name}\n{text}")
+
     for file in [*list_in(row, "files"), *list_in(row, "sync_sources")]:
         if not isinstance(file, Mapping) or file.get("file_name") not in names:
             reading.left_out[left_out.PICTURES] += 1
+
     return texts

@@ -32,8 +32,8 @@ class DateError(MessageError):
 
 
 def milliseconds(value: object, zone: tzinfo | None) -> int:
-    """From a number of milliseconds or of seconds, or a text in one of the forms above. `zone`: of local time, None the system's.
-    Raises DateError."""
+    """Return the milliseconds of a number of milliseconds or of seconds, or of a text in a form above. `zone`: the
+    zone of local time, None for the system's. Raises DateError."""
     if isinstance(value, str):
         text = value.strip()
         # Eight digits are a day: as a number they would be in 1970.
@@ -47,17 +47,19 @@ def milliseconds(value: object, zone: tzinfo | None) -> int:
                 "{text!r} is not a date; give an ISO time such as 2026-07-17T09:00 or milliseconds since 1970",
                 text,
             ) from error
+
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
         raise DateError(
             "{value!r} is not a date; give milliseconds since 1970, or ISO such as 2026-07-17T09:00",
             value,
         )
+
     return _number(value)
 
 
 def milliseconds_in(name: str, value: object, zone: tzinfo | None) -> int:
-    """The same of the field `name` of a message. Raises DateError also for a moment before there were chats, which in
-    another field than `timestamp` counts something else, such as the seconds of an answer."""
+    """Return the milliseconds of the field `name` of a message. Raises DateError also for a moment before there were
+    chats, which in another field than `timestamp` counts something else, such as the seconds of an answer."""
     time_ms = milliseconds(value, zone)
     if time_ms < _FIRST_MS and name != "timestamp":
         raise DateError(
@@ -78,7 +80,7 @@ def _number(number: float) -> int:
 
 
 def instant(moment: datetime, zone: tzinfo | None) -> datetime:
-    """An aware time: `moment`, read in `zone` (None: the system's) where it has no offset."""
+    """Make a time aware: `moment`, read in `zone` (None for the system's) where it has no offset."""
     if moment.tzinfo is not None:
         return moment
     if zone is None:
@@ -93,7 +95,7 @@ _CLOCKS = ("%I:%M %p", "%I:%M:%S %p", "%H:%M", "%H:%M:%S")
 
 
 def _parsed(text: str) -> datetime:
-    """Raises ValueError."""
+    """Parse a text in a form above. Raises ValueError."""
     match = _HUMANIZED.fullmatch(text)
     if match is not None:
         year, month, day, hour, minute, second, ms = (int(part or 0) for part in match.groups())

@@ -23,8 +23,8 @@ class EncodingError(MessageError):
 
 
 def decode(content: bytes, encoding: str | None, *, flag: bool = False) -> str:
-    """`encoding`: as Python names it, or None for UTF-8 and files with a byte order mark. Raises EncodingError, which
-    names --encoding if `flag` says that the caller has it."""
+    """Decode a text. `encoding` is a name that Python knows, or None for UTF-8 and files with a byte order mark.
+    Raises EncodingError, which names --encoding if `flag` says that the caller has it."""
     if encoding is not None:
         return _decode_as(content, encoding)
     marked_encodings = [name for mark, name in _MARKS if content.startswith(mark)]
@@ -55,10 +55,12 @@ def _decode_as(content: bytes, encoding: str) -> str:
 def _advice(content: bytes, flag: bool) -> str:
     if b"\0" in content:
         return _("is not a text file; give a text file in UTF-8")
+
     try:
         text = content.decode("gb18030")
     except UnicodeDecodeError:
         text = ""
+
     beyond = [char for char in text if ord(char) > 127]
     if beyond and sum(ord(char) in _IDEOGRAPHS for char in beyond) * 2 > len(beyond):
         if flag:
@@ -68,6 +70,8 @@ def _advice(content: bytes, flag: bool) -> str:
         return _(
             "is not UTF-8 but probably GBK; add the encoding gb18030, or save the file as UTF-8"
         )
+
     if flag:
         return _("is not UTF-8; save the file as UTF-8, or name it with --encoding")
+
     return _("is not UTF-8; save the file as UTF-8, or add its encoding")

@@ -1,4 +1,4 @@
-"""Exports of chat programs: choosing one of many conversations, and its messages. Pure."""
+"""Exports of chat programs: choosing a conversation of many, and its messages. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN_NUMBERS = 5
 
 
 def conversations(value: Any) -> Sequence[Any]:
-    """The conversations of an export; none if this JSON value is not one."""
+    """Return the conversations of an export; none if this JSON value is not one."""
     rows: list[Any] = value if isinstance(value, list) else [value]
     of_programs = programs.chats(rows)
     if of_programs:
@@ -28,7 +28,8 @@ def conversations(value: Any) -> Sequence[Any]:
 
 
 def _form(value: Any) -> str | None:
-    """The field that tells a conversation of ChatGPT (`mapping`) or Claude (`chat_messages`); None for other values."""
+    """Return the field that tells a conversation of ChatGPT (`mapping`) or Claude (`chat_messages`), or None for
+    other values."""
     if not isinstance(value, dict):
         return None
     if isinstance(value.get("mapping"), dict):
@@ -39,7 +40,7 @@ def _form(value: Any) -> str | None:
 
 
 def title(conversation: Any) -> str:
-    """The title of a conversation; empty if it has none."""
+    """Return the title of a conversation; empty if it has none."""
     if isinstance(conversation, programs.Chat):
         return conversation.title
     if not isinstance(conversation, dict):
@@ -48,8 +49,8 @@ def title(conversation: Any) -> str:
 
 
 def read(conversation: Any, location: str) -> Reading:
-    """What one conversation holds; `location`: how a report names it. One that its user did not want to be remembered
-    has no messages."""
+    """Read a conversation; `location`: how a report names it. A conversation that its user did not want to be
+    remembered has no messages."""
     if isinstance(conversation, programs.Chat):
         return programs.read(conversation, location)
     form = _form(conversation)
@@ -66,7 +67,7 @@ def read(conversation: Any, location: str) -> Reading:
 
 
 def chosen(conversations: Sequence[Any], which: str | None) -> Any:
-    """One conversation. `which`: its number from 1, or a part of its title. Raises ChatError."""
+    """Choose a conversation. `which`: its number from 1, or a part of its title. Raises ChatError."""
     count = len(conversations)
     if which is None:
         if count > 1:
@@ -77,22 +78,28 @@ def chosen(conversations: Sequence[Any], which: str | None) -> Any:
                 title(conversations[0]),
             )
         return conversations[0]
+
     if which.isdecimal():
         if not 1 <= int(which) <= count:
             raise ChatError(
                 "has no conversation {which}; give a number from 1 to {number}", which, count
             )
         return conversations[int(which) - 1]
+
+    # A text that is not a number is a part of the title.
     numbers: list[int] = []
     for number, conversation in enumerate(conversations, start=1):
         if which.casefold() in title(conversation).casefold():
             numbers.append(number)
+
     if len(numbers) == 1:
         return conversations[numbers[0] - 1]
+
     if numbers:
         hint = _("give a number, one of {numbers}", ", ".join(map(str, numbers[:_SHOWN_NUMBERS])))
     else:
         hint = _("give a number from 1 to {number}", count)
+
     raise ChatError(
         "has {found} conversations with {which!r} in the title; {hint}",
         len(numbers) or "no",

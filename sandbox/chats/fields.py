@@ -1,4 +1,4 @@
-"""Fields of JSON that another program wrote, where anything may stand in the place of what is expected."""
+"""Fields of JSON that another program wrote, where anything may be in the place of what is expected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ that it needs; whoever goes through the records of a file catches these once, so
 
 
 def mapping_in(row: Any, name: str) -> Mapping[str, Any]:
-    """The object in this field of a row; an empty one if there is none."""
+    """Return the object in this field of a row, or an empty object."""
     value = row.get(name) if isinstance(row, Mapping) else None
     if not isinstance(value, Mapping):
         return {}
@@ -26,7 +26,7 @@ def mapping_in(row: Any, name: str) -> Mapping[str, Any]:
 
 
 def list_in(row: Mapping[str, Any], name: str) -> list[Any]:
-    """The list in this field of a row; an empty one if there is none."""
+    """Return the list in this field of a row, or an empty list."""
     value = row.get(name)
     if not isinstance(value, list):
         return []
@@ -34,7 +34,7 @@ def list_in(row: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def text_in(row: Mapping[str, Any], name: str) -> str:
-    """The text in this field of a row; '' if there is none, or only blanks."""
+    """Return the text in this field of a row; '' if it is missing, or only blanks."""
     value = row.get(name)
     if not isinstance(value, str) or not value.strip():
         return ""

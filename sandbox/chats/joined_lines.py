@@ -1,5 +1,5 @@
-"""JSON lines of which two are joined, because the end of the line between them was not written: two programs wrote into
-one file, or one of them was ended. Pure; it loads nothing else, because hooks read transcripts with it."""
+"""JSON lines of which two are joined, because the end of the line between them was not written: two programs wrote
+into the same file, or a program was ended. Pure; it loads nothing else, because hooks read transcripts with it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def joined_values(line: str) -> tuple[list[Any], str]:
-    """The JSON objects at the beginning of a line, one after the other, and what is behind the last."""
+    """Return the JSON objects at the beginning of a line, one after the other, and what is behind the last."""
     decoder = json.JSONDecoder()
     rest = line.strip()
     values: list[Any] = []

@@ -1,5 +1,5 @@
 """What a report calls the parts of a chat that do not come: one name for each kind, whatever program wrote the file.
-memory_server/interchange/spoken_places.py has those that only transcripts of coding agents have."""
+memory_server/interchange/spoken_places.py has the names that only transcripts of coding agents have."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ UNDATED = N_("times of messages that cannot be read")
 
 
 def unknown_kind(kind: object) -> str:
-    """The name of a part whose kind no reader knows."""
+    """Return the name of a part whose kind no reader knows."""
     return _("parts of the unknown kind {kind}", str(kind)[:60])
 
 
 def beside_the_branch(
     parents: Sequence[int | None], begins: Sequence[bool], branch: Collection[int]
 ) -> dict[int, str]:
-    """What the messages of a tree are called that are not on the branch that was read, by their position: those of
-    other branches, and those that lead to no beginning. `parents`: the position of each message's parent, None where
-    there is none; `begins`: whether a chat may begin with the message. Linear."""
+    """Name the messages of a tree that are not on the branch that was read, by their position: messages of other
+    branches, and messages that lead to no beginning. `parents`: the position of each message's parent, or None;
+    `begins`: whether a chat may begin with the message. Linear."""
     placed = dict.fromkeys(branch, True)
     for start in range(len(parents)):
         path: dict[int, None] = {}  # as an ordered set
@@ -51,9 +51,11 @@ def beside_the_branch(
                 position, False
             )  # a path that runs in a circle leads to no beginning
         placed.update(dict.fromkeys(path, is_placed))
+
     on_branch = set(branch)
     called: dict[int, str] = {}
     for position, is_placed in placed.items():
         if position not in on_branch:
             called[position] = BRANCHES if is_placed else UNPLACED
+
     return called

@@ -1,9 +1,10 @@
-"""One message as chat clients, programs and APIs write it: who said it, its text, when, and what of it nobody said. Pure.
+"""A message as chat clients, programs and APIs write it: who said it, its text, when, and which parts were not said.
+Pure.
 
 Tools, REST, the Python API, commands and imports read messages with `read_message`; the table of
-tests/kernel/test_message_forms.py holds what all of them take. Forms: OpenAI (chat completions, Responses, Assistants),
-Anthropic, the AI SDK of Vercel, Gemini, LangChain, ShareGPT, and programs whose messages have a role and a text.
-"""
+tests/kernel/test_message_forms.py holds what all of them take. Forms: OpenAI (chat completions, Responses,
+Assistants), Anthropic, the AI SDK of Vercel, Gemini, LangChain, ShareGPT, and programs whose messages have a role and
+a text."""
 
 from __future__ import annotations
 
@@ -31,8 +32,8 @@ _ROLES_IN_MESSAGES: Mapping[str, str] = {
     **dict.fromkeys(("system", "developer"), "system"),
     **dict.fromkeys(("tool", "function", "tool_result", "toolresult", "ipython"), "tool"),
 }
-"""Words that chat clients and APIs write for a role, in lower case; `tool` is that of what a tool gave, which nobody
-said. A message with another word says so: who is meant by `bot` or `char` would be a guess."""
+"""Words that chat clients and APIs write for a role, in lower case; `tool` is the role of what a tool gave, which was
+not said. A message with another word says so: who is meant by `bot` or `char` would be a guess."""
 _ROLE_FIELDS = ("role", "sender", "author", "from", "type")
 """Where a message says who wrote it; only `role` may have an unknown word."""
 _TYPES_OF_LANGCHAIN = ("human", "ai")
@@ -54,7 +55,7 @@ TIME_FIELDS = (
 )
 """Where a message says when it was written; the first that has a time counts."""
 _TEXTS = frozenset((None, "text", "input_text", "output_text", "main_text", "REQUEST", "RESPONSE"))
-"""Kinds of parts that were said; a part of Gemini has none. Not `reasoning_text` or `thinking`: nobody has heard it."""
+"""Kinds of parts that were said; a part of Gemini has none. Not `reasoning_text` or `thinking`: they were not heard."""
 _KINDS: Mapping[str, str] = {
     **dict.fromkeys(("thinking", "redacted_thinking", "think", "THINK"), left_out.THOUGHTS),
     **dict.fromkeys(("reasoning", "reasoning_text"), left_out.THOUGHTS),
@@ -67,7 +68,7 @@ _KINDS: Mapping[str, str] = {
     **dict.fromkeys(("source-url", "source-document", "citation"), left_out.TOOLS),
     "error": left_out.ERRORS,
 }
-"""What parts are called that nobody said; '' are not counted. Other kinds belong to tools."""
+"""Names of parts that were not said; '' are not counted. Other kinds belong to tools."""
 _CALLS = frozenset(
     ("tool_calls", "tool_call_id", "function_call", "toolInvocations", "refusal", "annotations")
 ) | {"audio"}
@@ -85,9 +86,9 @@ _KNOWN = frozenset((*_ROLE_FIELDS, *TEXT_FIELDS, *TIME_FIELDS, *_CALLS, *_KINDS)
 @dataclass(frozen=True, slots=True)
 class MessageReading:
     """A message as it was read. `fields` has `role`, `content` and, where they are known, `timestamp` (milliseconds
-    since 1970) and `name`; what cannot be used stands there as it was given. None: nobody said anything in it.
-    `left_out`: what the parts are called that nobody said. `unknown`: fields that are not read. `undated`: the field
-    whose time cannot be read, and the reason."""
+    since 1970) and `name`; a value that cannot be used stays as it was given. It is None if nothing was said in the
+    message. `left_out`: the names of parts that were not said. `unknown`: fields that are not read. `undated`: the
+    field whose time cannot be read, and the reason."""
 
     fields: dict[str, Any] | None
     left_out: Sequence[str] = ()
@@ -96,15 +97,15 @@ class MessageReading:
 
 
 def role_of(word: object) -> str | None:
-    """The role that a word means: one of ours, or `tool` for what a tool gave. None: it is not known."""
+    """Return the role that a word means: a role of ours, or `tool` for what a tool gave, or None if it is not known."""
     if not isinstance(word, str):
         return None
     return _ROLES_IN_MESSAGES.get(word.strip().casefold())
 
 
 def message_rows(value: Any) -> Any:
-    """The list of messages that `value` holds: itself, the one in `{"messages": [...]}`, or of a single message. What
-    is something else stays as it is."""
+    """Return the list of messages that `value` holds: itself, the list in `{"messages": [...]}`, or a list of a
+    single message. What is something else stays as it is."""
     if not isinstance(value, Mapping):
         return value
     rows = value.get("messages")
@@ -116,8 +117,8 @@ def message_rows(value: Any) -> Any:
 
 
 def is_message(value: Any) -> bool:
-    """Whether this JSON value says who wrote it and has a text or parts. Of values that only have a `type`, those of
-    LangChain: lines of transcripts have other types."""
+    """Tell whether this JSON value says who wrote it and has a text or parts. Of values that only have a `type`, only
+    the types of LangChain count: lines of transcripts have other types."""
     if not isinstance(value, Mapping):
         return False
     if not any(name in value for name in TEXT_FIELDS):
@@ -128,7 +129,7 @@ def is_message(value: Any) -> bool:
 
 
 def read_message(row: Mapping[str, Any], zone: tzinfo | None = None) -> MessageReading:
-    """Read one message; `zone` is that of times without an offset, None the system's."""
+    """Read a message; `zone` is the zone of times without an offset, None for the system's."""
     # Most messages are plain, and what follows takes thirty times as long.
     if row.keys() == _PLAIN_FIELDS and row["role"] in ROLES and type(row["content"]) is str:
         return MessageReading(dict(row), [], [])
@@ -159,15 +160,17 @@ def read_message(row: Mapping[str, Any], zone: tzinfo | None = None) -> MessageR
     time_field, time_ms, reason = _time_in(row, zone)
     if time_ms is not None:
         fields["timestamp"] = time_ms
+
     undated = None
     if reason:
         undated = time_field, reason
+
     unknown = [name for name in row if name not in _KNOWN and row[name] is not None]
     return MessageReading(fields, kinds, unknown, undated)
 
 
 def _role_in(row: Mapping[str, Any]) -> str | None:
-    """The role that a message names; None: it names none, or one that is not known."""
+    """Return the role that a message names, or None if it names no role, or an unknown role."""
     for name in _ROLE_FIELDS:
         word = row.get(name)
         if isinstance(word, Mapping):
@@ -181,7 +184,7 @@ def _role_in(row: Mapping[str, Any]) -> str | None:
 
 
 def _is_item_of_a_tool(row: Mapping[str, Any]) -> bool:
-    """Whether this is a call, its output or a thought between the messages of OpenAI's Responses."""
+    """Tell whether this is a call, its output or a thought between the messages of OpenAI's Responses."""
     kind = row.get("type")
     return (
         "role" not in row
@@ -191,7 +194,7 @@ def _is_item_of_a_tool(row: Mapping[str, Any]) -> bool:
 
 
 def _text_field(row: Mapping[str, Any]) -> str:
-    """The field with the text: the first that is not empty, or else the first that is there."""
+    """Return the field with the text: the first that is not empty, or else the first that is there."""
     for name in TEXT_FIELDS:
         if row.get(name) not in (None, "", []):
             return name
@@ -199,15 +202,18 @@ def _text_field(row: Mapping[str, Any]) -> str:
 
 
 def _said_in(value: Any) -> tuple[Any, list[str]]:
-    """The text of a content, which may have parts, and what its other parts are called. None: nobody said anything in
-    it. A content of another kind stays as it is."""
+    """Return the text of a content, which may have parts, and the names of its other parts. The text is None if
+    nothing was said in it. A content of another kind stays as it is."""
     if isinstance(value, Mapping):
         parts = value.get("parts")
         value = parts if isinstance(parts, list) else [value]
+
     if not isinstance(value, list):
         return value, []
+    # A list of anything else is not a list of parts, and its reader must see it as it is.
     if not all(isinstance(part, str | Mapping) for part in value):
         return value, []
+
     texts: list[str] = []
     kinds: list[str] = []
     for part in value:
@@ -216,15 +222,18 @@ def _said_in(value: Any) -> tuple[Any, list[str]]:
             texts.append(text)
         elif kind:
             kinds.append(kind)
+
     if not texts:
         return None, kinds
+
     return "\n".join(texts), kinds
 
 
 def _said_in_part(part: str | Mapping[str, Any]) -> tuple[str | None, str]:
-    """The text of a part that was said; else None and what the part is called."""
+    """Return the text of a part that was said; else None and the name of the part."""
     if isinstance(part, str):
         return part, ""
+
     kind = part.get("type")
     if kind is not None:
         kind = str(kind)
@@ -232,22 +241,25 @@ def _said_in_part(part: str | Mapping[str, Any]) -> tuple[str | None, str]:
         return None, left_out.THOUGHTS
     if part.get("synthetic") is True or part.get("ignored") is True:
         return None, left_out.FOR_THE_MODEL
+
     if kind in _TEXTS:
         text = part.get("text", part.get("content"))
         if isinstance(text, Mapping):  # of OpenAI's Assistants
             text = text.get("value")
         if isinstance(text, str):
             return text, ""
+
     transcript = _transcript_of(part)
     if transcript is not None:
         return transcript, ""
     if kind is None:
         kind = str(next(iter(part), ""))
+
     return None, _kind_of(kind)
 
 
 def _transcript_of(part: Any) -> str | None:
-    """What was spoken in a recording, if that is written beside it."""
+    """Return what was spoken in a recording, if that is written beside it."""
     if isinstance(part, Mapping) and isinstance(part.get("transcript"), str):
         return str(part["transcript"])
     return None
@@ -258,8 +270,8 @@ def _kind_of(kind: str) -> str:
 
 
 def _time_in(row: Mapping[str, Any], zone: tzinfo | None) -> tuple[str, Any, str]:
-    """The field with the time, the milliseconds since 1970, and '' or why the field cannot be read: then `timestamp`
-    keeps what was given. The first field that can be read counts."""
+    """Return the field with the time, the milliseconds since 1970, and '' or why the field cannot be read: then
+    `timestamp` keeps what was given. The first field that can be read counts."""
     unread: tuple[str, Any, str] = ("timestamp", None, "")
     for name in TIME_FIELDS:
         value = row.get(name)

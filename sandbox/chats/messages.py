@@ -1,8 +1,7 @@
-"""Messages as triggers see them, which every form of chat becomes; rows that have this form, and those of SillyTavern.
+"""Messages as triggers see them, which every form of chat becomes; rows that have this form, and rows of SillyTavern.
 Pure.
 
-A reader of a chat reads on after a row that it cannot read: what came, what did not and why is a `Reading`.
-"""
+A reader of a chat reads on after a row that it cannot read: what came, what did not and why is a `Reading`."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ class Problem:
 
 @dataclass(slots=True)
 class Reading:
-    """What was read of one chat. `left_out`: how often each kind of part did not come. `problems`: the rows that did
+    """What was read of a chat. `left_out`: how often each kind of part did not come. `problems`: the rows that did
     not come because they cannot be read. `undated`: the messages that came without their time, because that cannot be
     read; the reason begins with the name of the field."""
 
@@ -61,7 +60,7 @@ class Reading:
         time: object,
         zone: tzinfo | None = None,
     ) -> None:
-        """Add a message with its time: a number of milliseconds, or a text in a form of dates.py; None: it has none."""
+        """Add a message with its time, if it has a time: a number of milliseconds, or a text in a form of dates.py."""
         if time not in (None, ""):
             try:
                 message["timestamp"] = milliseconds_in(field_name, time, zone)
@@ -79,7 +78,7 @@ class Reading:
             self.problems.append(Problem(location, reason))
 
     def checked(self) -> list[Message]:
-        """The messages, each with all of its text, if everything could be read. Raises ChatError."""
+        """Return the messages, each with all of its text, if everything could be read. Raises ChatError."""
         for problem in self.problems:
             raise ChatError("{place} {reason}", problem.location, problem.reason)
         for problem in self.undated:
@@ -95,8 +94,8 @@ def whole(message: Message) -> Message:
 
 
 def json_lines(text: str, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
-    """Each line that is not blank, as JSON and with its place in words. A line of several objects, between which the
-    end of the line is missing, gives each of them. What is not JSON goes to `problems`."""
+    """Yield each line that is not blank, as JSON and with its place in words. A line of several objects, between
+    which the end of the line is missing, gives each of them. What is not JSON goes to `problems`."""
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
@@ -115,8 +114,8 @@ def json_lines(text: str, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
 def read_messages(
     rows: Iterable[tuple[str, Any]], zone: tzinfo | None, reading: Reading
 ) -> Reading:
-    """Rows that are messages, as message_forms.py reads them; a row that is not a message is a problem. `zone`: of times
-    without an offset."""
+    """Read rows that are messages, as message_forms.py reads them; a row that is not a message is a problem. `zone`:
+    the zone of times without an offset."""
     for location, row in rows:
         with reading.record(location):
             _read_message(location, row, zone, reading)
@@ -128,26 +127,31 @@ def _read_message(location: str, row: Any, zone: tzinfo | None, reading: Reading
     if read is not None:
         reading.left_out.update(read.left_out)
     if read is not None and read.fields is None:
-        return  # nobody said anything in it
+        return  # its parts are counted, but it has no words
+
     if read is None or read.fields is None or not isinstance(read.fields.get("content"), str):
         reason = _("is not a message; expected {example}", _EXAMPLE)
         reading.problems.append(Problem(location, reason))
         return
+
     role = read.fields.get("role")
     if role not in ROLES:
         reason = _("has the role {row!r}; it must be user, assistant or system", role)
         reading.problems.append(Problem(location, reason))
         return
+
     if read.undated is not None:
         field_name, reason = read.undated
         reading.undated.append(Problem(location, _("{field} {reason}", field_name, reason)))
         read.fields.pop("timestamp", None)
+
+    # Fields that this program does not know stay: a trigger may read them.
     others = {name: value for name, value in row.items() if name not in _READ_FIELDS}
     reading.messages.append(others | read.fields)
 
 
 def message(location: str, row: Any, zone: tzinfo | None) -> Message:
-    """One row as a message. Its timestamp may be ISO text and becomes milliseconds. Raises ChatError."""
+    """Read a row as a message. Its timestamp may be ISO text and becomes milliseconds. Raises ChatError."""
     messages = read_messages([(location, row)], zone, Reading()).checked()
     if not messages:
         raise ChatError(
@@ -157,7 +161,7 @@ def message(location: str, row: Any, zone: tzinfo | None) -> Message:
 
 
 def is_sillytavern(first: Any) -> bool:
-    """Whether a file that begins with this row is a chat export of SillyTavern."""
+    """Tell whether a file that begins with this row is a chat export of SillyTavern."""
     return isinstance(first, dict) and (
         "mes" in first or "chat_metadata" in first or "character_name" in first
     )
@@ -170,10 +174,10 @@ def read_sillytavern(
     *,
     with_hidden: bool = False,
 ) -> Reading:
-    """The messages of JSON lines of SillyTavern, or of Chub, usually with a header first. `zone`: of local times.
-    Hidden messages (is_system) are left out, because SillyTavern does not send them to the model; `with_hidden` takes
-    those that somebody hid, and not what the program itself wrote into the chat. A narrator (`/sys`) is a system
-    message."""
+    """Read the messages of JSON lines of SillyTavern, or of Chub, usually with a header first. `zone`: the zone of
+    local times. Hidden messages (is_system) are left out, because SillyTavern does not send them to the model;
+    `with_hidden` takes messages that the user hid, and not what the program itself wrote into the chat. A narrator
+    (`/sys`) is a system message."""
     for position, (location, row) in enumerate(rows):
         if not isinstance(row, dict):
             reading.problems.append(
@@ -193,11 +197,12 @@ def read_sillytavern(
         else:
             with reading.record(location):
                 _read_row(location, row, zone, reading)
+
     return reading
 
 
 def _text_of(row: Mapping[str, Any]) -> str | None:
-    """What was said; None: the row has no text. Chub has an object around the text."""
+    """Return what was said, or None if the row has no text. Chub has an object around the text."""
     text = row.get("mes")
     if isinstance(text, dict):
         text = text.get("message")
@@ -207,7 +212,7 @@ def _text_of(row: Mapping[str, Any]) -> str | None:
 
 
 def _is_hidden(row: Mapping[str, Any], *, with_hidden: bool) -> bool:
-    """Whether a row stays out, because it is hidden. What the program wrote itself has a type."""
+    """Tell whether a row stays out, because it is hidden. What the program wrote itself has a type."""
     kind = mapping_in(row, "extra").get("type")
     if not row.get("is_system") or kind == "narrator":
         return False

@@ -37,8 +37,8 @@ class _SpokenLine:
 
 
 def begins_with_role(text: str, names: Collection[str] = ()) -> bool:
-    """Whether the first line begins with a word for a role or one of these `names` of speakers: then it is a chat, and
-    not some other text."""
+    """Tell whether the first line begins with a word for a role or with a name of `names`, the speakers: then it is a
+    chat, and not some other text."""
     match = _LINE.match(text.lstrip())
     if match is None:
         return False
@@ -46,7 +46,7 @@ def begins_with_role(text: str, names: Collection[str] = ()) -> bool:
 
 
 def may_be_chat(text: str) -> bool:
-    """Whether each line may begin with the name of a speaker, and a speaker comes again."""
+    """Tell whether each line may begin with the name of a speaker, and a speaker comes again."""
     lines = [line for line in text.splitlines() if line.strip()]
     spoken_lines = [_spoken(line, {}) for line in lines]
     speakers = [spoken.speaker for spoken in spoken_lines if spoken is not None]
@@ -54,11 +54,12 @@ def may_be_chat(text: str) -> bool:
 
 
 def parse(text: str, roles: Mapping[str, str] | None = None) -> tuple[list[Message], str]:
-    """The messages, and one sentence about what was assumed, '' if nothing was. `roles`: known ones, by name. Raises
-    ChatError when the first line that is not blank has no speaker."""
+    """Return the messages, and one sentence about what was assumed, '' if nothing was. `roles`: known roles, by name.
+    Raises ChatError when the first line that is not blank has no speaker."""
     given_roles = {name.casefold(): role for name, role in (roles or {}).items()}
     lines = text.splitlines()
     spoken_lines = [_spoken(line, given_roles) for line in lines]
+    # Who speaks is decided from all lines: a name that occurs once may be the beginning of a sentence.
     speakers = _speakers([spoken for spoken in spoken_lines if spoken is not None], given_roles)
     messages: list[Message] = []
     lines_of_messages: list[list[str]] = []
@@ -80,8 +81,10 @@ def parse(text: str, roles: Mapping[str, str] | None = None) -> tuple[list[Messa
                 "line {number} must begin with user:, assistant:, system: or another speaker's name and a colon",
                 number,
             )
+
     for message, lines_of_message in zip(messages, lines_of_messages, strict=True):
         message["content"] = "\n".join(lines_of_message).rstrip()
+
     certain_names = {*given_roles, *ROLE_WORDS}
     assumed = [
         (name, role) for name, role in speakers.items() if name.casefold() not in certain_names
@@ -90,7 +93,7 @@ def parse(text: str, roles: Mapping[str, str] | None = None) -> tuple[list[Messa
 
 
 def _note(assumed: Sequence[tuple[str, str]], doubtful: Sequence[tuple[int, str]]) -> str:
-    """What was assumed: the roles of names, and that lines which may begin with a name are text."""
+    """Say what was assumed: the roles of names, and that lines which may begin with a name are text."""
     parts: list[str] = []
     if assumed:
         who = joined(
@@ -104,6 +107,8 @@ def _note(assumed: Sequence[tuple[str, str]], doubtful: Sequence[tuple[int, str]
         if len(assumed) > _SHOWN_NAMES:
             more = _(" and {assumed} more for users", len(assumed) - _SHOWN_NAMES)
         parts.append(_("{who}{more} (--user NAME and --assistant NAME change that)", who, more))
+
+    # One example is enough to see what was meant.
     if doubtful:
         number, name = doubtful[0]
         more = ""
@@ -117,11 +122,12 @@ def _note(assumed: Sequence[tuple[str, str]], doubtful: Sequence[tuple[int, str]
                 name,
             )
         )
+
     return joined("; ", parts)
 
 
 def _spoken(line: str, given_roles: Mapping[str, str]) -> _SpokenLine | None:
-    """The likely speaker of a line and the text; None for a line that cannot begin with a name."""
+    """Return the likely speaker of a line and the text, or None for a line that cannot begin with a name."""
     match = _LINE.fullmatch(line)
     if match is None:
         return None
@@ -140,7 +146,7 @@ def _spoken(line: str, given_roles: Mapping[str, str]) -> _SpokenLine | None:
 
 
 def _may_be_name(text: str) -> bool:
-    """Whether a text before a colon is short enough for a name, and has letters and no marks of a sentence."""
+    """Tell whether a text before a colon is short enough for a name, and has letters and no marks of a sentence."""
     most_chars = MOST_IDEOGRAPHS if _IDEOGRAPH.search(text) else MOST_NAME
     if not text or len(text) > most_chars or len(text.split()) > _MOST_WORDS:
         return False
@@ -150,26 +156,31 @@ def _may_be_name(text: str) -> bool:
 def _speakers(
     spoken_lines: Sequence[_SpokenLine], given_roles: Mapping[str, str]
 ) -> dict[str, str]:
-    """The role of each speaker. If both a user and an assistant are known, a name that occurs once is taken for the
-    beginning of a sentence."""
+    """Return the role of each speaker. If both a user and an assistant are known, a name that occurs once is taken for
+    the beginning of a sentence."""
     counts = Counter(spoken.speaker for spoken in spoken_lines)
     roles: dict[str, str] = {}
     for speaker in counts:
         role = given_roles.get(speaker.casefold()) or ROLE_WORDS.get(speaker.casefold())
         if role:
             roles[speaker] = role
+
     if len(roles) == len(counts):
         return roles
+
     first_speaker = spoken_lines[0].speaker
+    # A colon after a word with nothing behind it is rather a heading.
     with_text = {spoken.speaker for spoken in spoken_lines if spoken.text} | {first_speaker}
     names = [speaker for speaker in counts if speaker not in roles and speaker in with_text]
     certain_names = [name for name in names if counts[name] > 1 or name == first_speaker]
     taken_roles = set(roles.values())
     if len(taken_roles & {"user", "assistant"}) + len(certain_names) >= 2:
         names = certain_names
+
     for name in names:
         roles[name] = _first_free_role(taken_roles)
         taken_roles.add(roles[name])
+
     return roles
 
 

@@ -1,9 +1,8 @@
 """Chats of programs that keep them as a list or a tree of messages, in one description for each program. Pure.
 
-A description says where in the file the chats are, where in a chat the messages, and which of them are shown; the messages
-are read by message_forms.py. Forms were seen in the code with which these programs export, in July to November 2026;
-those of DeepSeek and AI Studio, whose code is not public, in public readers of their exports.
-"""
+A description says where in the file the chats are, where in a chat the messages, and which of them are shown; the
+messages are read by message_forms.py. Forms were seen in the code with which these programs export, in July to
+November 2026; the forms of DeepSeek and AI Studio, whose code is not public, in public readers of their exports."""
 
 from __future__ import annotations
 
@@ -23,15 +22,15 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """How a program keeps chats. Paths have dots between the names of fields; `*` stands for each item of a list or
-    value of an object, `session:*` for each field that begins so, and `0` for the first items of a list. `mark`: a path
-    that only a file of this program has, or an item of its list. `chats`: from the file to each chat. `messages`: from
-    a chat to its messages, a list or an object. `leaf`: from a chat to the id of the last message that is shown. `id`
-    and `parent`: fields of a message; without `parent`, all messages are one branch. `is_list`: a message that names no
-    parent follows the one before it. `children`: the field with the messages below a message. `blocks`: from the file
-    to parts of messages, which messages name by their ids. `of_row`: what makes messages of a row and of these parts.
-    `by`: fields of a message that tell its chat, where the messages of all chats are one list. `only_last_answer`: the
-    model writes between calls of tools, and the last text of a turn is its answer."""
+    """How a program keeps chats. Paths have dots between the names of fields; `*` matches each item of a list or
+    value of an object, `session:*` each field that begins so, and `0` the first items of a list. `mark`: a path that
+    only a file of this program has, or an item of its list. `chats`: from the file to each chat. `messages`: from a
+    chat to its messages, a list or an object. `leaf`: from a chat to the id of the last message that is shown. `id`
+    and `parent`: fields of a message; without `parent`, all messages are one branch. `is_list`: a message that names
+    no parent follows the message before it. `children`: the field with the messages below a message. `blocks`: from
+    the file to parts of messages, which messages name by their ids. `of_row` makes messages of a row and of these
+    parts. `by`: fields of a message that tell its chat, where the messages of all chats are one list.
+    `only_last_answer`: the model writes between calls of tools, and the last text of a turn is its answer."""
 
     program: str
     mark: str
@@ -97,7 +96,7 @@ def _of_big_agi(row: Row, _blocks: Row) -> Sequence[Row]:
 
 
 def _of_vs_code(row: Row, _blocks: Row) -> Sequence[Row]:
-    """The prompt and the answer of a request. A part of an answer that has no kind is Markdown."""
+    """Return the prompt and the answer of a request. A part of an answer that has no kind is Markdown."""
     message = row.get("message")
     prompt = message.get("text") if isinstance(message, Mapping) else message
     parts: list[Any] = []
@@ -142,7 +141,7 @@ def _of_cline(row: Row, _blocks: Row) -> Sequence[Row]:
 
 
 def _words_of_cline(opening: re.Match[str], text: str) -> str:
-    """What was said in a part between tags; '' if it is a call, or the state of the editor."""
+    """Return what was said in a part between tags; '' if it is a call, or the state of the editor."""
     tag = opening["tag"]
     if tag in _SAID_IN:
         return text
@@ -171,6 +170,7 @@ def _without_tags(
             break
         position = match.end()
         closing = f"</{match['tag']}>"
+        # Looked for once in the rest of the text and not found, so it cannot be closed here either.
         if closing in unclosed:
             continue
         end = text.find(closing, position)
@@ -179,6 +179,7 @@ def _without_tags(
             continue
         pieces += [text[kept_from : match.start()], replacement(match, text[position:end])]
         kept_from = position = end + len(closing)
+
     return "".join((*pieces, text[kept_from:]))
 
 
@@ -247,7 +248,7 @@ _OF_MEMORIES = ("text", "memory", "trigger", "entries", "spec")
 
 
 def chats(value: Any) -> Sequence[Chat]:
-    """The chats of a file of one of these programs; none if this JSON value is something else."""
+    """Return the chats of a file of any of these programs, or no chat for another JSON value."""
     items: list[Any] = value if isinstance(value, list) else [value]
     if _is_of_cline(next(filter(is_message, items[:_FIRST_ITEMS]), {})):
         return [Chat(_CLINE, {"messages": items}, {})]
@@ -266,7 +267,7 @@ def chats(value: Any) -> Sequence[Chat]:
 
 
 def _is_of_cline(first: Row) -> bool:
-    """Whether a list that begins with this message is a task of Cline or Roo Code."""
+    """Tell whether a list that begins with this message is a task of Cline or Roo Code."""
     said = read_message(first).fields or {}
     return str(said.get("content")).lstrip().startswith(_MARKS_OF_CLINE)
 
@@ -289,7 +290,7 @@ _FIRST_ITEMS = 5
 
 
 def _at(value: Any, path: str) -> Iterator[Any]:
-    """Each value at the end of this path."""
+    """Yield each value at the end of this path."""
     name, _dot, rest = path.partition(".")
     if not name:
         yield value
@@ -306,7 +307,8 @@ def _at(value: Any, path: str) -> Iterator[Any]:
 
 
 def _chats_in(fields: Row, shape: _Shape, blocks: Row) -> Iterator[Chat]:
-    """The chats in an object: itself and its older threads, or where the messages of all chats are one list, each."""
+    """Yield the chats in an object: itself and its older threads, or where the messages of all chats are one list,
+    each."""
     if not shape.by:
         yield Chat(shape, fields, blocks)
         for thread in list_in(fields, "threads"):
@@ -324,8 +326,8 @@ def _chats_in(fields: Row, shape: _Shape, blocks: Row) -> Iterator[Chat]:
 
 
 def read(chat: Chat, location: str) -> Reading:
-    """The messages of the branch of a chat that is shown; what else it holds is counted. `location`: how a report names
-    a chat without a title."""
+    """Read the messages of the branch of a chat that is shown; what else it holds is counted. `location`: how a
+    report names a chat without a title."""
     reading = Reading()
     shape = chat.shape
     rows = _rows(next(_at(chat.fields, shape.messages), ()), shape.children)
@@ -342,17 +344,20 @@ def read(chat: Chat, location: str) -> Reading:
                 messages.append((place, message))
             else:
                 reading.left_out[called] += bool(called)
+
+    # Logs and sets of examples, which name no program, keep their system messages.
     read_messages(messages, None, reading)
 
     if shape.program:
         _leave_out_prompts_and_thoughts(reading)
     if shape.only_last_answer:
         _keep_last_answers(reading)
+
     return reading
 
 
 def _rows(messages: Any, children: str) -> list[Row]:
-    """Each message, with those below it after it."""
+    """Return each message, with the messages below it after it."""
     values = messages.values() if isinstance(messages, Mapping) else messages
     waiting = list(values)[::-1] if isinstance(values, Iterable) else []
     rows: list[Row] = []
@@ -366,7 +371,7 @@ def _rows(messages: Any, children: str) -> list[Row]:
 
 
 def _shown(rows: Sequence[Row], chat: Chat) -> list[Row]:
-    """The messages of the branch that is shown, without those that were taken back."""
+    """Return the messages of the branch that is shown, without messages that were taken back."""
     shape = chat.shape
     if not shape.parent:
         first = mapping_in(mapping_in(chat.fields, "info"), "revert").get("messageID")
@@ -376,6 +381,7 @@ def _shown(rows: Sequence[Row], chat: Chat) -> list[Row]:
                 break  # opencode keeps what its user took back until the next prompt
             shown.append(row)
         return shown
+
     positions = {str(row.get(shape.id)): position for position, row in enumerate(rows)}
     parents = [positions.get(str(row.get(shape.parent))) for row in rows]
     if shape.is_list:
@@ -383,17 +389,19 @@ def _shown(rows: Sequence[Row], chat: Chat) -> list[Row]:
             position - 1 if parent is None and position else parent
             for position, parent in enumerate(parents)
         ]
+
     leaf = next(_at(chat.fields, shape.leaf), None) if shape.leaf else None
     branch: dict[int, None] = {}  # as an ordered set
     position = positions.get(str(leaf), _last_leaf(parents)) if rows else None
     while position is not None and position not in branch:
         branch[position] = None
         position = parents[position]
+
     return [rows[position] for position in reversed(branch)]
 
 
 def _last_leaf(parents: Sequence[int | None]) -> int:
-    """The position of the message at the end of the branch that was begun last, at each message with several."""
+    """Return the position of the message at the end of the branch that was begun last, at each message with several."""
     last_child = {parent: position for position, parent in enumerate(parents)}
     leaf = last_child.get(None, len(parents) - 1)
     for _step in parents:
@@ -402,7 +410,7 @@ def _last_leaf(parents: Sequence[int | None]) -> int:
 
 
 def _chatbox_branches(fields: Row) -> int:
-    """How many messages Chatbox keeps of branches that it does not show."""
+    """Return how many messages Chatbox keeps of branches that it does not show."""
     count = 0
     for fork in mapping_in(fields, "messageForksHash").values():
         if isinstance(fork, Mapping):
@@ -412,7 +420,8 @@ def _chatbox_branches(fields: Row) -> int:
 
 
 def _called(message: Row) -> str | None:
-    """What a report calls a message that nobody said in the chat, '' if it is not worth a count; None: it was said."""
+    """Return what a report calls a message that was not said in the chat, '' if it is not worth a count, or None if
+    it was said."""
     if message.get("isSummary") or message.get("summary") is True:
         return left_out.CHAT_SUMMARIES
     if message.get("error") is True or message.get("isError") is True:
@@ -432,7 +441,7 @@ stands what the answer says about such tags."""
 
 
 def _leave_out_prompts_and_thoughts(reading: Reading) -> None:
-    """Leave out prompts for the model, and thoughts and calls that stand in the text of an answer."""
+    """Leave out prompts for the model, and thoughts and calls that are part of the text of an answer."""
     said: list[Message] = []
     for message in reading.messages:
         if message["role"] == "system":

@@ -1,8 +1,7 @@
-"""Which triggers of a search must run: all but those that conditions on keys decide (sandbox/conditions.py).
+"""Which triggers of a search must run: all but the triggers that conditions on keys decide (sandbox/conditions.py).
 
-A trigger is read once, after it ran without fault. One look at the messages then serves all conditions, and only those
-of which a message has a key are decided one by one: what a search costs grows with what may fire.
-"""
+A trigger is read once, after it ran without fault. One look at the messages then serves all conditions, and only
+conditions of which a message has a key are decided one by one: what a search costs grows with what may fire."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The indexes of the triggers that must run, and of those that fire without running. All others are quiet."""
+    """The indexes of the triggers that must run, and of triggers that fire without running. All others are quiet."""
 
     running: Sequence[int]
     firing: Sequence[int] = ()
@@ -59,7 +58,7 @@ class ConditionIndex:
         self._sources_by_key: dict[SoughtKey, list[str]] = defaultdict(list)
 
     def unread(self, sources: Iterable[str]) -> list[str]:
-        """Return those of the triggers that were not read yet, each once."""
+        """Return the triggers that were not read yet, each once."""
         return [source for source in dict.fromkeys(sources) if source not in self._readings]
 
     def learn(self, source: str, reading: Reading | None) -> None:
@@ -98,7 +97,7 @@ class ConditionIndex:
             return everything
 
     def _decided(self, keys: Collection[SoughtKey], chat: Chat) -> dict[str, Outcome]:
-        """Return the outcome of each trigger that looks for one of the keys."""
+        """Return the outcome of each trigger that looks for any of the keys."""
         outcomes: dict[str, Outcome] = {}
         for key in keys:
             for source in self._sources_by_key[key]:

@@ -10,7 +10,7 @@ from languages import _
 
 
 def context_json(context: Mapping[str, Any]) -> str:
-    """The context as JSON text in ASCII; NaN and the infinities become null. Raises TypeError, ValueError."""
+    """Write the context as JSON text in ASCII; NaN and the infinities become null. Raises TypeError, ValueError."""
     try:
         try:
             return json.dumps(context, allow_nan=False, default=_plain)
@@ -25,7 +25,7 @@ def context_json(context: Mapping[str, Any]) -> str:
 
 
 def _plain(value: object) -> object:
-    """A mapping as a dict, which JSON can write. Raises TypeError for anything else."""
+    """Return a mapping as a dict, which JSON can write. Raises TypeError for anything else."""
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(

@@ -24,7 +24,7 @@ _FLAGS = frozenset("dgimsuvy")
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """The texts of a search as they are written, and those that look otherwise as people see them. `seen_at`: the
+    """The texts of a search as they are written, and the texts that look otherwise as people see them. `seen_at`: the
     places of the latter among `texts`."""
 
     texts: Sequence[str]
@@ -33,7 +33,7 @@ class Looks:
 
     @staticmethod
     def of(texts: Sequence[str]) -> Looks:
-        """Both looks of these texts."""
+        """Make both looks of these texts."""
         seen_texts: list[str] = []
         seen_at: list[int] = []
         for index, text in enumerate(texts):
@@ -49,7 +49,7 @@ class Looks:
         return [*self.texts, *self.seen_texts]
 
     def either(self, matches: Sequence[bool]) -> tuple[bool, ...]:
-        """Whether each text matches in one look or the other. `matches`: whether each of `all` does."""
+        """Tell for each text whether it matches in either look. `matches`: the same for each of `all`."""
         count = len(self.texts)
         text_matches = list(matches[:count])
         for index, is_match in zip(self.seen_at, matches[count:], strict=True):
@@ -59,7 +59,7 @@ class Looks:
 
 
 def holding(word: str, texts: Sequence[str]) -> tuple[bool, ...]:
-    """Which of `texts` hold `word`, in upper or lower case and in any spelling."""
+    """Tell for each of `texts` whether it holds `word`, in upper or lower case and in any spelling."""
     form = normal(folded(word))
     return tuple(form in normal(folded(text)) for text in texts)
 
@@ -79,27 +79,32 @@ def parts_of(texts: Sequence[str]) -> list[list[str]]:
 
 
 def expression_of(pattern: str) -> tuple[str, str] | None:
-    """Body and flags of a JavaScript expression, not compiled yet; None for a word. `/home` is a word. Raises
-    PatternError for an expression that is empty, too long or has unknown flags."""
+    """Return body and flags of a JavaScript expression, not compiled yet, or None for a word. `/home` is a word.
+    Raises PatternError for an expression that is empty, too long or has unknown flags."""
     if not seen(pattern).strip():
         raise PatternError(
             "the pattern is empty; give a word, or an expression such as /birthday|生日/i"
         )
+
     if len(pattern) > MOST_PATTERN_CHARS:
         raise PatternError(
             "the pattern has {pattern} characters; at most {pattern2} are allowed",
             len(pattern),
             MOST_PATTERN_CHARS,
         )
+
+    # A text such as `/home` begins with a slash and is not an expression.
     match = _EXPRESSION.fullmatch(pattern)
     if match is None:
         return None
     if not match["body"]:
         raise PatternError("the expression between the slashes is empty; it would match everything")
+
     unknown_flags = set(match["flags"]) - _FLAGS
     if unknown_flags:
         raise PatternError(
             "an expression has no flag `{unknown}`; use some of dgimsuvy, or leave out the first slash of a word",
             min(unknown_flags),
         )
+
     return match["body"], match["flags"]

@@ -1,8 +1,7 @@
-"""The worker processes of one sandbox: started when first needed, handed to one search at a time, replaced when dead.
+"""The worker processes of a sandbox: started when first needed, lent to searches, replaced when dead.
 
 A search waits here for a worker, first come first served. Nothing of it is prepared before that. When
-`SandboxLimits.max_waiting` searches wait, the next one is refused.
-"""
+`SandboxLimits.max_waiting` searches wait, the next one is refused."""
 
 from __future__ import annotations
 
@@ -43,9 +42,9 @@ class Pool:
         self._watches: set[asyncio.Task[None]] = set()
         self._waiting = 0
         self.started = 0
-        """Processes started so far, also those that replaced a dead one."""
+        """Processes started so far, also processes that replaced a dead one."""
         self.replaced = 0
-        """Processes that were found dead, and those that were killed in the middle of a request."""
+        """Processes that were found dead, or were killed in the middle of a request."""
         self._closed = False
 
     @property
@@ -58,20 +57,23 @@ class Pool:
 
     @asynccontextmanager
     async def worker(self) -> AsyncIterator[Lease]:
-        """A place among the busy ones; the lease gives the process, and a new one after each death. Raises
+        """Give a place among the busy ones; the lease gives the process, and a new process after each death. Raises
         SandboxClosed, SandboxBusy, SandboxUnavailable."""
         if self.closed:
             raise SandboxClosed("the sandbox is closed")
+
         if self._free.locked() and self._waiting >= self._most_waiting:
             raise SandboxBusy(
                 "{waiting} searches are already waiting for a trigger worker; try again later",
                 self._waiting,
             )
+
         self._waiting += 1
         try:
             await self._free.acquire()
         finally:
             self._waiting -= 1
+
         try:
             async with Lease(self) as lease:
                 yield lease
@@ -79,12 +81,12 @@ class Pool:
             self._free.release()
 
     def brace(self) -> None:
-        """Keeps a spare from now on: there are triggers that may kill a process."""
+        """Keep a spare from now on: there are triggers that may kill a process."""
         self._spare = True
         self._want_spare()
 
     async def take(self) -> WorkerProcess:
-        """An idle worker, else the spare that is being started, else a new one."""
+        """Return an idle worker, else the spare that is being started, else a new one."""
         if self._closed:
             raise SandboxClosed("the sandbox is closed")
         while self._idle:
@@ -103,7 +105,7 @@ class Pool:
         return worker
 
     async def give_back(self, worker: WorkerProcess, *, healthy: bool) -> None:
-        """Ends the use of a worker. A healthy one becomes idle; any other one is killed."""
+        """End the use of a worker. A healthy worker becomes idle; any other is killed."""
         self._busy.discard(worker)
         if healthy and worker.alive and not self.closed:
             self._idle.append(worker)  # the longest idle worker is used next: it is fully prepared
@@ -114,7 +116,7 @@ class Pool:
         self._want_spare()
 
     async def aclose(self) -> None:
-        """Kills every worker, also a busy one. Returns when all have ended."""
+        """Kill every worker, also a busy one. Return when all have ended."""
         self._closed = True
         starting = (*self._starting, *self._claimed)
         for task in starting:
@@ -126,7 +128,7 @@ class Pool:
         await asyncio.gather(*self._watches)
 
     async def _started(self) -> WorkerProcess:
-        """The worker that is being started as a spare, or else a new one, once it is ready."""
+        """Return the worker that is being started as a spare, or else a new one, once it is ready."""
         task = next(iter(self._starting), None) or self._start()
         # Claimed: no other search may wait for it, and it does not become a spare.
         self._starting.discard(task)
@@ -143,7 +145,7 @@ class Pool:
             self._claimed.discard(task)
 
     def _start(self) -> asyncio.Task[WorkerProcess]:
-        """Begins to start a worker, which becomes idle unless a search claims it before."""
+        """Begin to start a worker, which becomes idle unless a search claims it before."""
         task = asyncio.ensure_future(self._made())
         self._starting.add(task)
         self.started += 1
@@ -151,7 +153,7 @@ class Pool:
         return task
 
     async def _made(self) -> WorkerProcess:
-        """A new worker, which is replaced when it ends while it is idle."""
+        """Make a new worker, which is replaced when it ends while it is idle."""
         worker = await self._start_worker()
         watch = asyncio.ensure_future(self._replace_at_its_end(worker))
         self._watches.add(watch)
@@ -159,7 +161,7 @@ class Pool:
         return worker
 
     async def _replace_at_its_end(self, worker: WorkerProcess) -> None:
-        """Replaces an idle worker as soon as it ends itself, so that no search finds it dead."""
+        """Replace an idle worker as soon as it ends itself, so that no search finds it dead."""
         await worker.ended()
         if worker in self._idle:
             self._idle.remove(worker)
@@ -168,7 +170,7 @@ class Pool:
             self._want_spare()
 
     def _want_spare(self) -> None:
-        """Starts a worker if the pool keeps a spare and no worker is idle or is being started."""
+        """Start a worker if the pool keeps a spare and no worker is idle or is being started."""
         has_spare = self._idle or self._starting or self._claimed
         if self._spare and not self.closed and not has_spare:
             self._start()
@@ -182,7 +184,7 @@ class Pool:
 
 
 def _has_worker(task: asyncio.Task[WorkerProcess]) -> bool:
-    """Whether a start that has ended gave a worker."""
+    """Tell whether a start that has ended gave a worker."""
     return not task.cancelled() and task.exception() is None
 
 
@@ -204,7 +206,7 @@ class Lease:
         await self.end(healthy=error is None or not self.open)
 
     async def ask(self, frame: Frame, seconds: float) -> Frame:
-        """One request, one answer. Raises WorkerDied, also when the answer does not come in time."""
+        """Ask a request and return its answer. Raises WorkerDied, also when the answer does not come in time."""
         answers: list[Frame] = []
 
         def take(answer: Frame) -> bool:
@@ -215,7 +217,7 @@ class Lease:
         return answers[0]
 
     async def converse(self, frame: Frame, take: Callable[[Frame], bool], seconds: float) -> None:
-        """Sends a request and hands each answer to `take` until that returns True. Raises WorkerDied (the next request
+        """Send a request and hand each answer to `take` until that returns True. Raises WorkerDied (the next request
         gets a fresh process), also when it takes longer than `seconds`."""
         worker = await self.ready()
         self.open = True
@@ -236,7 +238,7 @@ class Lease:
             raise
 
     async def ready(self) -> WorkerProcess:
-        """The process in use, or a fresh one, once it can be asked. Raises SandboxClosed, SandboxUnavailable."""
+        """Return the process in use, or a fresh one, once it can be asked. Raises SandboxClosed, SandboxUnavailable."""
         while True:
             if self._worker is None:
                 self._worker = await self._pool.take()
@@ -248,12 +250,12 @@ class Lease:
                 await self.end(healthy=False)
 
     async def change(self) -> None:
-        """Gives the next request another process, if one is ready: this one must first make a new isolate."""
+        """Give the next request another process, if such a process is ready: this process must first make a new isolate."""
         self._pool.brace()
         await self.end(healthy=True)
 
     async def end(self, *, healthy: bool) -> None:
-        """Returns the process, or kills it when a request may still be running in it."""
+        """Return the process, or kill it when a request may still be running in it."""
         worker, self._worker = self._worker, None
         self.open = False
         if worker is not None:

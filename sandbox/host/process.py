@@ -60,7 +60,7 @@ class WorkerDied(Exception):
 
 
 def import_path() -> list[str]:
-    """The parent's import path in its order, absolute; the folder of this package at the end if it is missing."""
+    """Return the parent's import path in its order, absolute; the folder of this package at the end if it is missing."""
     home = str(Path(__file__).resolve().parent.parent)
     entries = [str(Path(entry).absolute()) for entry in sys.path if entry]
     if home not in entries:
@@ -69,7 +69,7 @@ def import_path() -> list[str]:
 
 
 def environment(timezone: str | None) -> dict[str, str]:
-    """The environment of a worker."""
+    """Return the environment of a worker."""
     variables = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
     zone = timezone or os.environ.get("TZ")
     if zone:
@@ -93,7 +93,7 @@ def _command(settings: Mapping[str, Any]) -> tuple[str, ...]:
 async def _run_program(
     settings: Mapping[str, Any], timezone: str | None
 ) -> asyncio.subprocess.Process:
-    """A process that runs worker/main.py with these settings. Raises OSError."""
+    """Start a process that runs worker/main.py with these settings. Raises OSError."""
     return await asyncio.create_subprocess_exec(
         *_command(settings),
         stdin=asyncio.subprocess.PIPE,
@@ -126,8 +126,8 @@ class WorkerProcess:
         all_layers: bool = False,
         without: Collection[str] = (),
     ) -> WorkerProcess:
-        """Starts a worker and waits until it is ready. Raises SandboxUnavailable; the message says why.
-        `all_layers`: a missing layer of protection is an error. `without`: layers to leave out (for tests)."""
+        """Start a worker and wait until it is ready. Raises SandboxUnavailable; the message says why. `all_layers`: a
+        missing layer of protection is an error. `without`: layers to leave out (for tests)."""
         settings = {
             "path": import_path(),
             "parent": os.getpid(),
@@ -143,16 +143,19 @@ class WorkerProcess:
             raise SandboxUnavailable(
                 "the trigger worker could not be started: {reason}", error
             ) from error
+
         worker = cls(process, BASE_MB + limits.data_mb)
         try:
             await worker._take_hello(limits.start_seconds)
         except BaseException:
+            # Also when the caller is cancelled: no process may remain.
             await worker.kill()
             raise
+
         return worker
 
     async def _take_hello(self, seconds: float) -> None:
-        """Waits so long until the worker says that it is ready. Raises SandboxUnavailable."""
+        """Wait so long until the worker says that it is ready. Raises SandboxUnavailable."""
         try:
             async with asyncio.timeout(seconds):
                 frame = await self.receive()
@@ -177,12 +180,12 @@ class WorkerProcess:
         return self._process.returncode is None
 
     async def ended(self) -> None:
-        """Waits until the process has ended."""
+        """Wait until the process has ended."""
         await self._process.wait()
 
     @contextlib.asynccontextmanager
     async def bounded(self) -> AsyncIterator[None]:
-        """Watches the memory where the kernel does not bound it, and kills a worker that has too much."""
+        """Watch the memory where the kernel does not bound it, and kill a worker that has too much."""
         memory_layer = self.hello.get("layers", {}).get("memory", {})
         if memory_layer.get("holds"):
             yield
@@ -196,7 +199,7 @@ class WorkerProcess:
                 await watch
 
     async def _watch_memory(self) -> None:
-        """Kills the process as soon as it has too much."""
+        """Kill the process as soon as it has too much."""
         # No event tells that a process grows.
         while resident_mb(self.pid) <= self._most_mb:  # noqa: ASYNC110
             await asyncio.sleep(POLL_SECONDS)
@@ -204,7 +207,7 @@ class WorkerProcess:
             self._process.kill()
 
     async def ready(self) -> None:
-        """Waits until the worker has finished its last request. Raises WorkerDied; no trigger is to blame for that.
+        """Wait until the worker has finished its last request. Raises WorkerDied; no trigger is to blame for that.
         Raises it also when the worker sends more than its answer: that could be taken for the next answer."""
         if not self._ready:
             frame = await self.receive()
@@ -216,7 +219,7 @@ class WorkerProcess:
             raise WorkerDied(await self.kill())
 
     async def send(self, frame: Frame) -> None:
-        """Sends a request under an id of its own. Raises WorkerDied."""
+        """Send a request under an id of its own. Raises WorkerDied."""
         assert self._process.stdin is not None
         self._ready = False
         # A worker cannot guess it, so it cannot write an answer before the question.
@@ -229,8 +232,8 @@ class WorkerProcess:
             raise WorkerDied(await self.kill(), clean=self._clean) from error
 
     async def receive(self) -> Frame:
-        """The next frame that answers the last request. Raises WorkerDied at the end of output, and for a wrong answer
-        (the process is killed then)."""
+        """Return the next frame that answers the last request. Raises WorkerDied at the end of output, and for a
+        wrong answer (the process is killed then)."""
         assert self._process.stdout is not None
         try:
             while not self._frames:
@@ -246,7 +249,7 @@ class WorkerProcess:
         return frame
 
     async def kill(self) -> int | None:
-        """Ends the process if it has not ended, waits for its end, frees the pipes. Safe to call again. Completes also
+        """End the process if it has not ended, wait for its end, free the pipes. Safe to call again. Completes also
         when the caller is cancelled, so that no process remains."""
         output = self._process.stdout
         # Not when its output has ended: a process that has just crashed should report its own signal.
@@ -261,7 +264,7 @@ class WorkerProcess:
             raise
 
     async def _end(self) -> int | None:
-        """Waits for the end of the process and frees its pipes; the exit code."""
+        """Wait for the end of the process and free its pipes. Return the exit code."""
         try:
             async with asyncio.timeout(END_SECONDS):
                 await self._process.wait()

@@ -32,17 +32,18 @@ class TriggerRecord:
 
 
 class TriggerRecords:
-    """Records by hash of the source. `trigger_seconds`: what one trigger may take."""
+    """Records by hash of the source. `trigger_seconds`: the time that a trigger may take."""
 
     def __init__(self, trigger_seconds: float = 1.0) -> None:
         self._limit_us = int(trigger_seconds * 1e6)
         self._records: OrderedDict[bytes, TriggerRecord] = OrderedDict()
 
     def note(self, source: object, verdict: Verdict, at: datetime) -> None:
-        """Counts the verdict in the record of its source if the trigger did harm. Only a text has a record. A time-out
+        """Count the verdict in the record of its source if the trigger did harm. Only a text has a record. A time-out
         with less than the time for one trigger does not count: the other triggers left it too little."""
         if not isinstance(verdict, Failed) or not isinstance(source, str):
             return
+
         record = self.of(source)
         match verdict.kind:
             case "timeout" if verdict.elapsed_us >= self._limit_us:
@@ -53,6 +54,7 @@ class TriggerRecords:
                 record = replace(record, killed=record.killed + 1, last=at)
             case _:
                 return
+
         key = _hash(source)
         self._records[key] = record
         self._records.move_to_end(key)
@@ -60,16 +62,16 @@ class TriggerRecords:
             self._records.popitem(last=False)
 
     def of(self, source: object) -> TriggerRecord:
-        """The record of a source; an empty one if it has none."""
+        """Return the record of a source, or an empty record."""
         if not self._records or not isinstance(source, str):
             return TriggerRecord()
         return self._records.get(_hash(source), TriggerRecord())
 
     def order(self, sources: Sequence[object], seed: int) -> list[int]:
-        """The order of evaluation: triggers that did harm come last, the worst at the end. `seed` says which one
-        begins: a new process has no records, and where many triggers take all the time, the same ones must not go
-        without each time. Among equals those with async syntax come last: before the first of them V8 has to run all
-        jobs that may be left (realm/board.js), and it is quicker to do so once."""
+        """Return the order of evaluation: triggers that did harm come last, the worst at the end. `seed` says which
+        trigger begins: a new process has no records, and where many triggers take all the time, the same triggers
+        must not go without each time. Among equals, triggers with async syntax come last: before the first of them V8
+        has to run all jobs that may be left (realm/board.js), and it is quicker to do so once."""
         first = seed % len(sources) if sources else 0
         indexes = (*range(first, len(sources)), *range(first))
 

@@ -24,9 +24,9 @@ _MARK = re.compile(rf"""(?:'[^']*'|"[^"]*"|[\w$.\])]*)\s*([{re.escape("".join(_A
 
 
 def report_on(source: object, verdict: Verdict, findings: Sequence[Finding] = ()) -> CheckReport:
-    """Errors refuse a trigger: it can never work (syntax, unknown names) or it harms (time-out, memory). A failure that
-    depends on the data, as `context.participants.user.name` without participants, is a warning. `verdict`: that of one
-    try. `findings`: unknown names and what lint rules found."""
+    """Report on a trigger. Errors refuse it: it can never work (syntax, unknown names) or it harms (time-out,
+    memory). A failure that depends on the data, as `context.participants.user.name` without participants, is a
+    warning. `verdict`: the verdict of a try. `findings`: unknown names and what lint rules found."""
     text = source if isinstance(source, str) else ""
     errors: list[Problem] = []
     warnings: list[Problem] = []
@@ -36,6 +36,7 @@ def report_on(source: object, verdict: Verdict, findings: Sequence[Finding] = ()
             errors.append(problem)
         else:
             warnings.append(problem)
+
     if isinstance(verdict, Failed):
         problem = _problem_of_failure(text, verdict)
         match verdict.kind:
@@ -47,6 +48,7 @@ def report_on(source: object, verdict: Verdict, findings: Sequence[Finding] = ()
                 warnings.insert(0, problem)
             case _:
                 assert_never(verdict.kind)
+
     return CheckReport(tuple(errors), tuple(warnings))
 
 
@@ -72,7 +74,7 @@ def _problem_of_failure(text: str, failure: Failed) -> Problem:
 
 
 def _hint_about_mark(source: str, line: int, column: int) -> str:
-    """A hint where a Chinese punctuation mark stands that looks like one of JavaScript's; else ''."""
+    """Return a hint where a Chinese punctuation mark is used that looks like a mark of JavaScript; else ''."""
     start = index_of(source, line, column)
     if start is None:
         return ""

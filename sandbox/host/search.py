@@ -1,15 +1,14 @@
-"""One search: which triggers are decided, what to ask next, and which trigger killed a worker. No I/O but a clock.
+"""A search: which triggers are decided, what to ask next, and which trigger killed a worker. No I/O but a clock.
 
 No trigger may take another's time, so a search has three rounds. In the first, all triggers run one after the other,
 each for a sprint. A trigger that needs more runs again when all others are decided, alone in a new isolate: in the
 second round a little longer, in the third as long as a trigger may.
 
-A worker answers in the order of the request, up to the first trigger that has to be stopped. When the worker dies, the
-search asks for the rest again in step mode: a report comes after every few triggers, and after each one when the
-culprit is known to be among these few. A trigger that dies as the first of its process is the culprit. One that dies
-later, or runs out of memory later, is only a suspect (others may have filled the memory before it): it is tried once
-more, alone, after the others of the first round.
-"""
+A worker answers in the order of the request, up to the first trigger that has to be stopped. When the worker dies,
+the search asks for the rest again in step mode: a report comes after every few triggers, and after each one when the
+culprit is known to be among these few. A trigger that dies as the first of its process is the culprit. A trigger that
+dies later, or runs out of memory later, is only a suspect (others may have filled the memory before it): it is tried
+once more, alone, after the others of the first round."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ SPRINT_PARTS = 30
 """A sprint is at most this part of the time that is left. So after many long sprints the others get shorter ones, but
 they get some."""
 MOST_NOTES = 21
-"""Notes of a traced copy: 20 of calls and one of values (realm/trace.js)."""
+"""Notes of a traced copy: 20 for calls and one for values (realm/trace.js)."""
 
 
 class Round(IntEnum):
@@ -49,7 +48,7 @@ class Round(IntEnum):
     FIRST = 0
     """All triggers, one after the other, each for a sprint."""
     AGAIN = 1
-    """The suspects of the first round, each alone: one of them may have killed a worker or filled its memory."""
+    """The suspects of the first round, each alone: a suspect may have killed a worker or filled its memory."""
     SECOND = 2
     """Each trigger that needs more than a sprint, alone and a little longer."""
     THIRD = 3
@@ -63,8 +62,8 @@ STOPPED = ("timeout", "out_of_memory", "killed", "not_evaluated")
 @dataclass(frozen=True, slots=True)
 class Scene:
     """What the triggers of a search are given: any JSON, the instant of their clock, the seed of their dice, and the
-    time zone, if it is not that of the sandbox. `spellings_apart`: match_keys takes each spelling for a word of its
-    own."""
+    time zone, if it is not the zone of the sandbox. `spellings_apart`: match_keys takes each spelling for a word of
+    its own."""
 
     context: Mapping[str, Any]
     now: datetime
@@ -93,7 +92,7 @@ class _Request:
     asked: Sequence[int] = ()
     """The indexes of its triggers, in the order in which the worker runs them."""
     after_timeout: Round | None = None
-    """The round in which a trigger runs again after a time-out. None: a time-out is final."""
+    """The round in which a trigger runs again after a time-out, or None if a time-out is final."""
     is_stepping: bool = False
     """The worker reports after every few triggers, because the worker before it died."""
     announced: int = 0
@@ -121,7 +120,7 @@ class _Allowance:
 
 @dataclass(slots=True)
 class _Budget:
-    """The time of one search."""
+    """The time of a search."""
 
     seconds: float
     over_at: float
@@ -139,7 +138,7 @@ class _Budget:
         return self.seconds / 2 - self.added
 
     def left(self) -> float:
-        """Seconds until the time is used up."""
+        """Return the seconds until the time is used up."""
         return max(0.0, self.over_at - time.monotonic())
 
     def add(self, seconds: float) -> None:
@@ -166,7 +165,7 @@ class _Interrupted:
 
 
 class Search:
-    """Holds the verdicts of one search until all are there. `order`: the indexes of the triggers that run, as they are
+    """Holds the verdicts of a search until all are there. `order`: the indexes of the triggers that run, as they are
     asked for. An author's trigger runs in a search of its own: `for_author`, `of_copy`."""
 
     def __init__(
@@ -198,6 +197,7 @@ class Search:
         self.trace: list[Mapping[str, Any]] = []
         if len(context) > limits.max_context_chars:
             order = range(len(triggers))  # every trigger is refused
+
         self._verdicts: dict[int, Verdict | None] = {}
         undecided: dict[int, Failed | None] = {}
         for index in order:
@@ -205,6 +205,7 @@ class Search:
             self._verdicts[index] = refusal
             if refusal is None:
                 undecided[index] = None
+
         self._rounds: tuple[dict[int, Failed | None], ...] = (undecided, {}, {}, {})
         """The undecided, each with the failure for which it was put off."""
         self._request = _Request()
@@ -222,7 +223,7 @@ class Search:
         *,
         last_fired: LastFirings = MappingProxyType({}),
     ) -> Search:
-        """A search of one trigger that keeps what the trigger writes on the console."""
+        """Make a search of a single trigger that keeps what the trigger writes on the console."""
         output = Output(most_lines=protocol.MOST_CONSOLE_LINES)
         return cls(limits, [source], scene, order=[0], last_fired=last_fired, output=output)
 
@@ -235,7 +236,7 @@ class Search:
         *,
         last_fired: LastFirings = MappingProxyType({}),
     ) -> Search:
-        """A search of a traced copy that keeps the notes of the copy too."""
+        """Make a search of a traced copy that keeps the notes of the copy too."""
         output = Output(most_lines=protocol.MOST_CONSOLE_LINES, most_notes=MOST_NOTES)
         search = cls(limits, [copy.source], scene, order=[0], last_fired=last_fired, output=output)
         search._fields |= {"original": copy.original, "probe": copy.probe}
@@ -247,7 +248,7 @@ class Search:
         return any(self._rounds)
 
     def begin(self) -> None:
-        """Starts the time budget. The wait for the first worker does not count."""
+        """Start the time budget. The wait for the first worker does not count."""
         self._budget = _Budget.from_now(self._limits.search_seconds)
 
     @property
@@ -256,7 +257,7 @@ class Search:
         return self._budget.left() + self._spare_seconds
 
     def waited(self, seconds: float) -> None:
-        """Adds the wait for a later worker to the budget in the first round, up to half of the time of a search."""
+        """Add the wait for a later worker to the budget in the first round, up to half of the time of a search."""
         self._budget.add(min(seconds, self._spare_seconds))
 
     @property
@@ -268,15 +269,15 @@ class Search:
         return self._budget.spare_seconds
 
     def seconds_left(self) -> float:
-        """Seconds until the budget is used up."""
+        """Return the seconds until the budget is used up."""
         return self._budget.left()
 
     def verdicts(self) -> tuple[Verdict, ...]:
-        """All of them, once `open` is false."""
+        """Return all verdicts, once `open` is false."""
         return tuple(self.by_index().values())
 
     def by_index(self) -> dict[int, Verdict]:
-        """The same with the index of each trigger, in that order."""
+        """Return the verdicts by the index of each trigger, in that order."""
         return {
             index: verdict
             for index, verdict in sorted(self._verdicts.items())
@@ -284,7 +285,7 @@ class Search:
         }
 
     def request(self, *, step: bool) -> Frame:
-        """What to ask next, while `open`: all of the first round, else one trigger of a later round."""
+        """Return what to ask next, while `open`: all of the first round, else one trigger of a later round."""
         current = Round(next(number for number, waiting in enumerate(self._rounds) if waiting))
         if current is Round.FIRST:
             asked = list(self._portion())
@@ -292,6 +293,7 @@ class Search:
             asked = list(self._rounds[current])[:1]
 
         allowance = self._allowance(current)
+        # Each trigger is announced as soon as the culprit is known to be among a few.
         culprit_is_among_few = self._deaths.is_narrowed or len(asked) <= FEW
         self._request = _Request(
             round=current,
@@ -313,10 +315,11 @@ class Search:
         last_firings = self._last_firings()
         if last_firings:
             fields["lastFired"] = last_firings
+
         return Frame(Kind.EVALUATE, fields)
 
     def _last_firings(self) -> dict[str, Mapping[str, int]]:
-        """When the triggers of the request last fired, by their position in it, as far as any of them asks."""
+        """Return when the triggers of the request last fired, by their position in it, as far as any of them asks."""
         firings: dict[str, Mapping[str, int]] = {}
         for position, index in enumerate(self._request.asked):
             firing = self._last_fired.get(index)
@@ -325,7 +328,7 @@ class Search:
         return firings
 
     def _allowance(self, current: Round) -> _Allowance:
-        """How long each trigger of this round may run. The only trigger that is left may run as long as any may."""
+        """Return how long each trigger of this round may run. The only trigger that is left may run as long as any may."""
         limits = self._limits
         seconds_by_round = {
             Round.FIRST: limits.sprint_seconds,
@@ -340,7 +343,7 @@ class Search:
         return _Allowance(seconds, Round.THIRD if current is Round.SECOND else Round.SECOND)
 
     def _portion(self) -> Iterator[int]:
-        """As many of the undecided as one isolate can hold."""
+        """Yield as many of the undecided as one isolate can hold."""
         size = 0
         for index in self._rounds[Round.FIRST]:
             size += len(str(self._sources[index]))
@@ -349,12 +352,13 @@ class Search:
             yield index
 
     def take(self, frame: Frame) -> bool:
-        """Takes an answer in; True when the request is answered. Raises only ProtocolError, for a wrong answer."""
+        """Take an answer in. Return True when the request is answered. Raises only ProtocolError, for a wrong answer."""
         # A step, an answer and an interruption for each trigger, and as much again where an isolate is thrown away.
         request = self._request
         request.frames += 1
         if request.frames > 4 * len(request.asked) + 8:
             raise ProtocolError(_("more answers than there can be"))
+
         try:
             match frame.kind:
                 case Kind.STEP:
@@ -368,18 +372,23 @@ class Search:
                     raise ProtocolError(_("an answer of kind {kind!r}", frame.kind))
         except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
             raise ProtocolError(_("an answer of the wrong form")) from error
+
         return frame.kind is Kind.DONE
 
     def _take_verdicts(self, body: Mapping[str, Any], *, done: bool) -> None:
-        """`done`: the isolate has ended, because all is done, a trigger was stopped, or the time is over."""
+        """Take in the verdicts, places and notes of an answer. `done`: the isolate has ended, because all is done, a
+        trigger was stopped, or the time is over."""
         request = self._request
         count = len(request.asked)
         for row in protocol.sequence(body.get("rows", []), count):
             self._take_row(row)
+
+        # The line and column of a syntax error are found after the run, by compiling once more.
         for index, line, column in protocol.sequence(body.get("places", []), count):
             self._locate_failure(
                 protocol.whole(index, 0, count), place_of_failure(line), place_of_failure(column)
             )
+
         console = protocol.sequence(
             body.get("console", []), self._output.most_lines - len(self.console)
         )
@@ -387,6 +396,7 @@ class Search:
         trace = protocol.sequence(body.get("trace", []), self._output.most_notes - len(self.trace))
         self.trace += map(dict, trace)
         running = protocol.elapsed(body.get("running", 0))
+        # The trigger that was running when the time was over is named, since it may be slow.
         if done and request.unanswered:
             if body.get("over") is True:
                 self._interrupted = _Interrupted(request.asked[request.answered], running)
@@ -395,8 +405,8 @@ class Search:
                 raise ProtocolError(_("an answer without a verdict"))
 
     def died(self, code: int | None, *, clean: bool = True) -> bool:
-        """The worker has died. Blames a trigger if the culprit is known; True when the rest is asked in step mode.
-        `clean`: nothing of an earlier request was still running in it, of which it may have died."""
+        """Blame a trigger for the death of the worker if the culprit is known. Return True when the rest is asked in
+        step mode. `clean`: nothing of an earlier request was still running in the worker, of which it may have died."""
         request = self._request
         ended_itself = code == 0 or request.unanswered == 0
         if ended_itself:
@@ -406,6 +416,7 @@ class Search:
         if not is_certain and not request.names_culprit:
             self._deaths.is_narrowed = request.is_stepping
             return True
+
         self._deaths.is_narrowed = False
 
         # Another program may have killed the worker: the first time no trigger is blamed.
@@ -419,18 +430,19 @@ class Search:
             self._settle(suspect, verdict)
         else:
             self._put_off(Round.AGAIN, suspect, verdict)
+
         return request.is_stepping
 
     def end(self) -> None:
-        """All is done, or the budget is used up: then the rest gets the verdict `not_evaluated`."""
+        """End the search: all is done, or the budget is used up, and the rest gets the verdict `not_evaluated`."""
         for waiting in self._rounds:
             for index, failure in waiting.items():
                 self._verdicts[index] = self._not_evaluated(index, failure)
             waiting.clear()
 
     def _not_evaluated(self, index: int, failure: Failed | None) -> Failed:
-        """The verdict on a trigger that was undecided when the time was over. `failure`: that for which it was put
-        off, if it ran before."""
+        """Return the verdict on a trigger that was undecided when the time was over. `failure`: the failure for which
+        it was put off, if it ran before."""
         whole = _("the {search_seconds:g} s of this search", self._limits.search_seconds)
         if self._interrupted is not None and index == self._interrupted.index:
             message = _("not evaluated to its end: it was running when {whole} ended", whole)
@@ -443,21 +455,22 @@ class Search:
         return Failed("not_evaluated", _("not evaluated: {whole} were used up", whole))
 
     def _put_off(self, later: Round, index: int, verdict: Failed) -> None:
-        """Moves a trigger to a later round; `verdict` is what is known of it until then."""
+        """Move a trigger to a later round; `verdict` is what is known of it until then."""
         self._rounds[self._request.round].pop(index, None)
         self._rounds[later][index] = verdict
 
     def _settle(self, index: int, verdict: Verdict) -> None:
-        """Makes a verdict final."""
+        """Make a verdict final."""
         self._verdicts[index] = verdict
         self._rounds[self._request.round].pop(index, None)
 
     def _take_row(self, row: Sequence[Any]) -> None:
-        """Takes in the verdict on the next trigger of the request: the verdict is final, or the trigger runs again in a
-        later round. Raises ProtocolError."""
+        """Take in the verdict on the next trigger of the request: the verdict is final, or the trigger runs again in
+        a later round. Raises ProtocolError."""
         request = self._request
         if not request.unanswered:
             raise ProtocolError(_("more verdicts than triggers"))
+
         index = request.asked[request.answered]
         verdict = verdict_of(row, self._limits)
         request.answered += 1
@@ -465,21 +478,26 @@ class Search:
         if not isinstance(verdict, Failed):
             self._settle(index, verdict)
             return
+
         was_first_in_isolate = row[3] != LATER
         later_round = self._round_after(verdict, was_first_in_isolate=was_first_in_isolate)
         if later_round is not None:
             self._put_off(later_round, index, verdict)
             return
+
+        # Only one trigger may take the long time of the third round.
         if verdict.kind == "timeout":
             self._end_third_round()
         elif verdict.kind == "reference" and verdict.line and verdict.column:
+            # V8 points at the beginning of the statement, not at the unknown name.
             source = str(self._sources[index])
             line, column = place_of_name(source, verdict.message, verdict.line, verdict.column)
             verdict = replace(verdict, line=line, column=column)
+
         self._settle(index, verdict)
 
     def _round_after(self, failure: Failed, *, was_first_in_isolate: bool) -> Round | None:
-        """The round in which a trigger runs again after this failure; None if the failure is final."""
+        """Return the round in which a trigger runs again after this failure, or None if the failure is final."""
         if failure.kind == "timeout":
             return self._request.after_timeout
         ran_alone = was_first_in_isolate or len(self._request.asked) == 1
@@ -488,19 +506,19 @@ class Search:
         return None
 
     def _end_third_round(self) -> None:
-        """Ends the third round after its first time-out: its other triggers keep the failure of the second round."""
+        """End the third round after its first time-out: its other triggers keep the failure of the second round."""
         self._verdicts.update(self._rounds[Round.THIRD])
         self._rounds[Round.THIRD].clear()
 
     def _locate_failure(self, position: int, line: int | None, column: int | None) -> None:
-        """Sets the place of the failure of a trigger. `position`: that of the trigger in the request."""
+        """Set the place of the failure of a trigger. `position`: the position of the trigger in the request."""
         index = self._request.asked[position]
         verdict = self._verdicts[index]
         if isinstance(verdict, Failed) and line and column:
             self._verdicts[index] = replace(verdict, line=line, column=column)
 
     def _refused(self, index: int, source: object, context_chars: int) -> Verdict | None:
-        """The verdict on a trigger that must not run, as it or its context is too much; None: it may run."""
+        """Return the verdict on a trigger that must not run, as it or its context is too much, or None if it may run."""
         limits = self._limits
         if context_chars > limits.max_context_chars:
             why = _(
@@ -520,4 +538,5 @@ class Search:
             why = _("a search takes at most {max_triggers} triggers", limits.max_triggers)
         else:
             return None
+
         return Failed("not_evaluated", _("not evaluated: {why}", why))

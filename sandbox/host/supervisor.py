@@ -42,12 +42,12 @@ from sandbox.verdicts import (
 
 T = TypeVar("T")
 READ_AT_ONCE = 200
-"""Triggers that are read at once. A worker tells their key words in one request: one that its parser cannot take hides
-those of so many."""
+"""Triggers that are read at once. A worker tells their key words in one request: a trigger that its parser cannot
+take hides the words of all triggers of the request."""
 GRACE_SECONDS = 1.0
 """How long after the end of the budget an answer may come before the worker is killed."""
 CHECK_SEARCHES = 10
-"""A check of many triggers may take this many times the time of one search, for those that hurt each other."""
+"""A check of many triggers may take this many times the time of a search, for triggers that hurt each other."""
 
 SAMPLE_CONTEXT: Mapping[str, Any] = {
     "messages": [
@@ -104,7 +104,7 @@ class TriggerSandbox:
 
         self._pools = ZonePools(usual, timezone, pool_of_zone)
         self._spellings_apart = spellings_apart
-        # Conditions know one spelling of a key only, and a sandbox of one search has no use for them.
+        # Conditions know only one spelling of a key, and a sandbox for a single search has no use for them.
         has_conditions = spare and not spellings_apart
         self._conditions = ConditionIndex() if has_conditions else None
         self._reading: asyncio.Task[None] | None = None
@@ -117,14 +117,14 @@ class TriggerSandbox:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Kills the workers, also busy ones. May be called again."""
+        """Kill the workers, also busy ones. May be called again."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
         await self._pools.aclose()
 
     async def warm(self) -> None:
-        """Starts a worker and a spare, so that the first search does not wait for one. Raises SandboxUnavailable."""
+        """Start a worker and a spare, so that the first search does not wait for one. Raises SandboxUnavailable."""
         async with self._pools.worker(None) as lease:
             await lease.ready()
 
@@ -134,7 +134,7 @@ class TriggerSandbox:
 
     @property
     def workers_started(self) -> int:
-        """Worker processes started so far, also those that replaced a dead one."""
+        """Worker processes started so far, also processes that replaced a dead one."""
         return self._pools.started
 
     @property
@@ -143,12 +143,12 @@ class TriggerSandbox:
         return self._pools.replaced
 
     async def describe(self) -> Mapping[str, Any]:
-        """What a worker says of itself: pid, V8 version, layers of protection, visible names."""
+        """Return what a worker says of itself: pid, V8 version, layers of protection, visible names."""
         async with self._pools.worker(None) as lease:
             return (await lease.ready()).hello
 
     async def layers(self) -> tuple[ProtectionLayer, ...]:
-        """Each layer of protection, and whether it holds here. `doctor` of both programs shows them."""
+        """Return each layer of protection, and whether it holds here. `doctor` of both programs shows them."""
         description = await self.describe()
         layers: list[ProtectionLayer] = []
         for name, state in description["layers"].items():
@@ -157,7 +157,7 @@ class TriggerSandbox:
         return tuple(layers)
 
     def record_of(self, source: str) -> TriggerRecord:
-        """How often this source timed out, ran out of memory or killed its worker, and when last."""
+        """Return how often this source timed out, ran out of memory or killed its worker, and when last."""
         return self._records.of(source)
 
     async def evaluate(
@@ -169,10 +169,10 @@ class TriggerSandbox:
         seed: int,
         timezone: str | None = None,
     ) -> tuple[Verdict, ...]:
-        """One verdict per trigger, in their order. Never raises for anything a trigger is or does. `context`: messages,
-        conversation_id, participants; any JSON. `now`: aware, or naive for the system's zone. `timezone`: that of this
-        search, if not the sandbox's own. Raises TypeError or ValueError for a context that is not JSON; SandboxClosed,
-        SandboxBusy, SandboxUnavailable."""
+        """Return a verdict for each trigger, in their order. Never raises for anything a trigger is or does.
+        `context`: messages, conversation_id, participants; any JSON. `now`: aware, or naive for the system's zone.
+        `timezone`: the zone of this search, if not the sandbox's own. Raises TypeError or ValueError for a context
+        that is not JSON; SandboxClosed, SandboxBusy, SandboxUnavailable."""
         ran = await self.judge(triggers, context, now=now, seed=seed, timezone=timezone)
         return tuple(ran.get(index, Quiet(0)) for index in range(len(triggers)))
 
@@ -186,27 +186,29 @@ class TriggerSandbox:
         last_fired: LastFirings | None = None,
         timezone: str | None = None,
     ) -> Mapping[int, Verdict]:
-        """The verdicts of those triggers that had to run and of those that fire without running, by index; the others
-        are quiet. `last_fired`: what `context.last_fired` is for a trigger, by index; null for the others. Raises as
-        `evaluate`."""
+        """Return verdicts by index. Triggers without a verdict did not fire; a trigger may fire without running.
+        `last_fired` has `context.last_fired` of a trigger, by index; null for the others. Raises as `evaluate`."""
         every_index = range(len(triggers))
         scene = self._scene(context, now=now, seed=seed, timezone=timezone)
         last_fired = {} if last_fired is None else last_fired
         if self._conditions is None:
             return await self._run_all(triggers, every_index, scene, last_fired=last_fired)
+
         most = self.limits.max_triggers
         selection = self._conditions.select(triggers[:most], context)
         running = [
             *selection.running,
             *every_index[most:],
-        ]  # those over the limit get their refusal
+        ]  # triggers over the limit get their refusal
         ran = await self._run_all(triggers, running, scene, last_fired=last_fired)
+        # Only a trigger that ran without fault is read, for the next search.
         self._begin_reading(
             triggers[index] for index, verdict in ran.items() if not isinstance(verdict, Failed)
         )
         if not selection.firing:
             return ran
-        # A search that refuses its context has a verdict for every trigger: that one stands.
+
+        # A search that refuses its context has a verdict for every trigger, which counts.
         verdicts: dict[int, Verdict] = dict.fromkeys(selection.firing, Fired(0)) | dict(ran)
         return dict(sorted(verdicts.items()))
 
@@ -238,7 +240,7 @@ class TriggerSandbox:
         *,
         last_fired: LastFirings = MappingProxyType({}),
     ) -> Mapping[int, Verdict]:
-        """Runs those with an index of `among`, whether they could be true or not."""
+        """Run the triggers with an index of `among`, whether they could be true or not."""
         positions = self._records.order([triggers[index] for index in among], scene.seed)
         order = [among[position] for position in positions]
         search = Search(self.limits, triggers, scene, order=order, last_fired=last_fired)
@@ -264,9 +266,9 @@ class TriggerSandbox:
         timezone: str | None = None,
         last_fired: Mapping[str, int] | None = None,
     ) -> RunReport:
-        """Evaluates one trigger for its author: the same verdict as `evaluate`, and its console output. `copy` runs
-        after it, in its own realm, and gives the trace, so it cannot change the verdict. `last_fired`: what
-        `context.last_fired` is."""
+        """Evaluate a trigger for its author: the same verdict as `evaluate`, and its console output. `copy` runs
+        after it, in its own realm, and gives the trace, so it cannot change the verdict. `last_fired`: the value of
+        `context.last_fired`."""
         scene = self._scene(context, now=now, seed=seed, timezone=timezone)
         firings = {} if last_fired is None else {0: last_fired}
         search = Search.for_author(self.limits, source, scene, last_fired=firings)
@@ -281,13 +283,13 @@ class TriggerSandbox:
     async def check(
         self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
     ) -> CheckReport:
-        """What is wrong with a trigger that is about to be stored. Tries it once on `context`, else on a sample. Raises
-        as `evaluate` does, never for the source."""
+        """Say what is wrong with a trigger that is about to be stored. Tries it once on `context`, else on a sample.
+        Raises as `evaluate` does, never for the source."""
         (report,) = await self.check_all([source], context, now=now, seed=seed)
         return report
 
     async def check_after(self, source: str, verdict: Verdict, *, now: datetime) -> CheckReport:
-        """As `check`, of a trigger whose try has just given `verdict`: it is only read, and not run again."""
+        """Check a trigger whose try has just given `verdict`: it is only read, and not run again."""
         findings_of_all: Sequence[Sequence[Finding]] | None = None
         if _compiles(verdict):
             findings_of_all = await self._lint([source], now)
@@ -303,9 +305,9 @@ class TriggerSandbox:
         now: datetime,
         seed: int,
     ) -> tuple[CheckReport, ...]:
-        """`check` of each source, in two requests for all of them; those that hurt each other are tried again alone.
-        Takes at most CHECK_SEARCHES times the `search_seconds` and two searches more, beside the start of a worker; the
-        rest is then refused by name."""
+        """`check` each source, in two requests for all of them; triggers that hurt each other are tried again alone.
+        Takes at most CHECK_SEARCHES times the `search_seconds` and two searches more, beside the start of a worker;
+        the rest is then refused by name."""
         scene = self._scene(SAMPLE_CONTEXT if context is None else context, now=now, seed=seed)
         ran = await self._run_all(sources, range(len(sources)), scene)
         # It begins here: a worker had to start for the first try, which has a bound of its own.
@@ -313,9 +315,11 @@ class TriggerSandbox:
         verdicts = list(ran.values())
         if len(sources) > 1:
             await self._try_stopped_again(sources, verdicts, scene, deadline)
+
         compiled = [index for index, verdict in enumerate(verdicts) if _compiles(verdict)]
         findings_by_index: dict[int, Sequence[Finding]] = {}
         findings_of_all = await self._lint([sources[index] for index in compiled], now)
+        # If the parser died of a source, each source is read alone, so that only the bad source fails.
         if findings_of_all is not None:
             findings_by_index.update(zip(compiled, findings_of_all, strict=True))
         else:
@@ -328,9 +332,11 @@ class TriggerSandbox:
                     verdicts[index] = findings_or_failure
                 else:
                     findings_by_index[index] = findings_or_failure
+
         reports: list[CheckReport] = []
         for index, source in enumerate(sources):
             reports.append(report_on(source, verdicts[index], findings_by_index.get(index, ())))
+
         return tuple(reports)
 
     @property
@@ -338,14 +344,14 @@ class TriggerSandbox:
         return CHECK_SEARCHES * self.limits.search_seconds
 
     def _too_late(self) -> Failed:
-        """The verdict on a trigger that was not checked in time."""
+        """Return the verdict on a trigger that was not checked in time."""
         message = _("not checked: the {seconds:g} s were used up", self._check_seconds)
         return Failed("not_evaluated", message)
 
     async def _try_stopped_again(
         self, sources: Sequence[str], verdicts: list[Verdict], scene: Scene, deadline: float
     ) -> None:
-        """Try those that were stopped alone, as others may be at fault. `deadline`: monotonic seconds."""
+        """Try triggers that were stopped again, alone, as others may be at fault. `deadline`: monotonic seconds."""
         for index, verdict in enumerate(verdicts):
             if not isinstance(verdict, Failed) or verdict.kind not in STOPPED:
                 continue
@@ -356,7 +362,8 @@ class TriggerSandbox:
                 verdicts[index] = alone[0]
 
     async def _lint(self, sources: Sequence[str], now: datetime) -> list[list[Finding]] | None:
-        """Unknown names and lint findings of each source; None when the worker did not survive or took too long."""
+        """Return unknown names and lint findings of each source, or None when the worker did not survive or took too
+        long."""
         if not sources:
             return []
         milliseconds = int(now.timestamp() * 1000)
@@ -367,7 +374,8 @@ class TriggerSandbox:
     async def _lint_alone(
         self, source: str, now: datetime, deadline: float, *, is_only: bool
     ) -> Sequence[Finding] | Failed:
-        """The findings of a source of which nothing came when all were read at once. `is_only`: these were all."""
+        """Return the findings of a source of which nothing came when all were read at once. `is_only`: it was read
+        alone already."""
         if time.monotonic() >= deadline:
             return self._too_late()
         findings_of_one = None if is_only else await self._lint([source], now)
@@ -376,8 +384,9 @@ class TriggerSandbox:
         return findings_of_one[0]
 
     async def words_of(self, sources: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-        """The key words of each source, for people, as a worker reads them: a parser of native code does not run in the
-        caller's process. None of a source for which the time of one search, from a ready worker on, did not suffice."""
+        """Return the key words of each source, for people, as a worker reads them: a parser of native code does not
+        run in the caller's process. A source has no words if the time of a search, from a ready worker on, did not
+        suffice for it."""
         words_of_all: list[tuple[str, ...]] = []
         if not sources:
             return ()
@@ -392,8 +401,8 @@ class TriggerSandbox:
         return tuple(words_of_all)
 
     async def read(self, source: str) -> Reading:
-        """The operands of a trigger and its traced copy, for `run`; nothing if it could not be read. A worker reads it,
-        as in `words_of`."""
+        """Return the operands of a trigger and its traced copy, for `run`; nothing if it could not be read. A worker
+        reads it, as in `words_of`."""
         if len(source) > self.limits.max_source_chars:
             return Reading()
         return (
@@ -408,7 +417,8 @@ class TriggerSandbox:
         checked: Callable[[Mapping[str, Any]], T],
         **more: int,
     ) -> T | None:
-        """What a worker reads in the sources; None when it did not survive, took too long, or gave a wrong answer."""
+        """Return what a worker reads in the sources, or None when it did not survive, took too long, or gave a wrong
+        answer."""
         body = {"sources": list(sources), "wanted": wanted.value, **more}
         async with self._pools.worker(None) as lease:
             try:
@@ -421,9 +431,10 @@ class TriggerSandbox:
                 return None
 
     async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
-        """Which texts a search expression matches: a word in any spelling, or `/expression/flags` as in JavaScript, as
-        the text is written or as people see it. Raises PatternError when the expression is empty, invalid or too slow
-        for `search_seconds` (per some hundred thousand characters of text); nothing partial is ever returned."""
+        """Tell for each text whether a search expression matches: a word in any spelling, or `/expression/flags` as
+        in JavaScript, as the text is written or as people see it. Raises PatternError when the expression is empty,
+        invalid or too slow for `search_seconds` (per some hundred thousand characters of text); nothing partial is
+        ever returned."""
         from sandbox.host.matching import (
             Looks,
             expression_of,
@@ -434,17 +445,19 @@ class TriggerSandbox:
         expression = expression_of(pattern)
         if expression is None:
             return holding(pattern, texts)
+
         realm = Path(__file__).with_name("matching.js").read_text("utf-8")
         source = f"const [body, flags] = {json.dumps(expression)};{realm}"
         looks = Looks.of(texts)
         matches: list[bool] = []
         for part in parts_of(looks.all):
             matches += await self._match(source, part)
+
         return looks.either(matches)
 
     async def _match(self, source: str, texts: Sequence[str]) -> list[bool]:
-        """Whether each text matches, as the trigger `source` (matching.js) writes it on its console. Raises
-        PatternError."""
+        """Tell for each text whether it matches, as the trigger `source` (matching.js) writes it on its console.
+        Raises PatternError."""
         limits = replace(
             self.limits, trigger_seconds=self.limits.search_seconds, max_context_chars=2**31
         )
@@ -460,7 +473,7 @@ class TriggerSandbox:
         return [answer == "1" for answer in answers]
 
     def _pattern_error(self, failure: Failed) -> PatternError:
-        """Why a search expression could not be tried."""
+        """Say why a search expression could not be tried."""
         match failure.kind:
             case "thrown":
                 return PatternError(failure.message.removeprefix("Threw "))
@@ -480,10 +493,12 @@ class TriggerSandbox:
                 )
 
     async def _perform(self, search: Search) -> None:
-        """Asks workers until all triggers of the search are decided or its time is over."""
+        """Ask workers until all triggers of the search are decided or its time is over."""
         if not search.open:
             return
+
         async with self._pools.worker(search.timezone) as lease:
+            # The wait for the first worker must not shorten the search.
             await lease.ready()
             search.begin()
             step = False
@@ -496,15 +511,17 @@ class TriggerSandbox:
                 except WorkerDied as death:
                     step = search.died(death.code, clean=death.clean)
                 else:
+                    # Another process may be ready while this one makes a new isolate.
                     if search.open:
                         await lease.change()
                 if search.open and not await _is_ready_in_time(lease, search):
                     break
+
             search.end()
 
 
 async def _is_ready_in_time(lease: Lease, search: Search) -> bool:
-    """Waits for the next worker of the search, whose budget grows by the wait; False: the wait took too long."""
+    """Wait for the next worker of the search, whose budget grows by the wait. Return False if the wait took too long."""
     began = time.monotonic()
     try:
         async with asyncio.timeout(search.wait_seconds):
@@ -516,5 +533,5 @@ async def _is_ready_in_time(lease: Lease, search: Search) -> bool:
 
 
 def _compiles(verdict: Verdict) -> bool:
-    """Whether V8 took the text for a trigger, as far as its try says."""
+    """Tell whether V8 took the text for a trigger, as far as its try says."""
     return not isinstance(verdict, Failed) or verdict.kind not in ("syntax", "not_evaluated")

@@ -15,21 +15,24 @@ from sandbox.worker import board
 
 
 def place_of_failure(value: object) -> int | None:
-    """A line or column; None for a wrong one, which a trigger can cause by names and line numbers of its own."""
+    """Return a line or column, or None for a wrong number, which a trigger can cause by names and line numbers of its
+    own."""
     if type(value) is int and 1 <= value < 2**31:
         return value
     return None
 
 
 def verdict_of(row: Sequence[Any], limits: SandboxLimits) -> Verdict:
-    """One row of worker/main.py as a value. Raises ProtocolError."""
+    """Read a row of worker/main.py as a value. Raises ProtocolError."""
     if not row or type(row[0]) is not int:
         raise ProtocolError(_("a row that is not a verdict"))
+
     if len(row) == 2:  # a search has thousands of these, and `match` is slow
         if row[0] == board.FIRED:
             return Fired(protocol.elapsed(row[1]))
         if row[0] == board.QUIET:
             return Quiet(protocol.elapsed(row[1]))
+
     match row:
         case [board.FAILED, elapsed_us, str(wire_kind), text, line, column]:
             return _failure(
@@ -53,7 +56,8 @@ def _failure(
     elapsed_us: int,
     limits: SandboxLimits,
 ) -> Failed:
-    """The failure that a worker reported. `text`: what V8 said of it."""
+    """Return the failure that a worker reported. `text`: the words of V8 about it."""
+    # A line is of no use without a column, nor a column without a line.
     if line is None or column is None:
         line = None
         column = None
@@ -73,7 +77,7 @@ def _failure(
 
 
 def last_words(code: int | None) -> str:
-    """The message about a trigger of which its worker died. `code`: the exit code, negative for a signal."""
+    """Return the message about a trigger of which its worker died. `code`: the exit code, negative for a signal."""
     how = _("was stopped")
     if code is not None and code < 0:
         try:

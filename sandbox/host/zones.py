@@ -1,8 +1,7 @@
-"""The pools of a sandbox, one for each time zone: V8 keeps the zone with which its process began.
+"""The pools of a sandbox, a pool for each time zone: V8 keeps the zone with which its process began.
 
-The sandbox's own zone has the usual pool. Searches in other zones share a few small pools, each with one worker. A zone
-that comes too many takes the place of the one that was not used for longest; while all are in use, a search waits.
-"""
+The sandbox's own zone has the usual pool. Searches in other zones share a few small pools, each with one worker. A
+zone that comes too many replaces the zone that was not used for longest; while all are in use, a search waits."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ MOST_ZONES = 4
 
 
 class ZonePools:
-    """Pools by time zone. `make` makes the pool of a zone; `usual` is that of the sandbox's own one, `timezone`."""
+    """Pools by time zone. `make` makes the pool of a zone; `usual` is the pool of the sandbox's own zone, `timezone`."""
 
     def __init__(self, usual: Pool, timezone: str | None, make: Callable[[str], Pool]) -> None:
         self._usual = usual
@@ -47,7 +46,7 @@ class ZonePools:
 
     @asynccontextmanager
     async def worker(self, timezone: str | None) -> AsyncIterator[Lease]:
-        """A place in the pool of this zone; None: in that of the sandbox's own. Raises as `Pool.worker`."""
+        """Give a place in the pool of this zone, or for None of the sandbox's own zone. Raises as `Pool.worker`."""
         if timezone is None or timezone == self._timezone:
             async with self._usual.worker() as lease:
                 yield lease
@@ -62,14 +61,14 @@ class ZonePools:
                 self._changed.notify_all()
 
     async def aclose(self) -> None:
-        """Kills the workers of all zones."""
+        """Kill the workers of all zones."""
         await asyncio.gather(*(pool.aclose() for pool in self._all()))
 
     def _all(self) -> tuple[Pool, ...]:
         return (self._usual, *self._others.values())
 
     async def _enter(self, timezone: str) -> Pool:
-        """The pool of this zone, which stays as long as somebody uses it."""
+        """Return the pool of this zone, which stays as long as a search uses it."""
         async with self._changed:
             while timezone not in self._others and len(self._others) >= MOST_ZONES:
                 unused_zone = next((zone for zone in self._others if not self._users[zone]), None)
@@ -85,7 +84,7 @@ class ZonePools:
             return self._others[timezone]
 
     async def _end(self, timezone: str) -> None:
-        """Kills the workers of a zone; what they counted stays in the sums."""
+        """Kill the workers of a zone; what they counted stays in the sums."""
         pool = self._others.pop(timezone)
         del self._users[timezone]
         await pool.aclose()

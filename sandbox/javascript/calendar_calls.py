@@ -11,7 +11,7 @@ CALENDAR_FUNCTIONS = DAY_FUNCTIONS | {"lunar"}
 
 
 def most_days(function: str, month: int) -> int:
-    """The most days of a month, as a function of the realm takes them; 0: there is no such month."""
+    """Return the most days of a month, as a function of the realm takes them; 0 for a wrong month."""
     if not 1 <= month <= 12:
         return 0
     return MOST_LUNAR_DAYS if function == "on_lunar_day" else MONTH_DAYS[month - 1]

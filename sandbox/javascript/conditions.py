@@ -74,7 +74,7 @@ _MOST_SUMS = 8
 class Quantity:
     """A whole number that a trigger compares. `key`: equal for equal quantities. `kind`: Month, Date, FullYear and so
     on, keys, all, days or length. `date_key`: the key of the date it belongs to. `least` and `most`: its bounds.
-    `shift`: what is added to the value of the getter. `is_sure`: it is always a number."""
+    `shift`: the number that is added to the value of the getter. `is_sure`: it is always a number."""
 
     key: str
     kind: str
@@ -89,7 +89,7 @@ class Quantity:
         return self.kind == "FullYear" or self.kind in _GETTERS
 
     def shifted(self, shift: float) -> Quantity:
-        """This quantity with a number added to it."""
+        """Return this quantity with a number added to it."""
         if not shift:
             return self
         key = f"{self.key}{shift:+g}"
@@ -108,7 +108,7 @@ class Bounds:
         return self.low > self.high
 
     def within(self, other: Bounds) -> Bounds:
-        """The numbers that are in both."""
+        """Return the numbers that are in both."""
         return Bounds(max(self.low, other.low), min(self.high, other.high))
 
 
@@ -121,7 +121,7 @@ class NumericComparison:
     number: float
 
     def verdict(self) -> bool | None:
-        """True: it is always true. False: it is never true. None: it depends."""
+        """Return True if it is always true, False if it is never true, and None if it depends."""
         possible = Bounds(self.quantity.least, self.quantity.most)
         if self.operator in ("!==", "!="):
             return None if possible.low <= self.number <= possible.high else True
@@ -132,7 +132,7 @@ class NumericComparison:
         return True if is_true_for_all and self.quantity.is_sure else None
 
     def is_exactly(self, kind: str, value: int) -> bool:
-        """Whether it is true only where a getter gives this value: `getMonth() + 1 === 2` for the value 1."""
+        """Tell whether it is true only where a getter gives this value: `getMonth() + 1 === 2` for the value 1."""
         quantity = self.quantity
         return (
             quantity.kind == kind
@@ -141,7 +141,7 @@ class NumericComparison:
         )
 
     def bounds(self) -> Bounds:
-        """The whole numbers for which it is true; all for an inequality."""
+        """Return the whole numbers for which it is true; all for an inequality."""
         above = math.ceil(self.number)
         below = math.floor(self.number)
         match self.operator:
@@ -195,7 +195,7 @@ def _no_value(source: Source) -> Iterator[LintFinding]:
 
 
 def _always(source: Source, node: Node) -> Sentence | None:
-    """Why the expression is always true, whatever is said. Plain `true` is meant so."""
+    """Say why the expression is always true, whatever is said. Plain `true` is meant so."""
     text = source.of(node)
     if node.type == "identifier" and text in syntax.KEY_FUNCTIONS | CALENDAR_FUNCTIONS:
         return Sentence("{text} is not called: a function is always true", text)
@@ -204,7 +204,7 @@ def _always(source: Source, node: Node) -> Sentence | None:
 
 
 def _decides(node: Node, verdicts: Collection[int]) -> bool:
-    """Whether its truth decides: it is the verdict, a condition, or an operand before another one."""
+    """Tell whether its truth decides: it is the verdict, a condition, or an operand before another operand."""
     while True:
         node = syntax.with_parentheses(node)
         if node.id in verdicts:
@@ -226,24 +226,29 @@ def _decides(node: Node, verdicts: Collection[int]) -> bool:
 
 
 def _finding_of_comparison(subject: Subject, comparison: Node) -> LintFinding | None:
-    """The finding about a comparison that is always or never true: because its sides have different types, or because
-    of the bounds of the quantity that it compares with a number."""
+    """Find a comparison that is always or never true: because its sides have different types, or because of the
+    bounds of the quantity that it compares with a number."""
     operands = sides(comparison)
     if operands is None:
         return None
+
     left, right = map(bare, operands)
+    # Only strict comparisons look at types: `==` converts.
     if operator_of(comparison) in ("===", "!=="):
         finding = _finding_of_types(subject, comparison, quantity_node=left, literal=right)
         if finding is None:
             finding = _finding_of_types(subject, comparison, quantity_node=right, literal=left)
         if finding is not None:
             return finding
+
     numeric = numeric_comparison(subject, comparison)
     if numeric is None:
         return None
+
     verdict = numeric.verdict()
     if verdict is None:
         return None
+
     quantity = numeric.quantity
     if verdict:
         rule = "always-true"
@@ -251,13 +256,14 @@ def _finding_of_comparison(subject: Subject, comparison: Node) -> LintFinding | 
         rule = "date-never-comes"
     else:
         rule = "never-true"
+
     return at(rule, comparison, decided(always=verdict, why=_nature(quantity)))
 
 
 def _finding_of_types(
     subject: Subject, comparison: Node, *, quantity_node: Node, literal: Node
 ) -> LintFinding | None:
-    """The finding about a strict comparison of a quantity with a literal of another type."""
+    """Find a strict comparison of a quantity with a literal of another type."""
     quantity = _quantity(subject, quantity_node)
     if quantity is None:
         return None
@@ -276,9 +282,10 @@ def _finding_of_types(
 
 
 def _nature(quantity: Quantity) -> Sentence:
-    """Why a quantity has the bounds that it has."""
+    """Say why a quantity has the bounds that it has."""
     if quantity.kind == "FullYear":
         return Sentence("the year is {low:g} or later", quantity.least)
+
     if quantity.kind == "keys":
         most = Sentence(
             ", at most {high:g}, one for each key in each of the messages", quantity.most
@@ -286,8 +293,10 @@ def _nature(quantity: Quantity) -> Sentence:
         return Sentence(
             "match_keys gives 0 or more{most}", most if math.isfinite(quantity.most) else ""
         )
+
     if quantity.kind in _NATURE:
         return _NATURE[quantity.kind]
+
     shift = f" {quantity.shift:+g}" if quantity.shift else ""
     range_text = Sentence(
         "get{what}(){shift} gives {low:g} to {high:g}",
@@ -296,14 +305,16 @@ def _nature(quantity: Quantity) -> Sentence:
         quantity.least,
         quantity.most,
     )
+    # People often forget that months and weekdays count from 0.
     hint = _FROM_ZERO.get(quantity.kind)
     if hint is None or quantity.shift:
         return range_text
+
     return Sentence("{said}; {hint}", range_text, hint)
 
 
 def numeric_comparison(subject: Subject, node: Node) -> NumericComparison | None:
-    """A comparison of a known quantity with a number literal on either side."""
+    """Read a comparison of a known quantity with a number literal on either side."""
     operator = operator_of(node)
     operands = sides(node)
     if operator not in syntax.COMPARISONS or operands is None:
@@ -322,7 +333,7 @@ def numeric_comparison(subject: Subject, node: Node) -> NumericComparison | None
 
 
 def _quantity(subject: Subject, node: Node) -> Quantity | None:
-    """The bounded whole number of an expression, None if it is not known to be one."""
+    """Return the bounded whole number of an expression, or None if it is not known to have bounds."""
     shift: float = 0
     for _sum in range(_MOST_SUMS):
         node = subject.value(node)
@@ -348,22 +359,27 @@ def _unshifted(subject: Subject, node: Node) -> Quantity | None:
             return Quantity(key, "all", least=0, most=1)
         case "days_until":
             return Quantity(key, "days", least=0, most=math.inf)
+
     owner, name = syntax.member(subject.source, node)
     if owner is None:
         return None
+
     if node.type == "member_expression":
         return (
             Quantity(key, "length", 0, math.inf, is_sure="?." not in key)
             if name == "length"
             else None
         )
+
+    # A getter with arguments is a function of the author.
     if not name.startswith("get") or syntax.arguments(node):
         return None
+
     return _part_of_date(subject, key, owner, name.removeprefix("get").removeprefix("UTC"))
 
 
 def _part_of_date(subject: Subject, key: str, date: Node, part: str) -> Quantity | None:
-    """The quantity of `date.getMonth()` for the part Month."""
+    """Return the quantity of `date.getMonth()` for the part Month."""
     date_key = subject.key(date)
     is_now = subject.text(subject.value(date)) == "newDate()"
     if part == "FullYear" and is_now:
@@ -376,7 +392,7 @@ def _part_of_date(subject: Subject, key: str, date: Node, part: str) -> Quantity
 
 
 def _most_matches(subject: Subject, node: Node) -> float:
-    """The most matches: keys times messages; infinite if one of the two is not known."""
+    """Return the most matches: keys times messages; infinite if either number is not known."""
     arguments = [bare(argument) for argument in syntax.arguments(node)]
     if len(arguments) < 2 or _has_spread(arguments):
         return math.inf
@@ -408,7 +424,7 @@ class _Operand:
 
 
 def is_in_chain(node: Node, operator: str) -> bool:
-    """Whether it is the left part of a longer chain of the same operator."""
+    """Tell whether it is the left part of a longer chain of the same operator."""
     operand = syntax.with_parentheses(node)
     parent = operand.parent
     return (
@@ -419,7 +435,7 @@ def is_in_chain(node: Node, operator: str) -> bool:
 
 
 def _together(subject: Subject, operator: str, nodes: Sequence[Node]) -> Iterator[LintFinding]:
-    """Findings about comparisons that exclude each other, or of which one is always true."""
+    """Find comparisons that exclude each other, or of which one or the other always holds."""
     operands: list[_Operand] = []
     for node in nodes:
         comparison = numeric_comparison(subject, bare(node))
@@ -434,7 +450,7 @@ def _together(subject: Subject, operator: str, nodes: Sequence[Node]) -> Iterato
 
 
 def _always_unlike_one(operands: Sequence[_Operand]) -> Iterator[LintFinding]:
-    """`n !== 1 || n === 2`: n is always unlike one of the two."""
+    """Find `n !== 1 || n === 2`: n always differs from 1 or from 2."""
     unequal = [
         operand.comparison for operand in operands if operand.comparison.operator in ("!==", "!=")
     ]
@@ -470,7 +486,7 @@ def _never_together(operands: Sequence[_Operand]) -> Iterator[LintFinding]:
 def _calendar(
     operands: Sequence[_Operand], bounds_by_key: Mapping[str, Bounds]
 ) -> Iterator[LintFinding]:
-    """Findings about a day that its month does not have."""
+    """Find a day that its month does not have."""
     days = [operand for operand in operands if operand.quantity.kind == "Date"]
     for operand in operands:
         month = operand.quantity

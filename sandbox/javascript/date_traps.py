@@ -53,12 +53,14 @@ def date_traps(subject: Subject) -> Iterator[LintFinding]:
 
 
 def _dates_without_time(subject: Subject) -> Iterator[LintFinding]:
-    """`new Date('2001-05-01').getDate()`: midnight in UTC, read in the time zone of the search."""
+    """Find `new Date('2001-05-01').getDate()`: midnight in UTC, read in the time zone of the search."""
     reported: set[int] = set()
     for call in syntax.walk(subject.source.root):
         owner, method = syntax.member(subject.source, call)
         if call.type != "call_expression" or owner is None or method not in _LOCAL_READERS:
             continue
+
+        # The date may have a name, so its value is looked at.
         date = subject.value(owner)
         text = _text_of_date(subject, date)
         day = _WITHOUT_TIME.fullmatch(text) if text is not None else None
@@ -66,6 +68,7 @@ def _dates_without_time(subject: Subject) -> Iterator[LintFinding]:
             continue
         if not _changes_with_the_day(method, day):
             continue
+
         reported.add(date.id)
         message = Sentence(
             "'{date}' has no time, so it is midnight in UTC: in America {method}() gives the day before; "
@@ -76,7 +79,7 @@ def _dates_without_time(subject: Subject) -> Iterator[LintFinding]:
 
 
 def _text_of_date(subject: Subject, node: Node) -> str | None:
-    """The text of `new Date('...')`, which may be that of a name."""
+    """Return the text of `new Date('...')`, which may be the value of a name."""
     maker = node.child_by_field_name("constructor")
     arguments = syntax.arguments(node)
     if (
@@ -91,7 +94,7 @@ def _text_of_date(subject: Subject, node: Node) -> str | None:
 
 
 def _changes_with_the_day(method: str, day: re.Match[str]) -> bool:
-    """Whether the day before this one gives another value."""
+    """Tell whether the day before this one gives another value."""
     if method == "getMonth":
         return day["day"] == "01"
     if method == "getFullYear":
@@ -126,7 +129,7 @@ def _comparisons(subject: Subject) -> Iterator[NumericComparison]:
 
 
 def _is_day_beside(comparison: NumericComparison) -> bool:
-    """Whether it is one of 28 February or 1 March, or of a year."""
+    """Tell whether it compares with 28 February, with 1 March or with a year."""
     if comparison.quantity.kind == "FullYear":
         return True
     return any(
@@ -207,7 +210,7 @@ def _missing_timestamps(subject: Subject) -> Iterator[LintFinding]:
 
 
 def _is_timestamp(subject: Subject, node: Node) -> bool:
-    """Whether the node is the time of a message, or a name for it that is not being declared here."""
+    """Tell whether the node is the time of a message, or a name for it that is not being declared here."""
     if node.type == "identifier":
         value = subject.constants.get(subject.source.of(node))
         parent = node.parent
@@ -228,6 +231,7 @@ def _use_of(subject: Subject, timestamp: Node) -> _TimestampUse:
     parent = node.parent
     if parent is None:
         return _TimestampUse()
+
     if (
         parent.type == "arguments"
         and parent.parent is not None
@@ -239,23 +243,28 @@ def _use_of(subject: Subject, timestamp: Node) -> _TimestampUse:
         if operator_of(parent) in _ARITHMETIC:
             return _TimestampUse(arithmetic=parent)
         return _TimestampUse()
+
+    # A name for the time is looked at where it is used.
     if parent.type == "variable_declarator":
         is_alias = parent.child_by_field_name("name") is not None and _is_constant(subject, parent)
         return _TimestampUse(is_test=not is_alias)
+
     operator = operator_of(parent)
     if operator in _ARITHMETIC:
         return _TimestampUse(arithmetic=parent)
+
     if operator in ("<", "<=", ">", ">="):
         both = sides(parent)
         others = [side for side in both or () if side != node]
         return _TimestampUse(
             is_test=any(number_of(subject.source, side) is not None for side in others)
         )
+
     return _TimestampUse(is_test=True)
 
 
 def _is_constant(subject: Subject, declarator: Node) -> bool:
-    """Whether all uses of the name that is declared are known."""
+    """Tell whether all uses of the name that is declared are known."""
     name = declarator.child_by_field_name("name")
     return name is not None and subject.source.of(name) in subject.constants
 
@@ -264,16 +273,19 @@ def _is_constant(subject: Subject, declarator: Node) -> bool:
 
 
 def _days_of_helpers(subject: Subject) -> Iterator[LintFinding]:
-    """`on_day(0, 15)`, which fails: months count from 1 here."""
+    """Find `on_day(0, 15)`, which fails: months count from 1 here."""
     for call in syntax.walk(subject.source.root):
         function = syntax.called(call)
         arguments = syntax.arguments(call)
         if function not in DAY_FUNCTIONS or len(arguments) < 2:
             continue
+
         month = number_of(subject.source, subject.value(arguments[0]))
         day = number_of(subject.source, subject.value(arguments[1]))
         if month is None or day is None:
             continue
+
+        # The most days depend on the function: lunar months have at most 30.
         most = most_days(function, int(month))
         if most == 0:
             message = Sentence(

@@ -59,30 +59,35 @@ def dates(subject: Subject) -> Iterator[LintFinding]:
 
 
 def wrong_date(text: str) -> Sentence | None:
-    """What is wrong with a text that is made into a date; None if nothing is known to be wrong."""
+    """Say what is wrong with a text that is made into a date. Return None if nothing is known to be wrong."""
     text = text.strip()
     if not re.search(r"\d", text):
         return Sentence("'{text}' is not a date: every comparison with it is false", text)
     if _CHINESE.search(text):
         return Sentence("'{text}' is not a date to JavaScript: write it as '2026-07-17'", text)
+
+    # Dates of the usual form are checked exactly; of others only well-known mistakes are reported.
     date = _DATE.fullmatch(text)
     if date is not None:
         return _wrong_day(text, date)
+
     if _NO_YEAR.fullmatch(text):
         return Sentence(
             "'{text}' has no year, and counts as a day of 2001 or as no date; compare getMonth() and getDate()",
             text,
         )
+
     day_first = _DAY_FIRST.fullmatch(text)
     if day_first is not None and (int(day_first["first"]) > 12 or int(day_first["second"]) > 31):
         return Sentence(
             "'{text}' is not a date: the month comes first; write it as '2026-07-17'", text
         )
+
     return None
 
 
 def _wrong_day(text: str, date: re.Match[str]) -> Sentence | None:
-    """What is wrong with a date of the usual form."""
+    """Say what is wrong with a date of the usual form."""
     month = int(date["month"])
     day = int(date["day"])
     if not 1 <= month <= 12 or not 1 <= day <= 31 or int(date["hour"] or 0) > 24:
@@ -100,7 +105,7 @@ def _wrong_day(text: str, date: re.Match[str]) -> Sentence | None:
 
 
 def _parsed_text(subject: Subject, node: Node) -> str | None:
-    """The text literal of `new Date('...')` or `Date.parse('...')`."""
+    """Return the text literal of `new Date('...')` or `Date.parse('...')`."""
     arguments = syntax.arguments(node)
     if len(arguments) != 1 or arguments[0].type != "string":
         return None
@@ -114,7 +119,7 @@ def _parsed_text(subject: Subject, node: Node) -> str | None:
 
 
 def _parts(subject: Subject, node: Node) -> Iterator[LintFinding]:
-    """`new Date(2026, 12, 25)`: months count from 0."""
+    """Find `new Date(2026, 12, 25)`: months count from 0."""
     arguments = syntax.arguments(node)
     if not _makes_date(subject, node) or len(arguments) < 2:
         return
@@ -134,7 +139,7 @@ def _makes_date(subject: Subject, node: Node) -> bool:
 
 
 def no_such_day(node: Node, month: int) -> LintFinding:
-    """The node is a day that the month, counted from 0, does not have."""
+    """Report that the node is a day that the month, counted from 0, does not have."""
     return at(
         "date-never-comes",
         node,
@@ -145,12 +150,12 @@ def no_such_day(node: Node, month: int) -> LintFinding:
 
 
 def decided(*, always: bool, why: Sentence) -> Sentence:
-    """The message about a condition that is always, or never, true."""
+    """Return the message about a condition that is always, or never, true."""
     return Sentence("always true: {said}", why) if always else Sentence("never true: {said}", why)
 
 
 def _moment(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[LintFinding]:
-    """The present compared with a constant moment."""
+    """Find the present compared with a constant moment."""
     present = left
     constant = right
     operator = operator_of(node)
@@ -158,31 +163,38 @@ def _moment(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[L
         present = right
         constant = left
         operator = FLIPPED.get(operator, operator)
+
     if not _is_now(subject, present):
         return
+
     is_equality = operator[:2] in ("==", "!=")
     if is_equality and subject.value(present).type == "new_expression":
         return
+
+    # A time in the future, or just now, may be meant.
     value = subject.value(constant)
     moment = _moment_of(subject, value)
     if moment is None or moment >= subject.now - _SLACK:
         return
+
     reason = Sentence("{date} is past", moment.date())
     if value.type == "number" and moment.year == 1970:
         reason = Sentence("{said}; {hint}", reason, Sentence("times are in milliseconds"))
+
     is_always_true = operator in (">", ">=", "!==", "!=")
     rule = "always-true" if is_always_true else "date-never-comes"
     yield at(rule, node, decided(always=is_always_true, why=reason))
 
 
 def _is_now(subject: Subject, node: Node) -> bool:
-    """Whether the node is the present: `new Date()`, `Date.now()`, `new Date().getTime()` or a name for one."""
+    """Tell whether the node is the present: `new Date()`, `Date.now()`, `new Date().getTime()` or a name with such a
+    value."""
     text = subject.key(subject.value(node)).removeprefix("+")
     return text.removesuffix(".getTime()").removesuffix(".valueOf()") in ("newDate()", "Date.now()")
 
 
 def _moment_of(subject: Subject, node: Node) -> datetime | None:
-    """The moment of `new Date('2024-01-01')` or `Date.parse('...')`, also with getTime(), or of milliseconds."""
+    """Return the moment of `new Date('2024-01-01')` or `Date.parse('...')`, also with getTime(), or of milliseconds."""
     if node.type == "unary_expression" and operator_of(node) == "+":
         node = bare(node.child_by_field_name("argument") or node)
     owner, method = syntax.member(subject.source, node)
@@ -199,7 +211,7 @@ def _moment_of(subject: Subject, node: Node) -> datetime | None:
 
 
 def _moment_of_text(subject: Subject, node: Node) -> datetime | None:
-    """The moment of `new Date('2024-01-01')`. Raises ValueError: there is no such day."""
+    """Return the moment of `new Date('2024-01-01')`. Raises ValueError: the day does not exist."""
     text = _parsed_text(subject, node)
     date = None if text is None else _DATE.fullmatch(text.strip())
     if text is None or date is None or wrong_date(text) is not None:
@@ -208,7 +220,7 @@ def _moment_of_text(subject: Subject, node: Node) -> datetime | None:
 
 
 def _moment_of_parts(subject: Subject, node: Node) -> datetime | None:
-    """The moment of `new Date(2024, 0, 1)`. Raises ValueError, OverflowError: there is no such day."""
+    """Return the moment of `new Date(2024, 0, 1)`. Raises ValueError, OverflowError: the day does not exist."""
     arguments = syntax.arguments(node)
     if not _makes_date(subject, node) or len(arguments) < 3:
         return None

@@ -31,21 +31,25 @@ def day_counts(subject: Subject) -> Iterator[LintFinding]:
 
 
 def _rounded_days(subject: Subject, call: Node) -> Iterator[LintFinding]:
-    """`Math.round((day - now) / 864e5)`, where `day` is a midnight and `now` has a time of day."""
+    """Find `Math.round((day - now) / 864e5)`, where `day` is a midnight and `now` has a time of day."""
     owner, name = syntax.member(subject.source, call)
     arguments = syntax.arguments(call)
     if owner is None or subject.source.of(owner) != "Math" or len(arguments) != 1:
         return
+
     difference = _difference_in_days(subject, arguments[0])
     if difference is None:
         return
+
     left, right = difference
     if _is_midnight(subject, left) and _is_midnight(subject, right):
         if name in _TO_ONE_SIDE:
             yield at("day-rounding", call, Sentence("{said}; {hint}", _UNEQUAL_DAYS, _HELPER))
         return
+
     if "setHours(0" in subject.text(subject.source.root):
         return  # it may be the present that is set to midnight, and then every way of rounding is right
+
     if _is_midnight(subject, left) and _is_present(subject, right):
         if name == "round":
             reason = Sentence(
@@ -63,11 +67,12 @@ def _rounded_days(subject: Subject, call: Node) -> Iterator[LintFinding]:
         )
     else:
         return
+
     yield at("day-rounding", call, Sentence("{said}; {hint}", reason, _HELPER))
 
 
 def _equal_days(subject: Subject, node: Node) -> Iterator[LintFinding]:
-    """`(day - today) / 864e5 === 7`, which is no whole number across the beginning of summer time."""
+    """Find `(day - today) / 864e5 === 7`, which is not a whole number across the beginning of summer time."""
     both = sides(node)
     if operator_of(node) not in _EQUALITIES or both is None:
         return
@@ -81,8 +86,8 @@ def _equal_days(subject: Subject, node: Node) -> Iterator[LintFinding]:
 
 
 def _difference_in_days(subject: Subject, node: Node) -> tuple[Node, Node] | None:
-    """`left` and `right` of `(left - right) / 86_400_000`, where the division by the milliseconds of a day may have
-    several steps, such as `(left - right) / 36e5 / 24`; None for any other expression."""
+    """Return `left` and `right` of `(left - right) / 86_400_000`, where the division by the milliseconds of a day may
+    have several steps, such as `(left - right) / 36e5 / 24`. Return None for any other expression."""
     dividend = subject.value(node)
     divisor = 1.0
     while operator_of(dividend) == "/":
@@ -101,7 +106,7 @@ def _difference_in_days(subject: Subject, node: Node) -> tuple[Node, Node] | Non
 
 
 def _product(subject: Subject, node: Node) -> float | None:
-    """The value of a number, or of numbers that are multiplied: `24 * 60 * 60 * 1000`."""
+    """Return the value of a number, or of numbers that are multiplied: `24 * 60 * 60 * 1000`."""
     factors = [
         number_of(subject.source, subject.value(factor))
         for factor in syntax.chain(subject.value(node), "*")
@@ -115,7 +120,7 @@ def _is_present(subject: Subject, node: Node) -> bool:
 
 
 def _is_midnight(subject: Subject, node: Node) -> bool:
-    """Whether it is `new Date(year, month, day)` or `new Date('2026-07-17')`."""
+    """Tell whether it is `new Date(year, month, day)` or `new Date('2026-07-17')`."""
     text = _moment_text(subject, node)
     if not text.startswith("newDate("):
         return False
@@ -135,10 +140,12 @@ def _moment_text(subject: Subject, node: Node) -> str:
 
 
 def _not_a_number(subject: Subject, node: Node) -> Iterator[LintFinding]:
-    """Arithmetic and order with `undefined` or NaN, and equality with NaN."""
+    """Find arithmetic and order with `undefined` or NaN, and equality with NaN."""
     operator, both = operator_of(node), sides(node)
     if both is None:
         return
+
+    # A name is replaced by its value: `const x = undefined` is the same mistake.
     values = [subject.text(subject.value(side)) for side in both]
     is_nan = any(value in _NAN for value in values)
     nothing = is_nan or "undefined" in values

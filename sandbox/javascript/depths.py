@@ -29,7 +29,8 @@ _DEPTHS: Final = re.compile(
 
 
 def depth_of(trigger: str) -> int | None:
-    """The greatest number of last messages that the text of a trigger names, at least 4; None: it asks for all."""
+    """Return the greatest number of last messages that the text of a trigger names, at least 4, or None if it asks
+    for all."""
     greatest = USUAL_DEPTH
     for match in _DEPTHS.finditer(trigger):
         depth = match["depth"] or match["back"]
@@ -40,8 +41,8 @@ def depth_of(trigger: str) -> int | None:
 
 
 def given_by_a_hook(triggers: Iterable[str], known_depth: int = 0) -> int:
-    """The number of messages that a hook gives these triggers, if the chat has as many. `known_depth`: messages that
-    something else looks at."""
+    """Return the number of messages that a hook gives these triggers, if the chat has as many. `known_depth`:
+    messages that something else looks at."""
     greatest = min(max(USUAL_DEPTH, known_depth), HOOK_MESSAGES)
     for trigger in triggers:
         depth = depth_of(trigger)

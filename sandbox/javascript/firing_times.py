@@ -25,6 +25,7 @@ def firing_times(subject: Subject) -> Iterator[LintFinding]:
     source = subject.source
     if "last_fired" not in source.text:
         return
+
     uses = [node for node in syntax.walk(source.root) if _is_last_fired(subject, node)]
     is_tested = any(_field_read(node) is None for node in uses)
     for node in uses:
@@ -48,7 +49,8 @@ def _is_last_fired(subject: Subject, node: Node) -> bool:
 
 
 def _field_read(node: Node) -> Node | None:
-    """The expression that reads a field of this object; None: it is used as a whole, so its null may be tested."""
+    """Return the expression that reads a field of this object, or None if the object is used as a whole, so its null
+    may be tested."""
     parent = node.parent
     if parent is None or parent.type != "member_expression":
         return None
@@ -58,6 +60,7 @@ def _field_read(node: Node) -> Node | None:
 
 def _without_test(subject: Subject, node: Node, read: Node) -> Iterator[LintFinding]:
     text = subject.source.of(read)
+    # `?.` does not fail for null, but gives undefined, and a comparison with it is false.
     if any(child.type == "optional_chain" for child in read.children):
         if _wants_large_number(read):
             yield at(
@@ -69,6 +72,7 @@ def _without_test(subject: Subject, node: Node, read: Node) -> Iterator[LintFind
                 ),
             )
         return
+
     name = subject.source.of(node)
     yield at(
         "last-fired-null",
@@ -81,7 +85,7 @@ def _without_test(subject: Subject, node: Node, read: Node) -> Iterator[LintFind
 
 
 def _wants_large_number(read: Node) -> bool:
-    """Whether the field stands on the greater side of a comparison, as in `read > 10` and `10 < read`. Such a
+    """Tell whether the field is on the greater side of a comparison, as in `read > 10` and `10 < read`. Such a
     comparison is never true before the first firing, when the field is undefined."""
     comparison = syntax.with_parentheses(read).parent
     if comparison is None:

@@ -15,7 +15,7 @@ from sandbox.javascript.syntax import LintFinding, Node, Source, Subject, at, ba
 _OTHER_SCOPES = {**OTHER_ROLES, "all": "any", "everyone": "any", "both sides": "both"}
 """Names of the scopes in other programs."""
 _NEAR = 0.75
-"""The least likeness of two names, of 1, at which one is taken for a slip of the other."""
+"""The least likeness of two names, from 0 to 1, at which a name is taken for a slip of the other."""
 _BETWEEN_KEYS = re.compile(r"\s*[,，、;；|/]\s*|\s+")
 _NO_LISTS = ("string", "regex", "template_string", "number", "true", "false", "object")
 _NO_KEYS = ("number", "true", "false", "null", "object", "array")
@@ -35,8 +35,10 @@ def key_calls(subject: Subject) -> Iterator[LintFinding]:
 
 def _arguments(subject: Subject, function: str, arguments: list[Node]) -> Iterator[LintFinding]:
     source = subject.source
+    # A spread argument may be anything, so nothing is known.
     if not arguments or any(argument.type == "spread_element" for argument in arguments):
         return
+
     messages, *others = arguments
     if _are_keys(messages):
         message = Sentence(
@@ -44,12 +46,14 @@ def _arguments(subject: Subject, function: str, arguments: list[Node]) -> Iterat
         )
         yield at("messages-missing", messages, message)
         return
+
     if not others:
         message = Sentence(
             "{name} needs keys: {name}({value}, ['...'])", function, source.of(messages)[:40]
         )
         yield at("keys-not-a-list", messages, message)
         return
+
     keys, *options = others
     yield from _keys(subject, function, keys)
     if options:
@@ -59,7 +63,7 @@ def _arguments(subject: Subject, function: str, arguments: list[Node]) -> Iterat
 
 
 def _are_keys(node: Node) -> bool:
-    """Whether keys stand where the messages should be."""
+    """Tell whether keys are in the place of the messages."""
     nodes = node.named_children if node.type == "array" else [node]
     return any(child.type in ("string", "regex") for child in nodes)
 
@@ -74,7 +78,7 @@ def _keys(subject: Subject, function: str, keys: Node) -> Iterator[LintFinding]:
 
 
 def _as_list(literal: str) -> str | Sentence:
-    """What to write in place of a text: one key, or perhaps several."""
+    """Return what to write in place of a text: a single key, or perhaps several."""
     one_key = f"[{literal[:_MOST_SHOWN]}]"
     quote = literal[0]
     words = [word for word in _BETWEEN_KEYS.split(literal[1:-1]) if word]
@@ -90,7 +94,9 @@ def _items(source: Source, function: str, keys: Node) -> Iterator[LintFinding]:
     items = [item for item in keys.named_children if item.type != "comment"]
     if not items:
         yield at("empty-key", keys, Sentence("an empty list matches nothing"))
+
     literals: set[str] = set()
+    # The same key twice counts twice, which is seldom meant.
     for item in items:
         literal = source.of(item)
         if item.type == "string" and len(literal) == 2:

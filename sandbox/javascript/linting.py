@@ -25,7 +25,7 @@ _RULES = (conditions, dates, day_counts, firing_times, date_traps, message_field
 
 
 def lint(source: Source, now: datetime) -> list[LintFinding]:
-    """The findings in order of place; none for a text that does not parse, because V8 reports its error."""
+    """Return the findings in order of place; nothing for a text that does not parse, because V8 reports its error."""
     if source.broken or len(source.text) > LONGEST_CHARS or _is_too_deep(source.root):
         return []
     subject = Subject(source, now)

@@ -20,12 +20,12 @@ _SYNTAX = re.compile(r"[\\^$.*+?()\[\]{}|/]")
 
 
 def has_ideograph(text: str) -> bool:
-    """Whether match_keys takes the key as a substring (the same rule as in sandbox/worker/realm/keys.js)."""
+    """Tell whether match_keys takes the key as a substring (the same rule as in sandbox/worker/realm/keys.js)."""
     return any(first <= character <= last for character in text for first, last in _IDEOGRAPHS)
 
 
 def string(text: str) -> str:
-    """A literal in single quotes."""
+    """Write a literal in single quotes."""
     body = json.dumps(text, ensure_ascii=False)[1:-1].replace('\\"', '"').replace("'", "\\'")
     return (
         "'"
@@ -35,7 +35,8 @@ def string(text: str) -> str:
 
 
 def expression(text: str, flags: str = "i", *, whole: bool = False) -> str:
-    """A regular expression literal for plain `text`; `whole`: not within a word of ASCII letters, digits and `_`."""
+    """Write a regular expression literal for plain `text`; `whole`: not within a word of ASCII letters, digits and
+    `_`."""
     body = _SYNTAX.sub(r"\\\g<0>", text)
     body = (
         body.replace("\r", r"\r")
@@ -50,12 +51,13 @@ def expression(text: str, flags: str = "i", *, whole: bool = False) -> str:
 
 
 def _edge(char: str, look: str) -> str:
-    """The boundary of a key: beside punctuation, `\\b` would demand a letter."""
+    """Return the boundary of a key: beside punctuation, `\\b` would demand a letter."""
     return r"\b" if _WORD.match(char) else look
 
 
 def call(function: str, keys: Sequence[str], depth: int | None = None, scope: str = "any") -> str:
-    """A call of `match_keys` or `match_keys_all`. `keys`: literals. `depth`: of messages; the default is left out."""
+    """Write a call of `match_keys` or `match_keys_all`. `keys`: literals. `depth`: a number of messages; the default
+    is left out."""
     more = "" if depth in (None, 4) else f", '{scope}', {depth}"
     if not more and scope != "any":
         more = f", '{scope}'"
@@ -72,5 +74,5 @@ def call(function: str, keys: Sequence[str], depth: int | None = None, scope: st
 
 
 def comment(text: str) -> str:
-    """A line comment; line ends of the text become blanks."""
+    """Write a line comment; line ends of the text become blanks."""
     return f"// {' '.join(text.split())}"

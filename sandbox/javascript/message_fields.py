@@ -42,7 +42,7 @@ OTHER_NAMES: Mapping[str, str] = {
 }
 """Names of the fields in other programs."""
 _LEAST_LIKENESS = 0.75
-"""The least likeness of two names, of 1, at which one is taken for a slip of the other."""
+"""The least likeness of two names, from 0 to 1, at which a name is taken for a slip of the other."""
 _ROOTS = ("context", "args")
 _OF_EVERY_OBJECT = frozenset(
     ("hasOwnProperty", "isPrototypeOf", "toString", "toLocaleString", "valueOf", "constructor")
@@ -50,7 +50,7 @@ _OF_EVERY_OBJECT = frozenset(
 
 
 def message_fields(subject: Subject) -> Iterator[LintFinding]:
-    """Both rules, in the order of the text."""
+    """Apply both rules, in the order of the text."""
     source = subject.source
     declared: set[str] = set()
     for node in syntax.walk(source.root):
@@ -68,7 +68,7 @@ def _is_equality(node: Node) -> bool:
 
 
 def _role(subject: Subject, comparison: Node) -> Iterator[LintFinding]:
-    """A role of a message that is compared with a text that is not a role."""
+    """Find a role of a message that is compared with a text that is not a role."""
     role = _compared_role(subject, comparison)
     if role is None or role in ROLES or "\\" in role:
         return
@@ -84,10 +84,13 @@ def _role(subject: Subject, comparison: Node) -> Iterator[LintFinding]:
 
 
 def _compared_role(subject: Subject, comparison: Node) -> str | None:
-    """The text that is compared with the role of a message, without its quotes; None for another comparison."""
+    """Return the text that is compared with the role of a message, without its quotes, or None for another
+    comparison."""
     operands = sides(comparison)
     if operands is None:
         return None
+
+    # The text may be on either side.
     left, right = map(bare, operands)
     if right.type == "string":
         field = left
@@ -95,8 +98,10 @@ def _compared_role(subject: Subject, comparison: Node) -> str | None:
     else:
         field = right
         text = left
+
     if text.type != "string" or field.type != "member_expression":
         return None
+
     name = field.child_by_field_name("property")
     owner = field.child_by_field_name("object")
     if (
@@ -106,30 +111,35 @@ def _compared_role(subject: Subject, comparison: Node) -> str | None:
         or not is_message(subject, owner)
     ):
         return None
+
     return subject.source.of(text)[1:-1]
 
 
 def _meant_role(folded_role: str) -> str | None:
-    """The role that was perhaps meant: by its name in other programs, or in another spelling."""
+    """Return the role that was perhaps meant: by its name in other programs, or in another spelling."""
     if folded_role in ROLES:
         return folded_role
     return OTHER_ROLES.get(folded_role)
 
 
 def _field(subject: Subject, node: Node, declared: Collection[str]) -> Iterator[LintFinding]:
-    """A field of the context or of a message that it does not have. `declared`: names that the trigger declares."""
+    """Find a field of the context or of a message that it does not have. `declared`: names that the trigger declares."""
     name = node.child_by_field_name("property")
     owner = node.child_by_field_name("object")
     if name is None or owner is None:
         return
+
     field = subject.source.of(name)
     owner_text = subject.source.of(owner)
     if field in _OF_EVERY_OBJECT:
         return
+
     if owner_text in _ROOTS and owner_text not in declared:
         if field not in CONTEXT:
             yield at("unknown-field", name, _no_field_of_context(owner_text, field))
         return
+
+    # Only a likely slip is reported: a program may put fields of its own into messages.
     meant = _meant_field(field, MESSAGE)
     if field not in MESSAGE and meant is not None and is_message(subject, owner):
         yield at(
@@ -149,7 +159,7 @@ def _no_field_of_context(context: str, field: str) -> Sentence:
 
 
 def _meant_field(field: str, fields: tuple[str, ...]) -> str | None:
-    """The field that was perhaps meant: by its name in other programs, or by its spelling."""
+    """Return the field that was perhaps meant: by its name in other programs, or by its spelling."""
     name = OTHER_NAMES.get(field)
     if name in fields:
         return name
@@ -160,7 +170,7 @@ def _meant_field(field: str, fields: tuple[str, ...]) -> str | None:
 
 
 def _declared_names(source: Source, node: Node) -> list[str]:
-    """The plain names that a function's parameters or a declaration bind."""
+    """Return the plain names that a function's parameters or a declaration bind."""
     if node.type in syntax.FUNCTIONS:
         return [source.of(parameter) for parameter in syntax.parameters(node)]
     name = node.child_by_field_name("name")
@@ -170,7 +180,7 @@ def _declared_names(source: Source, node: Node) -> list[str]:
 
 
 def _is_assigned(node: Node) -> bool:
-    """Whether the expression gets a value here."""
+    """Tell whether the expression gets a value here."""
     parent = node.parent
     if parent is None or "assignment" not in parent.type:
         return False

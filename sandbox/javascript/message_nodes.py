@@ -18,7 +18,7 @@ _CALLBACKS = frozenset(
 
 
 def is_message(subject: Subject, node: Node) -> bool:
-    """Whether the expression is known to give one of the messages."""
+    """Tell whether the expression is known to give a message."""
     node = subject.value(node)
     if node.type == "identifier":
         return _is_element(subject, node)
@@ -44,7 +44,7 @@ def _method(source: Source, call: Node) -> tuple[Node | None, str]:
 
 
 def _is_element(subject: Subject, node: Node) -> bool:
-    """Whether the nearest callback or loop that binds the name binds it to a message."""
+    """Tell whether the nearest callback or loop that binds the name binds it to a message."""
     name = subject.source.of(node)
     around = node.parent
     while around is not None:
@@ -61,18 +61,19 @@ def _is_element(subject: Subject, node: Node) -> bool:
         elif around.type in syntax.FUNCTIONS:
             return False
         around = around.parent
+
     return False
 
 
 def _loops_over_messages(subject: Subject, loop: Node) -> bool:
-    """Whether it is `for (... of context.messages)`."""
+    """Tell whether it is `for (... of context.messages)`."""
     right = loop.child_by_field_name("right")
     is_of = any(child.type == "of" for child in loop.children)
     return is_of and right is not None and _are_messages(subject, right)
 
 
 def _is_called_for_messages(subject: Subject, function: Node) -> bool:
-    """Whether a method of a list of messages gets the function."""
+    """Tell whether a method of a list of messages gets the function."""
     call = syntax.call_with(function)
     if call is None:
         return False

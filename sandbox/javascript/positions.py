@@ -11,7 +11,7 @@ from unicodedata import category
 from languages.columns import cells
 
 WIDTH = 100
-"""Characters of a line that are shown; a longer one is cut around the column."""
+"""Characters of a line that are shown; a longer line is cut around the column."""
 _UNIT_BYTES = 2
 """Bytes of a UTF-16 unit."""
 _TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -20,19 +20,19 @@ _NOT_DEFINED = re.compile(r"ReferenceError: (?P<name>[\w$]+) is not defined")
 
 
 def lines_of(source: str) -> list[str]:
-    """The lines, without their ends."""
+    """Return the lines, without their ends."""
     return _LINE_ENDS.split(source)
 
 
 def position(source: str, index: int) -> tuple[int, int]:
-    """The line and the column of a character."""
+    """Return the line and the column of a character."""
     lines = lines_of(source[:index])
     units_before = len(lines[-1].encode("utf-16-le", "surrogatepass")) // _UNIT_BYTES
     return len(lines), units_before + 1
 
 
 def index_of(source: str, line: int, column: int) -> int | None:
-    """The index of the character at a line and column; None where there is no such line."""
+    """Return the index of the character at a line and column, or None if the line does not exist."""
     line_starts = [0] + [line_end.end() for line_end in _LINE_ENDS.finditer(source)]
     if not 1 <= line <= len(line_starts):
         return None
@@ -41,16 +41,16 @@ def index_of(source: str, line: int, column: int) -> int | None:
 
 
 def _before(line: str, column: int) -> str:
-    """The text before a column of the first line of `line`."""
+    """Return the text before a column of the first line of `line`."""
     units = column - 1
     encoded = line[:units].encode("utf-16-le", "surrogatepass")  # a character has at least one unit
     return encoded[: units * _UNIT_BYTES].decode("utf-16-le", "replace")
 
 
 def place_of_name(source: str, message: str, line: int, column: int) -> tuple[int, int]:
-    """The first place of the undefined name of `message`, at the given place or after it; else the given place. A name
-    inside a text or a comment may be found instead. The line is then right in most cases, and the given place would not
-    show the name at all."""
+    """Return the first place of the undefined name of `message`, at the given place or after it; else the given
+    place. A name inside a text or a comment may be found instead. The line is then right in most cases, and the given
+    place would not show the name at all."""
     undefined = _NOT_DEFINED.match(message)
     start = index_of(source, line, column)
     if undefined is None or start is None:
@@ -63,7 +63,7 @@ def place_of_name(source: str, message: str, line: int, column: int) -> tuple[in
 
 
 def caret(source: str, line: int | None, column: int | None) -> str:
-    """Two lines, ready to print in a terminal (wide characters count double); '' where the place is unknown."""
+    """Return two lines, ready to print in a terminal (wide characters count double); '' where the place is unknown."""
     lines = lines_of(source)
     if line is None or column is None or not 1 <= line <= len(lines):
         return ""
@@ -78,12 +78,13 @@ def caret(source: str, line: int | None, column: int | None) -> str:
 
 
 def _printable(text: str) -> str:
-    """The text as a terminal can show it."""
+    """Return the text as a terminal can show it."""
     return "".join(map(_printable_character, text))
 
 
 def _printable_character(char: str) -> str:
-    """A blank for a tab; U+FFFD for what moves the cursor, turns the direction of writing or cannot be encoded."""
+    """Return a blank for a tab; U+FFFD for what moves the cursor, turns the direction of writing or cannot be
+    encoded."""
     if char == "\t":
         return " "
     if char in _TURNS or category(char) in ("Cc", "Cs"):

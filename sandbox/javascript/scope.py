@@ -1,10 +1,9 @@
 """Names of a trigger that do not exist: scope analysis of its syntax tree. Pure; runs inside the worker.
 
-A run of the trigger does not find them all (`a || nope` stops at `a`). The parser is native code that reads the text of
-a stranger, so it runs in the worker. There is no recursion, because a stranger decides how deep the tree is.
-Sources: ECMA-262 sections 8, 10.2.11 and 14 (scopes, parameters, var hoisting), node names of
-tree-sitter-javascript 0.25.
-"""
+A run of the trigger does not find them all (`a || nope` stops at `a`). The parser is native code that reads the text
+of a stranger, so it runs in the worker. It does not recurse, because a stranger decides how deep the tree is.
+Sources: ECMA-262 sections 8, 10.2.11 and 14 (scopes, parameters, var hoisting), node names of tree-sitter-javascript
+0.25."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ MOST_CANDIDATES = 1_000
 MOST_SHOWN = 100
 """Characters of a name in a message."""
 LEAST_LIKENESS = 0.7
-"""The least likeness of two names, of 1, at which one is taken for a slip of the other."""
+"""The least likeness of two names, from 0 to 1, at which a name is taken for a slip of the other."""
 LONGEST_GUESSED = 60
 """Characters: comparing two texts takes time by the product of their lengths."""
 # Not names of anything, though the parser may see them so.
@@ -53,25 +52,26 @@ _WORDS = frozenset(("await", "arguments", "undefined"))
 
 @dataclass(slots=True)
 class _Scope:
-    """A scope with the names that are declared in it. `function`: the function scope around it; None: it is one."""
+    """A scope with the names that are declared in it. `function`: the function scope around it, or None if it is
+    itself a function scope."""
 
     parent: _Scope | None
     function: _Scope | None
     names: set[str] = field(default_factory=set)
 
     def home_of_var(self) -> _Scope:
-        """The scope that gets the names of a `var`."""
+        """Return the scope that gets the names of a `var`."""
         return self.function or self
 
     def around(self) -> Iterator[_Scope]:
-        """This scope and those around it, from the inside out."""
+        """Yield this scope and the scopes around it, from the inside out."""
         scope: _Scope | None = self
         while scope is not None:
             yield scope
             scope = scope.parent
 
     def sees(self, name: str) -> bool:
-        """Whether the name is declared here or in a scope around."""
+        """Tell whether the name is declared here or in a scope around."""
         return any(name in scope.names for scope in self.around())
 
 
@@ -84,7 +84,7 @@ class _Use:
 
 
 def unknown_names(source: Source, global_names: Iterable[str]) -> list[LintFinding]:
-    """The first MOST_UNKNOWN unknown names, each once, in order. `source` compiles."""
+    """Return the first MOST_UNKNOWN unknown names, each once, in order. `source` compiles."""
     global_names = tuple(global_names)
     if source.root.has_error:
         return []  # V8 has compiled it, so the parser does not know this syntax, and its tree proves nothing
@@ -102,7 +102,7 @@ def unknown_names(source: Source, global_names: Iterable[str]) -> list[LintFindi
 
 
 def _not_defined(name: str, nearest: str | None) -> Sentence:
-    """The message about an unknown name. `nearest`: what was perhaps meant."""
+    """Return the message about an unknown name. `nearest`: the name that was perhaps meant."""
     shown = name
     if len(name) > MOST_SHOWN:
         shown = f"{name[:MOST_SHOWN]}…"
@@ -113,7 +113,7 @@ def _not_defined(name: str, nearest: str | None) -> Sentence:
 
 
 def _name(node: Node) -> str:
-    """The name that an identifier means: it may be written with escapes, as `\\u0061bc`."""
+    """Return the name that an identifier means: it may be written with escapes, as `\\u0061bc`."""
 
     def character(escape: re.Match[str]) -> str:
         code = int(escape[1] or escape[2], 16)
@@ -126,7 +126,7 @@ def _name(node: Node) -> str:
 
 
 def _uses(root: Node, top: _Scope) -> list[_Use]:
-    """Declares every name in its scope and gives the uses, to be resolved when all declarations are known."""
+    """Declare every name in its scope and return the uses, to be resolved when all declarations are known."""
     uses: list[_Use] = []
     declared_nodes: set[int] = set()
     pending: list[tuple[Node, _Scope]] = [(root, top)]
@@ -144,11 +144,12 @@ def _uses(root: Node, top: _Scope) -> list[_Use]:
                 declared_nodes.add(name.id)
                 declaration.home.names.add(_name(name))
         pending.extend((child, inner) for child in node.named_children)
+
     return uses
 
 
 def _scope_inside(node: Node, scope: _Scope) -> _Scope:
-    """The scope of what stands inside a node: a new one, or that of the node itself."""
+    """Return the scope inside a node: a new scope, or the scope of the node itself."""
     is_body = (
         node.type == "statement_block"
         and node.parent is not None
@@ -171,7 +172,7 @@ class _Declaration:
 
 
 def _declarations(node: Node, scope: _Scope, inner: _Scope) -> Iterator[_Declaration]:
-    """What a node declares. `scope`: that in which it stands; `inner`: that of what stands inside it."""
+    """Yield what a node declares. `scope`: the scope around the node; `inner`: the scope inside it."""
     kind = node.type
     if kind in _DECLARATIONS:
         home = scope.home_of_var() if kind == "variable_declaration" else scope
@@ -186,13 +187,14 @@ def _declarations(node: Node, scope: _Scope, inner: _Scope) -> Iterator[_Declara
         name = node.child_by_field_name("name")
         if name is not None:
             yield _Declaration(scope if kind in _HOISTED_NAMES else inner, name)
+
     if kind in _FUNCTIONS or kind == "catch_clause":
         for parameter in parameters(node):
             yield _Declaration(inner, parameter)
 
 
 def _declared_patterns(declaration: Node) -> Iterator[Node]:
-    """`a` and `{b}` of `let a = 1, {b} = c`."""
+    """Yield `a` and `{b}` of `let a = 1, {b} = c`."""
     for declarator in declaration.named_children:
         name = declarator.child_by_field_name("name")
         if declarator.type == "variable_declarator" and name is not None:
@@ -200,7 +202,7 @@ def _declared_patterns(declaration: Node) -> Iterator[Node]:
 
 
 def _loop_keyword(loop: Node) -> str | None:
-    """The word that declares the name of a `for ... of` or `for ... in`; None: the loop declares nothing."""
+    """Return the word that declares the name of a `for ... of` or `for ... in`, or None if the loop declares nothing."""
     keyword = loop.child_by_field_name("kind")
     if keyword is not None:
         return keyword.type
@@ -208,7 +210,7 @@ def _loop_keyword(loop: Node) -> str | None:
 
 
 def _bound_names(pattern: Node) -> Iterator[Node]:
-    """The identifiers that a pattern binds; defaults and computed keys are uses and not among them."""
+    """Yield the identifiers that a pattern binds; defaults and computed keys are uses and not among them."""
     pending: list[Node | None] = [pattern]
     while pending:
         node = pending.pop()
@@ -226,7 +228,8 @@ def _bound_names(pattern: Node) -> Iterator[Node]:
 
 
 def _nearest(name: str, scope: _Scope, global_names: Sequence[str]) -> str | None:
-    """What was perhaps meant: among the global names and, from the inside out, those of the source."""
+    """Return the name that was perhaps meant: among the global names and, from the inside out, the names of the
+    source."""
     if len(name) > LONGEST_GUESSED:
         return None
     # Sorted, so that the same source gets the same guess.

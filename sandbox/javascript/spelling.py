@@ -14,8 +14,8 @@ UNSEEN = (
     "[\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u206f\\u3164"
     "\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufff8]"
 )
-"""A pattern, of Python and of JavaScript, of the characters that no font shows: Default_Ignorable_Code_Point of Unicode
-15.0 (DerivedCoreProperties.txt), those of one UTF-16 unit."""
+"""A pattern, of Python and of JavaScript, of the characters that no font shows: Default_Ignorable_Code_Point of
+Unicode 15.0 (DerivedCoreProperties.txt), only characters of a single UTF-16 unit."""
 _UNSEEN = re.compile(UNSEEN)
 
 
@@ -32,17 +32,17 @@ def _simple() -> frozenset[str]:
 
 
 def ideographs() -> str:
-    """The spelling of each character from FIRST_IDEOGRAPH to LAST_IDEOGRAPH."""
+    """Return the spelling of each character from FIRST_IDEOGRAPH to LAST_IDEOGRAPH."""
     return "".join(map(chr, range(FIRST_IDEOGRAPH, LAST_IDEOGRAPH + 1))).translate(_table())
 
 
 def seen(text: str) -> str:
-    """`text` without characters that nobody sees, and with letters and their marks in one (NFC)."""
+    """Return `text` without invisible characters, and with letters and their marks in one (NFC)."""
     return text if text.isascii() else unicodedata.normalize("NFC", _UNSEEN.sub("", text))
 
 
 def folded(text: str) -> str:
-    """The spelling of `text` in which match_keys compares words."""
+    """Return the spelling of `text` in which match_keys compares words."""
     return text if text.isascii() else unicodedata.normalize("NFKC", seen(text)).translate(_table())
 
 

@@ -86,13 +86,13 @@ class Source:
         return positions.position(before, len(before))
 
     def of(self, node: Node) -> str:
-        """The text of a node."""
+        """Return the text of a node."""
         return self.content[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
 
 @cache
 def parser() -> Parser:
-    """The JavaScript parser; loads native code, so the worker calls this before it drops its privileges."""
+    """Load the JavaScript parser, which is native code, so the worker calls this before it drops its privileges."""
     import tree_sitter
     import tree_sitter_javascript
 
@@ -108,7 +108,7 @@ def parse(text: str) -> Source:
 
 
 def walk(node: Node, without: Collection[str] = ()) -> Iterator[Node]:
-    """The node and all named nodes below it, parents first, without those in nodes of the types `without`. Not
+    """Yield the node and all named nodes below it, parents first, without nodes inside the types `without`. Not
     recursive: the text may be nested deeply."""
     pending = [node]
     while pending:
@@ -120,7 +120,7 @@ def walk(node: Node, without: Collection[str] = ()) -> Iterator[Node]:
 
 
 def bare(node: Node) -> Node:
-    """The expression without its parentheses."""
+    """Return the expression without its parentheses."""
     while node.type == "parenthesized_expression":
         inside = [child for child in node.named_children if child.type != "comment"]
         if len(inside) != 1:
@@ -130,7 +130,7 @@ def bare(node: Node) -> Node:
 
 
 def with_parentheses(node: Node) -> Node:
-    """The outermost parentheses that stand directly around an expression, or the expression itself if it has none."""
+    """Return the outermost parentheses directly around an expression, or the expression itself without parentheses."""
     outermost = node
     while outermost.parent is not None and outermost.parent.type == "parenthesized_expression":
         outermost = outermost.parent
@@ -138,7 +138,7 @@ def with_parentheses(node: Node) -> Node:
 
 
 def operator_of(node: Node) -> str:
-    """The operator of a binary or unary expression, else ''."""
+    """Return the operator of a binary or unary expression, else ''."""
     if node.type not in ("binary_expression", "unary_expression"):
         return ""
     operator = node.child_by_field_name("operator")
@@ -148,7 +148,7 @@ def operator_of(node: Node) -> str:
 
 
 def sides(node: Node) -> tuple[Node, Node] | None:
-    """The left and the right side of a node that has both."""
+    """Return the left and the right side of a node that has both."""
     left = node.child_by_field_name("left")
     right = node.child_by_field_name("right")
     if left is None or right is None:
@@ -157,7 +157,7 @@ def sides(node: Node) -> tuple[Node, Node] | None:
 
 
 def chain(node: Node, operator: str) -> list[Node]:
-    """a, b and c of `a && b && c`, which is parsed as `(a && b) && c`; also with parentheses on the left."""
+    """Return a, b and c of `a && b && c`, which is parsed as `(a && b) && c`; also with parentheses on the left."""
     operands_from_right: list[Node] = []
     while operator_of(bare(node)) == operator:
         operands = sides(bare(node))
@@ -169,7 +169,7 @@ def chain(node: Node, operator: str) -> list[Node]:
 
 
 def called(node: Node) -> str | None:
-    """The name of the function that a call expression calls, if it is a plain name."""
+    """Return the name of the function that a call expression calls, if it is a plain name."""
     if node.type != "call_expression":
         return None
     function = node.child_by_field_name("function")
@@ -181,7 +181,7 @@ def called(node: Node) -> str | None:
 
 
 def arguments(node: Node) -> list[Node]:
-    """The arguments of a call expression, without comments."""
+    """Return the arguments of a call expression, without comments."""
     list_node = node.child_by_field_name("arguments")
     if list_node is None or list_node.type != "arguments":
         return []
@@ -193,7 +193,7 @@ def _without_comments(node: Node) -> list[Node]:
 
 
 def number_of(source: Source, node: Node) -> float | None:
-    """The value of a number literal, with or without a sign."""
+    """Return the value of a number literal, with or without a sign."""
     sign = 1
     if node.type == "unary_expression" and operator_of(node) == "-":
         sign = -1
@@ -212,7 +212,7 @@ def number_of(source: Source, node: Node) -> float | None:
 
 
 def parameters(node: Node) -> list[Node]:
-    """The parameters of a function, in order: names and patterns."""
+    """Return the parameters of a function, in order: names and patterns."""
     only_parameter = node.child_by_field_name("parameter")
     if only_parameter is not None:
         return [only_parameter]
@@ -223,7 +223,7 @@ def parameters(node: Node) -> list[Node]:
 
 
 def member(source: Source, node: Node) -> tuple[Node | None, str]:
-    """The owner and the name of `owner.name` or of a call `owner.name(...)`; (None, '') for anything else."""
+    """Return the owner and the name of `owner.name` or of a call `owner.name(...)`; (None, '') for anything else."""
     if node.type == "call_expression":
         node = node.child_by_field_name("function") or node
     name = node.child_by_field_name("property")
@@ -233,7 +233,7 @@ def member(source: Source, node: Node) -> tuple[Node | None, str]:
 
 
 def call_with(function: Node) -> Node | None:
-    """The call whose first argument is this function, as in `list.some((m) => ...)`."""
+    """Return the call whose first argument is this function, as in `list.some((m) => ...)`."""
     if function.type not in ("arrow_function", "function_expression") or function.parent is None:
         return None
     call = function.parent.parent
@@ -259,8 +259,8 @@ _NO_VALUE = frozenset(
 
 
 def decisions(source: Source) -> Iterator[tuple[Node, str]]:
-    """The expressions that decide outside of functions, each with its role: verdict (a last value), return, if, or the
-    name that gets its value."""
+    """Yield the expressions that decide outside of functions, each with its role: verdict (a last value), return, if,
+    or the name that gets its value."""
     for node in walk(source.root, FUNCTIONS):
         inside = _without_comments(node)
         condition = node.child_by_field_name("condition")
@@ -282,7 +282,7 @@ def decisions(source: Source) -> Iterator[tuple[Node, str]]:
 
 
 def _is_last(statement: Node) -> bool:
-    """Whether the value of the statement can be that of the whole text."""
+    """Tell whether the value of the statement can be the value of the whole text."""
     node = statement
     parent = node.parent
     while parent is not None:
@@ -298,7 +298,7 @@ def _is_last(statement: Node) -> bool:
 
 
 def _has_value_after(statement: Node) -> bool:
-    """Whether a later statement of the same block has a value."""
+    """Tell whether a later statement of the same block has a value."""
     following = statement.next_named_sibling
     while following is not None and not has_value(following):
         following = following.next_named_sibling
@@ -306,12 +306,12 @@ def _has_value_after(statement: Node) -> bool:
 
 
 def has_value(node: Node) -> bool:
-    """Whether a statement can give the trigger its verdict."""
+    """Tell whether a statement can give the trigger its verdict."""
     return node.type not in _NO_VALUE
 
 
 def place_of_verdict(source: Source) -> tuple[int, int]:
-    """Where `return` is missing: the last statement that has a value. Line and UTF-16 column, from 1."""
+    """Return where `return` is missing: the last statement that has a value. Line and UTF-16 column, from 1."""
     statements = list(filter(has_value, source.root.named_children))
     if not statements:
         return source.place(0)
@@ -319,7 +319,7 @@ def place_of_verdict(source: Source) -> tuple[int, int]:
 
 
 def is_condition(node: Node) -> bool:
-    """Whether the expression compares, negates or joins conditions."""
+    """Tell whether the expression compares, negates or joins conditions."""
     operator = operator_of(bare(node))
     return operator in LOGICAL or operator in COMPARISONS or operator == "!"
 
@@ -334,7 +334,7 @@ class LintFinding:
 
 
 def at(rule: str, node: Node, message: Sentence) -> LintFinding:
-    """A finding that points at a node."""
+    """Return a finding that points at a node."""
     return LintFinding(rule, message, node.start_byte)
 
 
@@ -363,7 +363,7 @@ class Subject:
         return {name: value for name, value in declared.items() if times_bound[name] == 1}
 
     def value(self, node: Node) -> Node:
-        """The expression that a name means, without parentheses; the node itself if it is not such a name."""
+        """Return the expression that a name means, without parentheses; the node itself if it is not such a name."""
         node = bare(node)
         for _ in range(_MOST_NAMES):
             if node.type != "identifier":
@@ -383,19 +383,19 @@ class Subject:
         return head + dot + rest
 
     def text(self, node: Node) -> str:
-        """The text of a node without blanks."""
+        """Return the text of a node without blanks."""
         return "".join(self.source.of(node).split())
 
 
 def _is_binding(node: Node) -> bool:
-    """Whether the node is a name that may get a value here."""
+    """Tell whether the node is a name that may get a value here."""
     if node.type == "shorthand_property_identifier_pattern":
         return True
     return node.type == "identifier" and _is_bound(node)
 
 
 def _is_bound(node: Node) -> bool:
-    """Whether the name may get a value here; if in doubt, True."""
+    """Tell whether the name may get a value here; if in doubt, True."""
     parent = node.parent
     if parent is None or parent.type not in _BINDERS:
         return False

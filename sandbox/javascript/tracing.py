@@ -25,7 +25,7 @@ _PLAIN = re.compile(r"[\w '’-]+")
 
 
 def key_words(text: str) -> list[str]:
-    """The texts that a trigger gives to match_keys, in order; of expressions, the alternatives that are words."""
+    """Return the texts that a trigger gives to match_keys, in order; of expressions, the alternatives that are words."""
     source = syntax.parse(text)
     words = list[str]()
     for node in syntax.walk(source.root):
@@ -47,10 +47,11 @@ def _words_in(source: Source, node: Node) -> list[str]:
 
 
 def operands(source: Source) -> list[Operand]:
-    """The first MOST_OPERANDS operands of the decisions of a trigger, in the order of the text. A whole comes before
-    its parts. A text that cannot be parsed has none."""
+    """Return the first MOST_OPERANDS operands of the decisions of a trigger, in the order of the text. A whole comes
+    before its parts. A text that cannot be parsed has none."""
     if source.broken:
         return []
+
     traced = list[Operand]()
     for decision, role in syntax.decisions(source):
         for part in islice(_parts(decision), MOST_OPERANDS - len(traced)):
@@ -65,6 +66,7 @@ def operands(source: Source) -> list[Operand]:
                 is_compared=part.is_compared,
             )
             traced.append(operand)
+
     return traced
 
 
@@ -78,7 +80,7 @@ class _Part:
 
 
 def _parts(decision: Node) -> Iterator[_Part]:
-    """The decision, its operands, and the sides of its comparisons, without the parentheses around them."""
+    """Yield the decision, its operands, and the sides of its comparisons, without the parentheses around them."""
     pending = [_Part(bare(decision))]
     while pending:
         part = pending.pop()
@@ -93,8 +95,8 @@ def _parts(decision: Node) -> Iterator[_Part]:
 
 
 def _operands_of(node: Node) -> list[Node]:
-    """The operands of a logical expression, a negation or a choice, and the sides of a comparison that are no literals;
-    none for other expressions."""
+    """Return the operands of a logical expression, a negation or a choice, and the sides of a comparison that are not
+    literals; no operands for other expressions."""
     operator = operator_of(node)
     operands = sides(node)
     if operator in LOGICAL and operands is not None:
@@ -111,7 +113,7 @@ def _operands_of(node: Node) -> list[Node]:
 
 
 def copy_of(text: str) -> TracedCopy | None:
-    """The traced copy of a trigger; None if there is nothing to trace."""
+    """Return the traced copy of a trigger, or None if it has nothing to trace."""
     source = syntax.parse(text)
     traced = operands(source)
     if not traced:

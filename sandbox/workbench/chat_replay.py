@@ -36,7 +36,8 @@ class Replay:
     conversation_id: str = "default"
 
     def context(self, number: int) -> Mapping[str, Any]:
-        """What triggers get after message `number`, from 1. The whole chat each time would take quadratic time."""
+        """Return what triggers get after message `number`, from 1. The whole chat each time would take quadratic
+        time."""
         return {
             "messages": self.messages[max(0, number - self.window) : number],
             "conversation_id": self.conversation_id,
@@ -44,7 +45,7 @@ class Replay:
         }
 
     def moments(self) -> list[datetime]:
-        """The time of each message; one without takes that of the message before it."""
+        """Return the time of each message. A message without a time has the time of the message before it."""
         zone = zone_of(self.timezone)
         moments: list[datetime] = []
         last = self.now
@@ -54,14 +55,14 @@ class Replay:
         return moments
 
     def scenes(self) -> list[Scene]:
-        """The scene after each message."""
+        """Return the scene after each message."""
         return [
             Scene(self.context(number), moment, self.seed)
             for number, moment in enumerate(self.moments(), start=1)
         ]
 
     def end(self) -> Scene:
-        """The scene after the last message, at the time `now`."""
+        """Return the scene after the last message, at the time `now`."""
         return Scene(self.context(len(self.messages)), self.now, self.seed)
 
 
@@ -76,12 +77,14 @@ async def verdicts_along(
     verdicts: list[Verdict] = []
     before: Scene | None = None
     for scene in scenes:
+        # The memory grows older between two scenes, unless it came in the last scene.
         if last_fired is not None and before is not None:
             passed_ms = _ms(scene) - _ms(before)
             last_fired = {
                 "messages": last_fired["messages"] + 1,
                 "ms": max(0, last_fired["ms"] + passed_ms),
             }
+
         ran = await sandbox.judge(
             [source],
             scene.context,
@@ -93,7 +96,9 @@ async def verdicts_along(
         verdicts.append(verdict)
         if isinstance(verdict, Fired):
             last_fired = {"messages": 0, "ms": 0}
+
         before = scene
+
     return verdicts
 
 
@@ -102,7 +107,7 @@ def _ms(scene: Scene) -> int:
 
 
 def time_of(message: chat.Message, zone: tzinfo | None) -> datetime | None:
-    """The time of the message, None if it has none."""
+    """Return the time of the message, None if it has none."""
     time_ms = message.get("timestamp")
     if not isinstance(time_ms, int):
         return None
@@ -110,7 +115,7 @@ def time_of(message: chat.Message, zone: tzinfo | None) -> datetime | None:
 
 
 def replay_of(options: argparse.Namespace) -> Replay:
-    """The chat of a command line with the circumstances of its searches: --chat, --window, --now, --tz, --seed,
+    """Return the chat of a command line with the circumstances of its searches: --chat, --window, --now, --tz, --seed,
     --participants, --conversation and --at. Raises UsageError."""
     if options.window < 1:
         raise UsageError("--window must be at least 1 message")
@@ -129,7 +134,7 @@ def replay_of(options: argparse.Namespace) -> Replay:
 
 
 def _messages(options: argparse.Namespace) -> list[chat.Message]:
-    """The messages of --chat, where --user and --assistant name speakers. Raises UsageError."""
+    """Return the messages of --chat, where --user and --assistant name speakers. Raises UsageError."""
     if not options.chat:
         return []
     roles = dict.fromkeys(options.user or (), "user")
@@ -138,8 +143,8 @@ def _messages(options: argparse.Namespace) -> list[chat.Message]:
 
 
 def _until(replay: Replay, last_number: int, *, has_own_time: bool) -> Replay:
-    """The replay of a chat that ends with this message, from 1 (--at). Its `now` is the time of the message, unless it
-    has a time of its own (--now). Raises UsageError."""
+    """Return the replay of a chat that ends with this message, from 1 (--at). Its `now` is the time of the message,
+    unless it has a time of its own (--now). Raises UsageError."""
     count = len(replay.messages)
     if not 1 <= last_number <= count:
         hint = (
@@ -153,7 +158,7 @@ def _until(replay: Replay, last_number: int, *, has_own_time: bool) -> Replay:
 
 
 def _participants(text: str) -> dict[str, Any]:
-    """What --participants says. Raises UsageError."""
+    """Return what --participants says. Raises UsageError."""
     try:
         participants = json.loads(text)
     except ValueError as error:
@@ -164,7 +169,7 @@ def _participants(text: str) -> dict[str, Any]:
 
 
 def last_firing(text: str | None) -> Mapping[str, int] | None:
-    """What --last-fired says. Raises UsageError."""
+    """Return what --last-fired says. Raises UsageError."""
     if text is None or text == "null":
         return None
     try:
@@ -178,7 +183,7 @@ def last_firing(text: str | None) -> Mapping[str, int] | None:
 
 
 def firing_of(value: Any) -> Mapping[str, int]:
-    """How many messages and milliseconds ago a memory last came: an object with both. Raises UsageError."""
+    """Return how many messages and milliseconds ago a memory last came: an object with both. Raises UsageError."""
     is_object = isinstance(value, dict) and value.keys() == {"messages", "ms"}
     if not is_object or not all(type(number) is int and number >= 0 for number in value.values()):
         raise UsageError(
@@ -190,7 +195,7 @@ def firing_of(value: Any) -> Mapping[str, int]:
 
 
 def moment(text: str | None, timezone: str | None) -> datetime:
-    """The aware instant that --now and --tz mean: ISO, without an offset in that zone. Raises UsageError."""
+    """Return the aware instant that --now and --tz mean: ISO, without an offset in that zone. Raises UsageError."""
     try:
         zone = zone_of(timezone)
     except UsageError as error:

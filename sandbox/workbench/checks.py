@@ -21,13 +21,14 @@ EXIT_FINE = 0
 EXIT_PROBLEMS = 1
 EXIT_MISUSE = 2
 AT_ONCE = 200
-"""Triggers in one request: they share its time, and one that runs out of it is tried again alone."""
+"""Triggers in a request: they share its time, and a trigger that runs out of it is tried again alone."""
 FEW = 50
 """As many triggers as one worker checks while a second one starts."""
 
 
 def check(options: argparse.Namespace) -> int:
-    """Returns 1 when there is an error or a warning, 2 when a memory of a pack cannot be used. Raises UsageError."""
+    """Check triggers. Return 1 when there is an error or a warning, 2 when a memory of a pack cannot be used. Raises
+    UsageError."""
     triggers, unusable = triggers_of(options.files, options.encoding, code=options.code)
     reports = _checked(triggers)
     errors = sum(len(report.errors) for report in reports)
@@ -43,15 +44,18 @@ def check(options: argparse.Namespace) -> int:
         color = "red"
     elif warnings:
         color = "yellow"
+
     rows = [_Row(trigger, report) for trigger, report in zip(triggers, reports, strict=True)]
     _show(rows, unusable, summary, color=color)
+    # A memory that cannot be used was not checked at all.
     if unusable:
         return EXIT_MISUSE
+
     return EXIT_PROBLEMS if errors or warnings else EXIT_FINE
 
 
 def check_pack(options: argparse.Namespace) -> int:
-    """Returns 1 when a trigger of a pack has an error, 2 when a memory cannot be used. Raises UsageError."""
+    """Check packs. Return 1 when a trigger of a pack has an error, 2 when a memory cannot be used. Raises UsageError."""
     triggers, unusable = triggers_of(options.packs, packs=True)
     started = time.perf_counter()
     reports = _checked(triggers)
@@ -69,6 +73,7 @@ def check_pack(options: argparse.Namespace) -> int:
     _show(rows, unusable, summary, color="red" if errors else "green")
     if unusable:
         return EXIT_MISUSE
+
     return EXIT_PROBLEMS if errors else EXIT_FINE
 
 

@@ -22,12 +22,12 @@ WIDTH = 72
 
 
 def word(verdict: Verdict) -> str:
-    """fired, quiet or failed, which `term` says."""
+    """Return fired, quiet or failed, which `term` says."""
     return type(verdict).__name__.lower()
 
 
 def said(verdict: Verdict) -> str:
-    """The verdict as the end of a sentence that begins with `it`."""
+    """Return the verdict as the end of a sentence that begins with `it`."""
     if isinstance(verdict, Failed):
         return _(
             "failed ({kind}): {reason}{place}", verdict.kind, verdict.message, place_of(verdict)
@@ -38,7 +38,7 @@ def said(verdict: Verdict) -> str:
 
 
 def place_of(problem: Failed | Problem) -> str:
-    """Where it is, as the end of a sentence; '' if that is not known."""
+    """Say where it is, as the end of a sentence; '' if that is not known."""
     if problem.line is None:
         return ""
     return _(" at line {line}, column {column}", problem.line, problem.column)
@@ -47,11 +47,14 @@ def place_of(problem: Failed | Problem) -> str:
 def reasons(
     source: str, report: RunReport, messages: Sequence[Mapping[str, Any]], first: int = 1
 ) -> list[str]:
-    """The operands with their values, and the calls of match_keys with what they found. `first`: of `messages`."""
+    """Say the operands with their values, and the calls of match_keys with what they found. `first`: the number of
+    the first of `messages`."""
     all_operands = operands(syntax.parse(source))
     if report.traced is None or not all_operands:
         return []
+
     *calls, end = report.trace or [{}]
+    # Operands of another run than the one that gave the verdict would explain nothing.
     if "operands" not in end or word(report.traced) != word(report.verdict):
         return [
             "",
@@ -59,12 +62,15 @@ def reasons(
                 "no operands: the second run, which records them, was stopped or gave another verdict"
             ),
         ]
+
     has_failed = isinstance(report.verdict, Failed)
     lines = list(_operand_lines(all_operands, _values_in(end["operands"]), has_failed=has_failed))
     for call in calls:
         lines += _call_lines(call, messages, first)
+
     if end["calls"] > len(calls):
         lines += ["", _("and {calls} more calls", end["calls"] - len(calls))]
+
     return [protocol.text(line) for line in lines]
 
 
@@ -78,7 +84,7 @@ class _Value:
 
 
 def _values_in(rows: Sequence[Any]) -> dict[int, _Value]:
-    """The values of operands by their numbers."""
+    """Return the values of operands by their numbers."""
     return {number: _Value(times, is_true, text) for number, times, is_true, text in rows}
 
 
@@ -118,8 +124,8 @@ def _operand_line(operand: Operand, value: _Value) -> str:
 def _call_lines(
     call: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], first: int
 ) -> Iterator[str]:
-    """The lines about a call of match_keys. `call["keys"]`: each key with its hits. A hit has the position of the
-    message in which the key was found (-1: it is unknown), the text there, and how the key is spelled there, if
+    """Yield the lines about a call of match_keys. `call["keys"]`: each key with its hits. A hit has the position of
+    the message in which the key was found (-1 if it is unknown), the text there, and how the key is spelled there, if
     otherwise."""
 
     def named(position: int) -> str:
@@ -155,6 +161,7 @@ def _call_lines(
                 who,
                 fit(text, WIDTH).rstrip(),
             )
+
     if missing:
         yield _("  not found: {fit}", fit(", ".join(missing), WIDTH).rstrip())
 

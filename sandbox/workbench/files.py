@@ -27,7 +27,7 @@ _TEXTS = ("name", "prompt", "trigger")
 
 
 def read_json(name: str | Path, encoding: str | None = None) -> Any:
-    """The JSON value of a file. Raises UsageError."""
+    """Read the JSON value of a file. Raises UsageError."""
     try:
         return json.loads(read_text(name, encoding))
     except json.JSONDecodeError as error:
@@ -39,7 +39,7 @@ def read_json(name: str | Path, encoding: str | None = None) -> Any:
 
 
 def read_text(name: str | Path, encoding: str | None = None) -> str:
-    """A whole text file; `-` is standard input. Line ends become `\\n`. Raises UsageError."""
+    """Read a whole text file; `-` is standard input. Line ends become `\\n`. Raises UsageError."""
     try:
         content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
         return decode(content, encoding).replace("\r\n", "\n")
@@ -57,9 +57,9 @@ def read_chat(
     zone: tzinfo | None = None,
     roles: Mapping[str, str] | None = None,
 ) -> list[chat.Message]:
-    """The messages of a chat file in any form of chat.py; `FILE#2` or `FILE#title` names one of several conversations.
-    `zone`: of local times in it, None the system's. Standard error shows which roles were assumed for the speakers.
-    Raises UsageError."""
+    """Read the messages of a chat file in any form of chat.py; `FILE#2` or `FILE#title` names a conversation of
+    several. `zone`: the zone of local times in it, None for the system's. Standard error shows which roles were
+    assumed for the speakers. Raises UsageError."""
     path, mark, which = name.rpartition("#")
     if not mark or name == "-" or Path(name).exists():
         path, which = name, ""
@@ -73,7 +73,7 @@ def read_chat(
 
 
 def zone_of(name: str | None) -> tzinfo | None:
-    """The IANA time zone of that name, None for the system's. Raises UsageError."""
+    """Return the IANA time zone of that name, None for the system's. Raises UsageError."""
     if name is None:
         return None
     try:
@@ -100,7 +100,7 @@ class PackMemory:
 def read_usable(
     name: str, encoding: str | None = None
 ) -> tuple[tuple[PackMemory, ...], tuple[str, ...]]:
-    """The usable memories of a pack file, and a sentence about each of the others. Raises UsageError."""
+    """Return the usable memories of a pack file, and a sentence about each of the others. Raises UsageError."""
     try:
         memories, faults = usable(read_json(name, encoding))
     except ValueError as error:
@@ -111,11 +111,12 @@ def read_usable(
 
 
 def usable(document: Any) -> tuple[tuple[PackMemory, ...], tuple[str, ...]]:
-    """The usable memories, and a sentence about each of the others. Raises ValueError if it is not a pack."""
+    """Return the usable memories, and a sentence about each of the others. Raises ValueError if it is not a pack."""
     if not isinstance(document, list):
         if isinstance(document, dict) and "entries" in document:
             raise ValueError(_("is a lorebook; `memory-server convert` makes a pack of it"))
         raise ValueError(_("a pack is a JSON array of memories with name, prompt and trigger"))
+
     memories: dict[str, PackMemory] = {}
     faults: list[str] = []
     for number, row in enumerate(document, start=1):
@@ -124,6 +125,8 @@ def usable(document: Any) -> tuple[tuple[PackMemory, ...], tuple[str, ...]]:
         except ValueError as error:
             faults.append(str(error))
             continue
+
+        # Memories are stored by name, so the second would replace the first.
         if memory.name in memories:
             faults.append(
                 _(
@@ -134,15 +137,17 @@ def usable(document: Any) -> tuple[tuple[PackMemory, ...], tuple[str, ...]]:
             )
         else:
             memories[memory.name] = memory
+
     return tuple(memories.values()), tuple(faults)
 
 
 def _memory(number: int, row: Any) -> PackMemory:
-    """The memory of a row. Raises ValueError: it has not all that a memory must have."""
+    """Return the memory of a row. Raises ValueError: it has not all that a memory must have."""
     if not isinstance(row, dict):
         raise ValueError(
             _("memory {number} is not an object with name, prompt and trigger", number)
         )
+
     for key in _TEXTS:
         if not isinstance(row.get(key), str) or not row[key].strip():
             raise ValueError(
@@ -153,11 +158,13 @@ def _memory(number: int, row: Any) -> PackMemory:
                     key,
                 )
             )
+
     context = row.get("createdContext")
     if context is not None and not isinstance(context, str):
         raise ValueError(
             _("memory {number} ({name!r}): `createdContext` must be text", number, row["name"])
         )
+
     return PackMemory(
         name=row["name"],
         prompt=row["prompt"],
@@ -169,7 +176,7 @@ def _memory(number: int, row: Any) -> PackMemory:
 
 
 def pack_text(memories: Iterable[PackMemory]) -> str:
-    """The text of a pack file: JSON with an indent of two blanks, all scripts unescaped."""
+    """Return the text of a pack file: JSON with an indent of two blanks, all scripts unescaped."""
     rows = [
         {
             "name": memory.name,
@@ -184,7 +191,7 @@ def pack_text(memories: Iterable[PackMemory]) -> str:
 
 
 def memory_named(pack: str, memories: Sequence[PackMemory], name: str) -> PackMemory:
-    """The memory of that name, or of that number in its file. Raises UsageError with the nearest name."""
+    """Return the memory of that name, or of that number in its file. Raises UsageError with the nearest name."""
     by_number = {str(memory.number): memory for memory in memories}
     by_name = {memory.name: memory for memory in memories}
     memory = by_name.get(name) or by_number.get(name)
@@ -202,7 +209,8 @@ def memory_named(pack: str, memories: Sequence[PackMemory], name: str) -> PackMe
 
 
 class NamedTrigger(NamedTuple):
-    """One trigger. `file`: where it is; the same as the name if the file has nothing else. `memory`: of a pack."""
+    """A trigger. `file`: where it is; the same as the name if the file has nothing else. `memory`: the memory, if it
+    is in a pack."""
 
     name: str
     source: str
@@ -217,14 +225,16 @@ def triggers_of(
     code: str | None = None,
     packs: bool = False,
 ) -> tuple[list[NamedTrigger], list[tuple[str, str]]]:
-    """The triggers of packs (`.json`, or all with `packs`) and of other files; `-` is standard input. Or only `code`.
-    Also, for each memory without a usable trigger, its pack and a sentence with the place. Raises UsageError."""
+    """Return the triggers of packs (`.json`, or all with `packs`) and of other files; `-` is standard input. Or only
+    `code`. Also, for each memory without a usable trigger, its pack and a sentence with the place. Raises UsageError."""
     if code is not None:
         if names:
             raise UsageError("-e takes no files; give the code alone, or write it to a file")
         return [NamedTrigger("-e", code, "-e")], []
+
     if not names:
         raise UsageError("there is no trigger; name a file, or give the trigger with -e")
+
     triggers: list[NamedTrigger] = []
     unusable: list[tuple[str, str]] = []
     for name in names:
@@ -237,6 +247,7 @@ def triggers_of(
             unusable += [(name, sentence) for sentence in faults]
         else:
             triggers.append(NamedTrigger(name, read_text(name, encoding), name))
+
     return triggers, unusable
 
 
@@ -247,7 +258,7 @@ def say_unusable(terminal: Terminal, unusable: Iterable[tuple[str, str]]) -> Non
 
 
 def rules_line(fields: Mapping[str, Any]) -> str:
-    """The rules of a memory as its file has them, on one line; "": it has none."""
+    """Write the rules of a memory as its file has them, on one line; "" without rules."""
     rules = (
         f"{name} {json.dumps(fields[name], ensure_ascii=False)}"
         for name in RULE_FIELDS
@@ -257,10 +268,11 @@ def rules_line(fields: Mapping[str, Any]) -> str:
 
 
 def show_pack(options: argparse.Namespace) -> int:
-    """Prints one memory, or all. Returns 2 when all were asked for and one is unusable. Raises UsageError."""
+    """Print a memory, or all. Return 2 when all were asked for and a memory is unusable. Raises UsageError."""
     terminal = Terminal(sys.stdout)
     memories, faults = read_usable(options.pack)
     unusable = [(options.pack, sentence) for sentence in faults]
+    # Even if other memories are broken, the memory with this name is shown.
     if options.memory is not None:
         try:
             memory = memory_named(options.pack, memories, options.memory)
@@ -269,10 +281,12 @@ def show_pack(options: argparse.Namespace) -> int:
             raise
         _show_memory(terminal, memory)
         return 0
+
     for position, memory in enumerate(memories):
         if position:
             terminal.show()
         _show_memory(terminal, memory)
+
     say_unusable(Terminal(sys.stderr), unusable)
     return 2 if unusable else 0
 

@@ -50,20 +50,23 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _Loader.construct_mapping)
 
 
 def read_yaml(path: Path, encoding: str | None) -> tuple[Any, list[int]]:
-    """The one document of a file, and the line of each item of its list `cases`, else of the document."""
+    """Read the one document of a file, and the line of each item of its list `cases`, else of the document."""
     text = read_text(path, encoding)
     try:
         loader = _Loader(text)
         root = loader.get_single_node()
         if root is None:
             return None, [1]
+
         items = [root]
         for key, value in root.value if isinstance(root, yaml.MappingNode) else ():
             if key.value == "cases" and isinstance(value, yaml.SequenceNode):
                 items = value.value
+
         return loader.construct_document(root), [item.start_mark.line + 1 for item in items]
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
+        # The usual mistake is a text with a sign of YAML, and the parser's own message does not say so.
         typed = text.splitlines()[line - 1 : line]
         if typed and _UNQUOTED.search(typed[0]):
             raise UsageError(

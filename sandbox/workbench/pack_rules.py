@@ -52,16 +52,19 @@ def _warnings_of(memory: PackMemory, members: Mapping[str, int]) -> Iterator[str
                 _(RULE_FIELDS[name].may_be),
                 _shown(value),
             )
+
     for name in memory.extra:
         near = _rule_near(name)
         if near is not None:
             yield _("`{field}` is no rule; did you mean `{near}`?", name, near)
+
     for group in groups_of(memory.extra):
         if members[group] == 1:
             yield _(
                 "no other memory of this pack is in the group `{group}`, so the group changes nothing",
                 group,
             )
+
     has_cooldown = rule_of(memory.extra, "cooldown") > 0
     if rule_of(memory.extra, "once") and (has_cooldown or rule_of(memory.extra, "sticky")):
         field = "cooldown" if has_cooldown else "sticky"
@@ -69,11 +72,13 @@ def _warnings_of(memory: PackMemory, members: Mapping[str, int]) -> Iterator[str
             "`{field}` has no effect beside `once`: the memory comes in one message of a chat",
             field,
         )
+
     is_recursive = rule_of(memory.extra, "recursive")
     if not is_recursive:
         for name in _OF_RECURSION:
             if fields.get(name):
                 yield _("`{field}` has no effect without `recursive: true`", name)
+
     if is_recursive and not _book_of(memory):
         yield _(
             "`recursive` has no effect without `book`: only texts of the same book are searched"
@@ -81,7 +86,7 @@ def _warnings_of(memory: PackMemory, members: Mapping[str, int]) -> Iterator[str
 
 
 def _rule_near(name: str) -> str | None:
-    """The rule of which this field is a misspelling; None: it is a rule, or another field."""
+    """Return the rule of which this field is a misspelling, or None if it is a rule, or another field."""
     if name in RULE_FIELDS or name in _OTHER_FIELDS:
         return None
     rules = {_plain(rule): rule for rule in RULE_FIELDS}
@@ -96,7 +101,7 @@ def _plain(name: str) -> str:
 
 
 def _book_of(memory: PackMemory) -> str:
-    """The book of a memory, as an export writes it; "": it is of none."""
+    """Return the id of the book of a memory, as an export writes it, or ""."""
     book = memory.extra.get("book")
     book_id = book.get("id") if isinstance(book, dict) else None
     if not isinstance(book_id, str):

@@ -20,7 +20,7 @@ _MOST_GROUP_CHARS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class RuleField:
-    """A field of a rule. `usual`: its value in a memory without it. `may_be`: what it takes, for people."""
+    """A field of a rule. `usual`: its value in a memory without it. `may_be` says for people what it takes."""
 
     usual: Any
     may_be: str

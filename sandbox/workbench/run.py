@@ -36,7 +36,7 @@ Type a trigger to see its verdict, or one of these:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Returns 0 when the trigger fired, 1 when it was quiet, 3 when it failed. Raises UsageError."""
+    """Run a trigger. Return 0 when it fired, 1 when it was quiet, 3 when it failed. Raises UsageError."""
     if options.file is not None and options.file.endswith(".json"):
         return run_pack(options)
     source = options.code
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
 def perform(
     source: str, scene: Scene, timezone: str | None, last_fired: Mapping[str, int] | None = None
 ) -> RunReport:
-    """Raises UsageError when nothing can be run here."""
+    """Run a trigger in a sandbox of its own. Raises UsageError when nothing can be run here."""
 
     async def once() -> RunReport:
         async with TriggerSandbox(timezone=timezone, workers=1, spare=False) as sandbox:
@@ -71,6 +71,7 @@ def _show(source: str, report: RunReport, replay: Replay) -> int:
     terminal = Terminal(sys.stdout)
     for line in report.console:
         terminal.show(f"{padded('console', 9)}{line}")
+
     verdict = report.verdict
     if isinstance(verdict, Failed):
         terminal.show(
@@ -81,17 +82,21 @@ def _show(source: str, report: RunReport, replay: Replay) -> int:
             terminal.show(pointer)
     else:
         terminal.show(f"{padded(word(verdict), 9)}{verdict.elapsed_us / 1000:.1f} ms")
+
+    # The messages of the window are numbered as in the whole chat.
     messages = replay.end().context["messages"]
     first = len(replay.messages) - len(messages) + 1
     for line in reasons(source, report, messages, first):
         terminal.show(line)
+
     if isinstance(verdict, Failed):
         return EXIT_FAILED
+
     return EXIT_FIRED if isinstance(verdict, Fired) else EXIT_QUIET
 
 
 def repl(options: argparse.Namespace) -> int:
-    """Answers each line of standard input until its end or `:quit`. Returns 0. Raises UsageError."""
+    """Answer each line of standard input until its end or `:quit`. Returns 0. Raises UsageError."""
     replay = replay_of(options)
     firing = last_firing(options.last_fired)
     has_fixed_time = bool(options.now or options.at)
@@ -101,6 +106,7 @@ def repl(options: argparse.Namespace) -> int:
         with suppress(ImportError):
             import readline  # noqa: F401 - so that a typed line can be edited
         terminal.show(_("A trigger, or :help. Ctrl-D leaves."), "dim")
+
     for line in _typed_lines("trigger> " if is_interactive else ""):
         command, _blank, argument = line.partition(" ")
         if command == ":say" and argument.strip():
@@ -118,11 +124,12 @@ def repl(options: argparse.Namespace) -> int:
                 replay = replace(replay, now=moment(None, options.tz))
             report = perform(line, replay.end(), options.tz, firing)
             _show(line, report, replay)
+
     return 0
 
 
 def _typed_lines(prompt: str) -> Iterator[str]:
-    """The lines of standard input before `:quit`."""
+    """Yield the lines of standard input before `:quit`."""
     while True:
         try:
             line = input(prompt)
@@ -134,13 +141,13 @@ def _typed_lines(prompt: str) -> Iterator[str]:
 
 
 def _said(text: str) -> list[chat.Message]:
-    """A line of `role: text` is a message of that role; any other line is the user's."""
+    """Read a line of `role: text` as a message of that role; any other line is the user's."""
     try:
         messages, assumed = chat.parse(text)
     except chat.ChatError:
         assumed = text
     if assumed:
-        # `Note: tea` is from the user, not from somebody called Note.
+        # `Note: tea` is from the user, not from a speaker called Note.
         return [{"role": "user", "content": text}]
     return messages
 
@@ -152,7 +159,7 @@ def _state_of(layer: ProtectionLayer) -> str:
 
 
 def doctor(options: argparse.Namespace) -> int:
-    """Prints which layers hold. Returns 3 when triggers cannot run, or with --all when a layer is missing."""
+    """Print which layers hold. Return 3 when triggers cannot run, or with --all when a layer is missing."""
 
     async def ask() -> tuple[Mapping[str, Any], tuple[ProtectionLayer, ...]]:
         async with TriggerSandbox(workers=1, spare=False) as sandbox:

@@ -31,12 +31,14 @@ def run_pack(options: argparse.Namespace) -> int:
     pack cannot be used. Raises UsageError."""
     if options.last_fired is not None:
         raise UsageError("--last-fired is for one trigger; leave it out for a pack")
+
     memories, unusable = read_usable(options.file, options.encoding)
     say_unusable(Terminal(sys.stderr), [(options.file, sentence) for sentence in unusable])
     replay = replay_of(options)
     if not replay.messages:
         raise UsageError("a pack is run on a chat; add --chat")
 
+    # A memory that is off is not tried in a recall either.
     switched_on = [memory for memory in memories if not rule_of(memory.extra, "off")]
     verdicts = _verdicts(switched_on, replay.end(), replay.timezone)
     judged = list(zip(switched_on, verdicts, strict=True))
@@ -50,10 +52,12 @@ def run_pack(options: argparse.Namespace) -> int:
         terminal.show(
             _("{name} failed: {reason}{place}", memory.name, reason, place_of(failure)), "red"
         )
+
     if unusable:
         return EXIT_MISUSE
     if failures:
         return EXIT_FAILED
+
     return EXIT_FIRED if fired else EXIT_QUIET
 
 

@@ -24,7 +24,7 @@ class UsageError(MessageError):
 
 
 def settled(work: Coroutine[Any, Any, Result]) -> Result:
-    """The result of `work`. Raises UsageError when no trigger can be run here."""
+    """Return the result of `work`. Raises UsageError when no trigger can be run here."""
     try:
         return asyncio.run(work)
     except* SandboxError as group:
@@ -44,8 +44,7 @@ class Terminal:
         self.width = self._console.width
 
     def show(self, text: str = "", style: str | None = None, *, end: str = "\n") -> None:
-        """Writes a line. A character that the terminal cannot show becomes
-        `?`, one for each of its cells."""
+        """Write a line. A character that the terminal cannot show becomes `?`, once for each of its cells."""
         if not self._can_show(text):
             text = "".join(char if self._can_show(char) else "?" * cells(char) for char in text)
         self._console.out(text, style=style, highlight=False, end=end)
@@ -55,7 +54,7 @@ class Terminal:
         return text.encode(self._encoding, "ignore").decode(self._encoding) == text
 
     def rule(self, title: str, style: str | None = None, mark: str = "=") -> None:
-        """A line of `mark` with a title in its middle."""
+        """Write a line of `mark` with a title in its middle."""
         marks = max(6, min(self.width, 100) - cells(title) - 2)
         marks_before = marks // 2
         self.show(f"{mark * marks_before} {title} {mark * (marks - marks_before)}", style)
@@ -63,7 +62,7 @@ class Terminal:
 
 @contextmanager
 def bar(total: int, noun: str, out: TextIO | None = None) -> Iterator[Callable[[int], None]]:
-    """Shows on a terminal (standard error) how many of `total` are done; disappears at the end."""
+    """Show on a terminal (standard error) how many of `total` are done; disappears at the end."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 

@@ -1,4 +1,5 @@
-"""`trigger-sandbox test`: collects, chooses and runs cases, and reports; `pack test` those of a pack. And `new`."""
+"""`trigger-sandbox test`: collects, chooses and runs cases, and reports; `pack test` runs the cases of a pack. And
+`new`."""
 
 from __future__ import annotations
 
@@ -38,8 +39,8 @@ _MOST_DIFFERENCES = 10
 
 
 class CaseResult(NamedTuple):
-    """`reasons`: why the case fails, in the first line, then details; empty if it passes. `why`: what its trigger found
-    at the end of its chat."""
+    """The result of a case. `reasons`: why the case fails, in the first line, then details; empty if it passes.
+    `why`: the findings of its trigger at the end of its chat."""
 
     case: Case | Unusable
     reasons: tuple[str, ...]
@@ -74,6 +75,7 @@ async def _tested(case: Case, sandbox: TriggerSandbox) -> CaseResult:
     lines = list(_wrong_verdict(case, case.expected, report.verdict))
     if lines:
         lines += [f"{padded('console', 9)}{line}" for line in report.console]
+
     return CaseResult(case, tuple(lines), tuple(_why(case, report)))
 
 
@@ -86,7 +88,7 @@ def _why(case: Case, report: RunReport) -> Iterator[str]:
 
 
 def test(options: argparse.Namespace) -> int:
-    """Returns 0 when all cases pass, 1 when one fails, 2 when one cannot be run. Raises UsageError."""
+    """Return 0 when all cases pass, 1 when one fails, 2 when one cannot be run. Raises UsageError."""
     cases = collect(fixture_files(options.paths), options.encoding)
     if options.host == "hook":
         cases = [_of_a_hook(case) for case in cases]
@@ -95,14 +97,14 @@ def test(options: argparse.Namespace) -> int:
 
 
 def _of_a_hook(case: Case | Unusable) -> Case | Unusable:
-    """A case whose searches get the messages that a hook gives."""
+    """Return a case whose searches get the messages that a hook gives."""
     if isinstance(case, Unusable):
         return case
     return replace(case, window=min(case.window, given_by_a_hook([case.source])))
 
 
 def test_pack(options: argparse.Namespace) -> int:
-    """Runs the fixtures beside a pack that use it. Returns 1 when a case fails. Raises UsageError."""
+    """Run the fixtures beside a pack that use it. Returns 1 when a case fails. Raises UsageError."""
     memories, _unusable = read_usable(options.pack)
     cases = [case for case in collect(fixtures_beside(options.pack)) if _is_of(case, options.pack)]
     if not cases:
@@ -111,15 +113,19 @@ def test_pack(options: argparse.Namespace) -> int:
             options.pack,
             Path(options.pack).name,
         )
+
     terminal = Terminal(sys.stdout)
     code = run(cases, terminal)
     tested: set[str] = set()
     for case in cases:
         if isinstance(case, Case) and case.memory:
             tested.add(memory_named(options.pack, memories, case.memory).name)
+
+    # A trigger without a test is a reminder, not an error.
     untested = [memory.name for memory in memories if memory.name not in tested]
     if untested:
         terminal.show(_("without a case: {untested}", ", ".join(untested)), "yellow")
+
     return code
 
 
@@ -133,7 +139,7 @@ def _is_of(case: Case | Unusable, pack: str) -> bool:
 
 
 def collect(files: Iterable[Path], encoding: str | None = None) -> list[Case | Unusable]:
-    """The cases of all files; a file that cannot be read counts as an unusable case."""
+    """Return the cases of all files; a file that cannot be read counts as an unusable case."""
     cases: list[Case | Unusable] = []
     for path in files:
         try:
@@ -151,7 +157,7 @@ def run(
     first_only: bool = False,
     shows_why: bool = False,
 ) -> int:
-    """Runs the cases whose file and name contain `words` and prints the results. Returns the exit code. Raises
+    """Run the cases whose file and name contain `words` and print the results. Return the exit code. Raises
     UsageError."""
     cases = [
         case for case in all_cases if words.casefold() in f"{case.file} {case.name}".casefold()
@@ -160,6 +166,7 @@ def run(
         raise UsageError(
             "-k matches none of the {found} cases; give a part of a case's name", len(all_cases)
         )
+
     terminal.show(
         _(
             "collected {cases} in {files}",
@@ -168,18 +175,22 @@ def run(
         )
     )
     started = time.perf_counter()
+    # Filled while the cases run, so that what ran is reported even if a later case cannot run.
     results: list[CaseResult] = []
     try:
         settled(_run_cases(cases, terminal, results, first_only=first_only))
     finally:
         terminal.show()
+
     for result in results:
         if result.reasons:
             _show_failure(terminal, result)
         if shows_why and result.why:
             _show_why(terminal, result)
+
     if len(results) < len(cases):
         terminal.show(_("stopped at the first failure (-x)"))
+
     signs = Counter(result.sign for result in results)
     summary = _summary(signs, not_chosen=len(all_cases) - len(cases))
     color = "red" if signs["F"] or signs["E"] else "green"
@@ -188,8 +199,10 @@ def run(
         for path in dict.fromkeys(map(_file_under_test, cases)):
             if path is not None:
                 terminal.show(_("to store it: {adding}", adding(path)))
+
     if signs["E"]:
         return EXIT_MISUSE
+
     return EXIT_FAILED if signs["F"] else EXIT_PASSED
 
 
@@ -203,7 +216,8 @@ async def _run_cases(
     """Run the cases, show a sign for each, in a line for each file, and append what became of them to `results`, which
     has the cases that were run even if a later one raises. `first_only`: stop after the first that does not pass."""
     file_of_line = None
-    # Neighbours of one time zone share a sandbox; another zone needs a new one, since V8 keeps its first zone.
+    # Neighbours in the same time zone share a sandbox; another zone needs a new sandbox, since V8 keeps its first
+    # zone.
     for zone, cases_of_zone in groupby(cases, _zone_of_case):
         async with TriggerSandbox(timezone=zone) as sandbox:
             for case in cases_of_zone:
@@ -230,7 +244,7 @@ def _zone_of_case(case: Case | Unusable) -> str | None:
 
 
 def _summary(signs: Mapping[str, int], *, not_chosen: int) -> str:
-    """How many cases have each sign."""
+    """Return how many cases have each sign."""
     parts: list[str] = []
     if signs["F"]:
         parts.append(_("{count} failed", signs["F"]))
@@ -244,7 +258,7 @@ def _summary(signs: Mapping[str, int], *, not_chosen: int) -> str:
 
 
 def _file_under_test(case: Case | Unusable) -> Path | None:
-    """The file of the trigger that a case tests: its pack, or the file beside the fixture with the same name."""
+    """Return the file of the trigger that a case tests: its pack, or the file beside the fixture with the same name."""
     fixture = Path(case.file)
     path = fixture.with_name(fixture.name.removesuffix(".trigger.yaml") + ".js")
     if case.pack is not None:
@@ -255,14 +269,14 @@ def _file_under_test(case: Case | Unusable) -> Path | None:
 
 
 def adding(path: Path) -> str:
-    """The command that stores the trigger of a file, or a pack, in the memory."""
+    """Return the command that stores the trigger of a file, or a pack, in the memory."""
     prompt = "" if path.suffix == ".json" else _(" --prompt 'what the model should know'")
     return f"memory-server add-trigger {shlex.quote(str(path))}" + prompt
 
 
 def new(options: argparse.Namespace) -> int:
-    """Writes a trigger and its fixture, which the author edits. Returns 0. Raises UsageError, and then writes nothing.
-    A template has an example of a trigger, a line `---`, and the cases that it passes."""
+    """Write a trigger and its fixture, which the author edits. Returns 0. Raises UsageError, and then writes nothing. A
+    template has an example of a trigger, a line `---`, and the cases that it passes."""
     template = (
         Path(__file__)
         .with_name("templates")
@@ -280,14 +294,18 @@ def new(options: argparse.Namespace) -> int:
         path: source,
         fixture: f"# When {quoted_name} fires and when it stays quiet.\n{head}{cases}",
     }
+    # Refused before anything is written, so that an error leaves no half of the example.
     _refuse_existing(files, force=options.force)
     if not path.parent.is_dir():
         raise UsageError("the folder {parent} does not exist; make it first", path.parent)
+
     for file_path, text in files.items():
         _write_new(file_path, text)
+
     terminal = Terminal(sys.stdout)
     for line in source.splitlines():
         terminal.show(f"    {line}")
+
     terminal.show()
     terminal.show(_("written: {path}, and {name} beside it", path, fixture.name), "green")
     terminal.show(
@@ -301,7 +319,7 @@ def new(options: argparse.Namespace) -> int:
 
 
 def _refuse_existing(paths: Iterable[Path], *, force: bool) -> None:
-    """Raises UsageError: something is there that may not be replaced."""
+    """Refuse to replace what is there. Raises UsageError."""
     existing = [path for path in paths if os.path.lexists(path)]
     if existing and not force:
         raise UsageError(
@@ -323,7 +341,7 @@ def _write_new(path: Path, text: str) -> None:
 
 
 def _named(template: str, kind: str, name: str | None) -> str:
-    """A template with the name that the author gives in its places: in a comment, as keys, and in a message."""
+    """Write the name that the author gives into the places of a template: in a comment, as keys, and in a message."""
     person = name or ("小满" if spoken() == "zh" else "Ann")
     subject = name or f"The {kind}"
     texts = {
@@ -339,7 +357,7 @@ def _named(template: str, kind: str, name: str | None) -> str:
 
 
 def _show_failure(terminal: Terminal, result: CaseResult) -> None:
-    """The place of the case, as editors open it with a click, the reason, then details."""
+    """Show the place of the case, as editors open it with a click, the reason, then details."""
     case = result.case
     terminal.rule(case.name, "bold", "-")
     terminal.show(f"{case.file}:{case.line}" if case.line else case.file, "dim")
@@ -356,7 +374,7 @@ def _show_why(terminal: Terminal, result: CaseResult) -> None:
 
 
 def _wrong_verdict(case: Case, expected: str, verdict: Verdict) -> Iterator[str]:
-    """The lines about a case whose verdict is another one; none if it is the expected one."""
+    """Yield the lines about a case whose verdict is not the expected one."""
     kind = verdict.kind if isinstance(verdict, Failed) else ""
     if expected in (word(verdict), f"failed ({kind})"):
         return
@@ -377,7 +395,7 @@ def _wrong_verdict(case: Case, expected: str, verdict: Verdict) -> Iterator[str]
 def _wrong_firings(
     case: Case, numbers: Sequence[int], verdicts: Sequence[Verdict]
 ) -> Iterator[str]:
-    """The lines about a case that fires at other messages than these; none if it fires just at them."""
+    """Yield the lines about a case that fires at other messages than these."""
     fired: list[int] = []
     wrong: list[int] = []
     for number, verdict in enumerate(verdicts, start=1):
@@ -386,13 +404,16 @@ def _wrong_firings(
             fired.append(number)
         if has_fired != (number in numbers) or isinstance(verdict, Failed):
             wrong.append(number)
+
     if not wrong and fired == list(numbers):
         return
+
     yield _("expected to fire {at}, but it fired {at2}", _at(numbers), _at(fired))
     for number in wrong[:_MOST_DIFFERENCES]:
         expected = _("fired") if number in numbers else _("quiet")
         yield f"{message_line(case, number)}"
         yield _("         expected {wanted}, but it {said}", expected, said(verdicts[number - 1]))
+
     if len(wrong) > _MOST_DIFFERENCES:
         yield _("and {messages}", counted(len(wrong) - _MOST_DIFFERENCES, "more message"))
 
@@ -420,7 +441,7 @@ def _local(case: Case, moment: datetime) -> str:
 
 
 def _clipped(source: str, most: int = 8) -> list[str]:
-    """The first lines of a trigger, and how many more it has."""
+    """Return the first lines of a trigger, and how many more it has."""
     lines = source.rstrip().splitlines()
     if len(lines) <= most:
         return lines

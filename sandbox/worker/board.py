@@ -31,12 +31,12 @@ NOTE_UNITS_BASE = 8_192
 NOTE_UNITS_CONSOLE = 131_072
 """Room for 200 console lines of 300 characters, escaped."""
 NOTE_UNITS_TRACED = 400_000
-"""Room for the 250 values and 20 calls of one traced run."""
+"""Room for the 250 values and 20 calls of a traced run."""
 
 
 def note_units(triggers: int, *, console: bool, traced: bool = False) -> int:
-    """The UTF-16 units that the notes of so many triggers may have. `console`: console lines are kept; `traced`: the
-    trigger is a traced copy."""
+    """Return the UTF-16 units that the notes of so many triggers may have. `console`: console lines are kept;
+    `traced`: the trigger is a traced copy."""
     units = NOTE_UNITS_BASE + triggers * NOTE_UNITS_PER_TRIGGER
     if console:
         units += NOTE_UNITS_CONSOLE
@@ -66,13 +66,13 @@ class Running(NamedTuple):
 
 
 def state(memory: memoryview) -> Running:
-    """What runs at the moment."""
+    """Return what runs at the moment."""
     trigger, _note_units, jobs = _HEADER.unpack_from(memory)
     return Running(trigger, only_jobs_run=jobs != 0)
 
 
 def read(memory: memoryview, count: int, first: int = 0, noted: int = 0) -> BoardState:
-    """Copies what was not read before; the memory is freed when the isolate is closed."""
+    """Copy what was not read before; the memory is freed when the isolate is closed."""
     index, note_units, _jobs = _HEADER.unpack_from(memory)
     note_units = max(noted, note_units)
     verdict_bytes = math.ceil(count / _END_BYTES) * _END_BYTES
@@ -90,7 +90,7 @@ def read(memory: memoryview, count: int, first: int = 0, noted: int = 0) -> Boar
 
 
 def _notes(text: str) -> Iterator[dict[str, Any]]:
-    """The notes of a text, one from each line."""
+    """Yield the notes of a text, one from each line."""
     for line in text.split("\n"):
         try:
             value = json.loads(line)
@@ -101,9 +101,9 @@ def _notes(text: str) -> Iterator[dict[str, Any]]:
 
 
 def elapsed_us(ends_ms: Sequence[float], start_ms: float, total_us: int) -> list[int]:
-    """Microseconds per trigger, from end times that are known to 1 ms only. A trigger that crossed a millisecond has
-    its difference; the others share what remains of the total evenly. At least 1 each, and together the total, as far
-    as that can be."""
+    """Return microseconds per trigger, from end times that are known to 1 ms only. A trigger that crossed a
+    millisecond has its difference; the others share what remains of the total evenly. At least 1 each, and together
+    the total, as far as that can be."""
     starts_ms = [start_ms, *ends_ms]
     spans_us = [
         max(0, int(end - start)) * _TICK_US for start, end in zip(starts_ms, ends_ms, strict=False)

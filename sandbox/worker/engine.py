@@ -48,7 +48,7 @@ SKIP_BYTES = 8 * 2**20
 COMPILE_SECONDS = 0.25
 """For compiling a text of the greatest length once more: some ms."""
 MOST_MESSAGE = 300
-"""Characters of a message of V8, as realm/board.js cuts those of triggers."""
+"""Characters of a message of V8, as realm/board.js cuts messages of triggers."""
 REST = 1
 """The answer of board.js when promise jobs must run first."""
 RESTED = -1
@@ -100,17 +100,17 @@ class Deadlines:
 
 
 def initialise(heap_mb: int) -> None:
-    """Starts V8 for this process; before the first isolate."""
+    """Start V8 for this process; before the first isolate."""
     from py_mini_racer import _mini_racer, init_mini_racer
 
     # The binding's own setTimeout would leave a class as a global lexical, which no freezing reaches.
-    setattr(_mini_racer, "INSTALL_SET_TIMEOUT", "0")  # noqa: B010 - not one of its public names
+    setattr(_mini_racer, "INSTALL_SET_TIMEOUT", "0")  # noqa: B010 - not a public name of it
     init_mini_racer(flags=(*V8_FLAGS, f"--max-heap-size={heap_mb * HARD_HEAP_FACTOR}"))
 
 
 @cache
 def realm_source() -> str:
-    """The realm's files as one function body (they share names, see realm/)."""
+    """Return the realm's files as one function body (they share names, see realm/)."""
     folder = (
         Path(__file__).parent / "realm"
     )  # not importlib.resources, which costs 10 ms of each start
@@ -134,11 +134,11 @@ class _Watch:
         self.failures: dict[int, Mapping[str, Any]] = {}
 
     def skip(self) -> None:
-        """Passes over the trigger that was stopped: its verdict was reported and is not on the board."""
+        """Pass over the trigger that was stopped: its verdict was reported and is not on the board."""
         self._reported += 1
 
     def begin(self, until: int, deadlines: Deadlines) -> None:
-        """Begins to watch a run to trigger `until`."""
+        """Begin to watch a run to trigger `until`."""
         self._until = until
         self._deadlines = deadlines
         self._started_ms = float(int(time.time() * 1000))
@@ -151,7 +151,7 @@ class _Watch:
         """What ran at the last look."""
 
     def limit(self) -> float:
-        """Seconds for the trigger that runs now, or for the jobs that belong to no trigger."""
+        """Return the seconds for the trigger that runs now, or for the jobs that belong to no trigger."""
         limit = self._deadlines.trigger
         if self._running.only_jobs_run:
             limit = min(limit, STRAY_SECONDS)
@@ -161,8 +161,8 @@ class _Watch:
         return limit
 
     def look(self) -> Ending | None:
-        """Why V8 must be stopped now, or None. Wall time counts. On a busy machine, where this process got less than
-        half of that time, a trigger has its limit twice, but at most STARVED_SECONDS more."""
+        """Return why V8 must be stopped now, or None. Wall time counts. On a busy machine, where this process got
+        less than half of that time, a trigger has its limit twice, but at most STARVED_SECONDS more."""
         now = time.monotonic()
         processor_seconds = time.process_time()
         running = board.state(self._memory)
@@ -171,6 +171,7 @@ class _Watch:
             self._running = running
             self._running_since = now
             self._processor_seconds_then = processor_seconds
+
         limit = self.limit()
         wall_seconds = now - self._running_since
         got_little_time = processor_seconds - self._processor_seconds_then < limit / 2
@@ -178,10 +179,11 @@ class _Watch:
         is_over = now >= self._deadlines.over_at
         if wall_seconds >= limit and (is_over or not is_starved):
             return "timeout"
+
         return "budget" if is_over else None
 
     def has_news(self) -> bool:
-        """Whether to report: after REPORT_SECONDS, and when a trigger that was not named yet takes long."""
+        """Tell whether to report: after REPORT_SECONDS, and when a trigger that was not named yet takes long."""
         index = self._running.trigger
         if self._slow and index != self._named:
             self._named = index
@@ -189,8 +191,9 @@ class _Watch:
         return index > self._reported and time.monotonic() - self._began >= REPORT_SECONDS
 
     def outcome(self, ending: Ending, message: str = "") -> EngineOutcome:
-        """What happened since the last outcome, for V8 that stopped with this ending, or still runs. An ending that is
-        a failure adds the verdict on the trigger that ran, unless no trigger ran; `message`: what V8 said of it."""
+        """Report what happened since the last outcome, for V8 that stopped with this ending, or still runs. An ending
+        that is a failure adds the verdict on the trigger that ran, unless no trigger ran; `message` has the words of
+        V8 about it."""
         now = time.monotonic()
         self.look()  # it notices a trigger that began after the last look
         only_jobs_run = board.state(self._memory).only_jobs_run
@@ -199,19 +202,24 @@ class _Watch:
         for note in state.notes:
             if "k" in note:
                 self.failures[int(note["i"])] = note
+
         if ending in _FAILURES:
             if only_jobs_run:
                 ending = "stray"  # no trigger is to blame for jobs of others
             elif state.index >= self._until:
                 ending = "finished"  # the last trigger has just ended, so none is to blame
+
         running_seconds = 0.0 if only_jobs_run else max(0.0, now - self._running_since)
         running_us = int(running_seconds * 1e6)
         spent_us = int((now - self._began) * 1e6)
+        # The time of the trigger that still runs is not shared among the ended triggers.
         if ending != "finished":
             spent_us -= running_us
+
         rows = self._rows(state, spent_us)
         if rows:
             self._started_ms = state.ends_ms[len(rows) - 1]
+
         self._reported = state.index
         self._noted = state.noted
         self._began = now - running_seconds
@@ -219,12 +227,13 @@ class _Watch:
             others_ran_before = state.index > 0  # and may have left the memory full
             shown_message = LATER if ending == "out_of_memory" and others_ran_before else message
             rows.append([board.FAILED, running_us, ending, shown_message, None, None])
+
         return EngineOutcome(
             ending, rows, done=state.first + len(rows), running_us=running_us, message=message
         )
 
     def _rows(self, state: board.BoardState, total_us: int) -> list[Row]:
-        """The verdicts on the triggers that ended since the last outcome, which took `total_us` together."""
+        """Return the verdicts on the triggers that ended since the last outcome, which took `total_us` together."""
         count = state.index - state.first
         rows: list[Row] = []
         for offset, elapsed_us in enumerate(
@@ -238,8 +247,8 @@ class _Watch:
         return rows
 
     def _failure(self, index: int) -> Row:
-        """The kind, message, line and column of a failure. A text that does not compile has its form in place of the
-        line, which is found later."""
+        """Return the kind, message, line and column of a failure. A text that does not compile has its form in place
+        of the line, which is found later."""
         note = self.failures.get(index)
         if note is None:
             return ["thrown", "failed; its message had no room", None, None]
@@ -250,8 +259,8 @@ class _Watch:
 async def _stopped(
     call: asyncio.Future[Any], watch: _Watch, tell: Callable[[EngineOutcome], None] | None
 ) -> Ending | None:
-    """Waits for a call of V8 and looks at the board meanwhile. Stops the call when it has to be stopped, and gives the
-    reason; None: the call has ended."""
+    """Wait for a call of V8 and look at the board meanwhile. Stop the call when it has to be stopped, and return the
+    reason, or None if the call has ended."""
     while True:
         seconds = min(POLL_SECONDS, watch.limit() / POLLS_PER_LIMIT)
         done, _pending = await asyncio.wait({call}, timeout=seconds)
@@ -267,8 +276,8 @@ async def _stopped(
 
 
 def _place_in_text(report: re.Match[str], text: str, head_length: int) -> tuple[int, int]:
-    """The line and column of a compile error. `report`: what V8 says of the text with a head of so many characters in
-    its first line."""
+    """Return the line and column of a compile error. `report`: the words of V8 about the text with a head of so many
+    characters in its first line."""
     line = int(report[1])
     column = len(report["caret"]) + 1
     lines = lines_of(text)
@@ -294,7 +303,8 @@ class Isolate:
         self._racer.set_hard_memory_limit(heap_mb * 2**20)
 
     async def describe(self, timezone: str | None) -> dict[str, Any]:
-        """V8's version, and the global names a trigger can see. Raises ValueError for a zone that V8 does not know."""
+        """Return V8's version, and the global names a trigger can see. Raises ValueError for a zone that V8 does not
+        know."""
         if timezone is not None and not await self._has_zone(timezone):
             raise ValueError(
                 _(
@@ -306,15 +316,15 @@ class Isolate:
         return {"v8": self._racer.v8_version, "globals": str(names).split(), "timezone": timezone}
 
     async def _has_zone(self, timezone: str) -> bool:
-        """Whether V8 knows a time zone."""
+        """Tell whether V8 knows a time zone."""
         code = (
             f"try{{new Intl.DateTimeFormat('en',{{timeZone:{json.dumps(timezone)}}}),1}}catch{{0}}"
         )
         return await self._racer.eval_cancelable(code) == 1
 
     async def load(self, job: Mapping[str, Any]) -> None:
-        """Loads what is to run: `triggers`, `context` as JSON text, `now` ms, `seed`, `console`. For a traced copy also
-        `original`, the text whose random numbers it gets, and `probe`, the name that it calls."""
+        """Load what is to run: `triggers`, `context` as JSON text, `now` ms, `seed`, `console`. For a traced copy
+        also `original`, the text whose random numbers it gets, and `probe`, the name that it calls."""
         count = len(job["triggers"])
         units = board.note_units(count, console=bool(job.get("console")), traced="probe" in job)
         probe = job.get("probe")
@@ -336,7 +346,7 @@ class Isolate:
         deadlines: Deadlines,
         tell: Callable[[EngineOutcome], None] | None = None,
     ) -> EngineOutcome:
-        """Runs to trigger `until`. Never raises for what a trigger does. `tell` gets outcomes meanwhile."""
+        """Run to trigger `until`. Never raises for what a trigger does. `tell` gets outcomes meanwhile."""
         watch = self._watch
         assert watch is not None, "load() comes first"
         watch.begin(until, deadlines)
@@ -347,14 +357,17 @@ class Isolate:
             ending = await _stopped(call, watch, tell)
             if ending is not None:
                 return watch.outcome(ending)
+
             if self._racer.was_hard_memory_limit_reached():
-                call.exception()  # fetched, or asyncio complains that nobody did
+                call.exception()  # retrieve it, or asyncio logs that it was never retrieved
                 return watch.outcome("out_of_memory")
+
             try:
                 answer = call.result()
             except Exception as error:
                 message = _("{about}: {what}", type(error).__name__, error)
                 return watch.outcome("broken", message[:MOST_MESSAGE])
+
             if answer == REST:
                 # V8 answers it after the promise jobs: the time and the memory until then are theirs.
                 code = "-1"
@@ -364,7 +377,8 @@ class Isolate:
                 return watch.outcome("finished")
 
     async def skip(self) -> bool:
-        """Continues after a trigger that was stopped. False when V8 does not stop soon, or the heap is rather full."""
+        """Continue after a trigger that was stopped. Return False when V8 does not stop soon, or the heap is rather
+        full."""
         watch = self._watch
         assert watch is not None, "load() comes first"
         try:
@@ -377,11 +391,11 @@ class Isolate:
         return self.heap_bytes() <= SKIP_BYTES
 
     def heap_bytes(self) -> int:
-        """Bytes in use on the heap, garbage included. Only for an isolate that is at rest."""
+        """Return the bytes in use on the heap, garbage included. Only for an isolate that is at rest."""
         return int(self._racer.heap_stats()["used_heap_size"])
 
     async def position(self, source: str, form: str) -> tuple[int, int] | None:
-        """Where a text fails to compile, by compiling it once more without running it. Raises TimeoutError."""
+        """Return where a text fails to compile, by compiling it once more without running it. Raises TimeoutError."""
         head, tail = _RECOMPILE[form]
         text = source.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         try:
@@ -402,7 +416,7 @@ class Isolate:
         return self._watch.notes
 
     def close(self) -> threading.Thread:
-        """Frees the isolate in a thread. The thread does not end when V8 does not stop (worker/main.py)."""
+        """Free the isolate in a thread. The thread does not end when V8 does not stop (worker/main.py)."""
         self._watch = None
         thread = threading.Thread(target=self._maker.__exit__, args=(None, None, None), daemon=True)
         thread.start()

@@ -93,7 +93,7 @@ class _RuleSet(ctypes.Structure):
 def give_up(
     *, data_mb: int, parent: int, without: Collection[str] = ()
 ) -> dict[str, dict[str, Any]]:
-    """Gives up all powers that this system lets it give up, for ever. Returns whether each layer `holds`, and a
+    """Give up all powers that this system lets it give up, for ever. Return whether each layer `holds`, and a
     `detail`. `without`: layers to leave out, as on a system that lacks them (for tests)."""
     # In this order: a filter must not forbid what a later layer needs.
     layers: dict[str, Callable[[], Sentence]] = {
@@ -119,11 +119,12 @@ def give_up(
                 else Sentence("tried, and it works")
             )
             states[f"no {name}"] = {"holds": is_refused, "detail": packed(detail)}
+
     return states
 
 
 def _state(name: str, apply: Callable[[], Sentence], without: Collection[str]) -> dict[str, Any]:
-    """Applies a layer, and says whether it holds."""
+    """Apply a layer, and say whether it holds."""
     if name in without:
         return {"holds": False, "detail": packed(Sentence("switched off on request"))}
     try:
@@ -133,7 +134,7 @@ def _state(name: str, apply: Callable[[], Sentence], without: Collection[str]) -
 
 
 def _write() -> None:
-    """Writes a file in the folder for temporary ones."""
+    """Write a file in the folder for temporary ones."""
     # Not from tempfile: importing it takes 10 ms of each start.
     scratch = os.environ.get("TMPDIR") or os.environ.get("TEMP") or f"{os.sep}tmp"
     path = Path(scratch) / f"trigger-sandbox-{os.getpid()}"
@@ -150,7 +151,7 @@ def _set_limits_of_parent() -> None:
 
 
 def _attempts(open_socket: socket.socket) -> dict[str, Callable[[], object]]:
-    """What a trigger must never be able to do."""
+    """Return what a trigger must never be able to do."""
     # Refused calls never look at the path; an allowed one finds nothing there.
     nowhere = os.path.join(os.sep, "no-such-folder", "no-such-program")  # noqa: PTH118
     attempts: dict[str, Callable[[], object]] = {
@@ -170,7 +171,7 @@ def _attempts(open_socket: socket.socket) -> dict[str, Callable[[], object]]:
 
 
 def _is_refused(attempt: Callable[[], object]) -> bool:
-    """Whether the system does not permit it."""
+    """Tell whether the system does not permit it."""
     try:
         attempt()
     except OSError as error:
@@ -192,8 +193,8 @@ def _failure() -> str:
 
 
 def die_with_parent(parent: int) -> Sentence:
-    """The kernel kills this process when the thread that started it ends. Raises LayerMissing; ProcessLookupError when
-    the parent has already ended."""
+    """Let the kernel kill this process when the thread that started it ends. Raises LayerMissing; ProcessLookupError
+    when the parent has already ended."""
     if _libc().prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
         raise LayerMissing(_failure())
     if os.getppid() != parent:
@@ -209,11 +210,13 @@ def no_new_privileges() -> Sentence:
 
 
 def forbid_files() -> Sentence:
-    """Landlock with an empty list of what is allowed: no file, no TCP, no signal to another process."""
+    """Switch on landlock with an empty list of what is allowed: no file, no TCP, no signal to another process."""
     libc = _libc()
     version = libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_ASK_VERSION)
     if version < 1:
         raise LayerMissing("this kernel has no landlock ({reason})", _failure())
+
+    # A kernel refuses rights that its version does not know.
     rules = _RuleSet(
         files=_FILE_RIGHTS[min(version, 5)],
         network=_NETWORK_RIGHTS if version >= 4 else 0,
@@ -223,17 +226,19 @@ def forbid_files() -> Sentence:
     descriptor = libc.syscall(_LANDLOCK_CREATE_RULESET, ctypes.byref(rules), size, 0)
     if descriptor < 0:
         raise LayerMissing(_failure())
+
     try:
         if libc.syscall(_LANDLOCK_RESTRICT_SELF, descriptor, 0) != 0:
             raise LayerMissing(_failure())
     finally:
         os.close(descriptor)
+
     network = Sentence(" or TCP") if version >= 4 else ""
     return Sentence("landlock ABI {version}: no access to files{version2}", version, network)
 
 
 def _rule_set_bytes(version: int) -> int:
-    """The bytes of a rule set of this ABI version; an older kernel refuses fields that it does not know."""
+    """Return the bytes of a rule set of this ABI version; an older kernel refuses fields that it does not know."""
     if version >= 6:
         return 24
     return 16 if version >= 4 else 8
@@ -266,7 +271,8 @@ def limit_files() -> Sentence:
 
 
 def allow_calls() -> Sentence:
-    """Allows this thread, and those that it starts, only the system calls that a worker needs. Raises LayerMissing."""
+    """Allow this thread, and the threads that it starts, only the system calls that a worker needs. Raises
+    LayerMissing."""
     if sys.platform != "linux":
         raise LayerMissing("only Linux has it")
     if pyseccomp is None:
@@ -280,7 +286,7 @@ def allow_calls() -> Sentence:
 
 
 def _allowed_calls() -> dict[str, tuple[object, ...]]:
-    """The system calls that a worker may make, each with the conditions on its arguments; most have none."""
+    """Return the system calls that a worker may make, each with the conditions on its arguments; most have none."""
     arg = pyseccomp.Arg
     equal = pyseccomp.EQ
     masked = pyseccomp.MASKED_EQ
@@ -291,17 +297,17 @@ def _allowed_calls() -> dict[str, tuple[object, ...]]:
         "clone": (arg(0, masked, _CLONE_THREAD, _CLONE_THREAD),),
         "tgkill": (arg(0, equal, os.getpid()),),
         # Takes the number of any process of the same user, and a limit of 0 s of processor time would end the server:
-        # for the worker itself only (0), and to read only. sched_getaffinity takes one too (V8 gives that of its own
-        # thread), but changes nothing.
+        # for the worker itself only (0), and to read only. sched_getaffinity takes a number too (V8 gives the number
+        # of its own thread), but changes nothing.
         "prlimit64": (arg(0, equal, 0), arg(2, equal, 0)),
     }
 
 
 def _filter(allowed_calls: Mapping[str, tuple[object, ...]]) -> Any:
-    """A filter of libseccomp that lets these calls through, and fails all others with EPERM."""
+    """Return a filter of libseccomp that lets these calls through, and fails all others with EPERM."""
     rules = pyseccomp.SyscallFilter(pyseccomp.ERRNO(errno.EPERM))
     for name, conditions in allowed_calls.items():
-        # Not every architecture has every call; one that is missing is one less to allow.
+        # Not every architecture has every call; a call that is missing needs no permission.
         with suppress(OSError, RuntimeError, ValueError):
             rules.add_rule(pyseccomp.ALLOW, name, *conditions)
     # A filter cannot read its flags; with this answer libc uses clone.

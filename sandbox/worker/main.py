@@ -49,7 +49,7 @@ REHEARSAL = (
 REHEARSAL_SECONDS = 5
 """Seconds that these may take, also on a busy machine."""
 CLOSE_SECONDS = 0.25
-"""A healthy isolate closes in 1-50 ms, also one that runs promise jobs for ever."""
+"""A healthy isolate closes in 1-50 ms, also an isolate that runs promise jobs for ever."""
 ROOM_MB = 64
 """MiB that must be left for the next isolate: what V8 itself allows the heap by default (SandboxLimits.heap_mb)."""
 MOST_CLOSING = 3
@@ -86,7 +86,7 @@ class Channel:
         self.request: object = None  # named in every answer, see process.py
 
     def receive(self) -> Frame | None:
-        """The next frame, or None at the end of input. Raises ProtocolError."""
+        """Return the next frame, or None at the end of input. Raises ProtocolError."""
         while not self._frames:
             piece = os.read(self._reading, READ_BYTES)
             if not piece:
@@ -95,7 +95,7 @@ class Channel:
         return self._frames.popleft()
 
     def send(self, kind: Kind, **body: Any) -> None:
-        """Writes a frame that answers the request."""
+        """Write a frame that answers the request."""
         frame = Frame(kind, body | {"id": self.request})
         unsent = memoryview(encode(frame))
         while unsent:
@@ -105,8 +105,8 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What one isolate did with the triggers of a request. `last`: its last outcome; `rows`: all verdicts;
-    `unsent_rows`: those of them that the supervisor does not have yet."""
+    """What an isolate did with the triggers of a request. `last`: its last outcome; `rows`: all verdicts;
+    `unsent_rows`: verdicts that the supervisor does not have yet."""
 
     last: EngineOutcome
     rows: Sequence[Row]
@@ -125,7 +125,7 @@ class Worker:
         self.had_room = True
 
     async def rehearse(self, timezone: str | None) -> dict[str, Any]:
-        """Does all kinds of work once, while files can still be opened: loads modules, codecs, time zones. Returns what
+        """Do all kinds of work once, while files can still be opened: load modules, codecs, time zones. Return what
         `describe` shows. Raises ValueError for a time zone that V8 does not know."""
         about = await self.prepare().describe(timezone)
         self._globals = about["globals"]
@@ -143,33 +143,35 @@ class Worker:
         await self.evaluate(job)
         for wanted in Wanted:
             self.read({"sources": ["a && match_keys([], ['b'])"], "now": 0, "wanted": wanted})
+
         self.discard()
         for thread in self._closing:
             thread.join()  # before the powers are given up: a thread that still runs would keep its powers
+
         return about
 
     def prepare(self) -> Isolate:
-        """The isolate of the next search; it is made if there is none."""
+        """Return the isolate of the next search, and make it if necessary."""
         if self._ready is None:
             self._ready = Isolate(self._heap_mb)
         return self._ready
 
     def discard(self) -> None:
-        """Lets the isolate go, without waiting for its end."""
+        """Let the isolate go, without waiting for its end."""
         if self._ready is not None:
             self._closing.append(self._ready.close())
             self._ready = None
 
     @property
     def clean(self) -> bool:
-        """Whether all isolates of earlier requests have ended: if not, this process may die of one of them."""
+        """Whether all isolates of earlier requests have ended: if not, this process may die of an old isolate."""
         self._closing = [thread for thread in self._closing if thread.is_alive()]
         return not self._closing
 
     def next_frame(self) -> Frame | None:
-        """The next request, or None at the end of input. Raises ProtocolError. Blocks on purpose: there is no other
-        work between two requests. When an isolate does not end, the process continues only while requests come at once;
-        else it ends itself."""
+        """Return the next request, or None at the end of input. Raises ProtocolError. Blocks on purpose: nothing else
+        is to be done between two requests. When an isolate does not end, the process continues only while requests
+        come at once; else it ends itself."""
         timer = threading.Timer(CLOSE_SECONDS, self._leave_unless_clean)
         timer.daemon = True
         if not self.clean:
@@ -183,7 +185,7 @@ class Worker:
             leave(0)
 
     async def answer(self, frame: Frame) -> None:
-        """Answers a request and prepares for the next one. May end the process instead."""
+        """Answer a request and prepares for the next one. May end the process instead."""
         self.channel.request = frame.body.get("id")
         match frame.kind:
             case Kind.EVALUATE:
@@ -192,20 +194,24 @@ class Worker:
                 self.read(frame.body)
             case _:
                 raise ValueError(f"the supervisor sent {frame.kind!r}")
+
+        # A text that was only read has not touched the isolate.
         if frame.kind is not Kind.READ:
             self.discard()
         if len(self._closing) > MOST_CLOSING and not self.clean:
             leave(0)
+
         if self.had_room and not room():
             leave(
                 0
             )  # V8's libraries do not give memory back, and the next isolate might have too little
+
         self.prepare()
         self.channel.send(Kind.READY, clean=self.clean)
 
     async def evaluate(self, job: Mapping[str, Any]) -> None:
-        """Runs the triggers, up to the first one after which the isolate must end. Answers the first `singly` one by
-        one, the others `stride` by `stride`."""
+        """Run the triggers, up to the first after which the isolate must end. Answer the first `singly` one by one,
+        the others `stride` by `stride`."""
         over_at = time.monotonic() + float(job["search_seconds"])
         count = len(job["triggers"])
         isolate = self.prepare()
@@ -215,6 +221,7 @@ class Worker:
         details: dict[str, Any] = {}
         if run.last.ending == "budget" and run.last.done < count:
             details = {"over": True, "running": run.last.running_us}
+
         console = [note["c"] for note in isolate.notes if "c" in note]
         trace = [note for note in isolate.notes if "trace" in note]
         broken = _broken_texts(job["triggers"], run.rows)
@@ -226,10 +233,11 @@ class Worker:
             if run.last.ending != "finished":
                 self.discard()  # it was stopped
             details["places"] = await _places(self.prepare(), broken, over_at)
+
         self.channel.send(Kind.DONE, rows=unsent_rows, console=console, trace=trace, **details)
 
     async def _run(self, isolate: Isolate, job: Mapping[str, Any], over_at: float) -> _Run:
-        """Runs the triggers stride by stride and sends the verdicts meanwhile."""
+        """Run the triggers stride by stride and sends the verdicts meanwhile."""
         deadlines = Deadlines(job["trigger_seconds"], over_at, job["parts"])
         count = len(job["triggers"])
         rows: list[Row] = []
@@ -243,6 +251,7 @@ class Worker:
 
         done = 0
         while True:
+            # It may run again if the supervisor allows: it was not the trigger that used up the time.
             stride = 1 if done < job["singly"] else job["stride"]
             outcome = await isolate.run(min(done + stride, count), deadlines, tell=tell)
             done = outcome.done
@@ -257,7 +266,7 @@ class Worker:
                     return _Run(outcome, rows, unsent_rows=[])
 
     def read(self, job: Mapping[str, Any]) -> None:
-        """What is wanted of each of `sources`, which are not run."""
+        """Read what is wanted of each of `sources`, which are not run, and send the answer."""
         sources = [str(source) for source in job["sources"]]
         wanted = Wanted(job["wanted"])
         match wanted:
@@ -289,12 +298,12 @@ class Worker:
 
 
 def _words(text: str) -> list[str]:
-    """The key words of a trigger, as protocol.py reads them."""
+    """Return the key words of a trigger, as protocol.py reads them."""
     return [word[:MOST_TEXT] for word in key_words(text)[:MOST_WORDS]]
 
 
 def _reading(text: str) -> list[Any]:
-    """The operands of a trigger and its traced copy, as protocol.py reads them."""
+    """Return the operands of a trigger and its traced copy, as protocol.py reads them."""
     rows: list[Row] = []
     for operand in operands(parse(text)):
         row: Row = [
@@ -321,7 +330,7 @@ class _BrokenText:
 
 
 def _broken_texts(triggers: Sequence[str], rows: Sequence[Row]) -> list[_BrokenText]:
-    """The triggers that do not compile: their rows have the form in place of the line."""
+    """Return the triggers that do not compile: their rows have the form in place of the line."""
     broken: list[_BrokenText] = []
     for index, row in enumerate(rows):
         line = row[_LINE] if len(row) > _LINE else None
@@ -333,7 +342,7 @@ def _broken_texts(triggers: Sequence[str], rows: Sequence[Row]) -> list[_BrokenT
 async def _places(
     isolate: Isolate, broken: Sequence[_BrokenText], over_at: float
 ) -> list[list[int]]:
-    """Where texts fail to compile, as index, line and column, as far as the time goes."""
+    """Return where texts fail to compile, as index, line and column, as far as the time goes."""
     places: list[list[int]] = []
     for text in broken:
         if time.monotonic() >= over_at:
@@ -351,10 +360,11 @@ async def _places(
 
 
 async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:
-    """Rehearses, gives up the powers of the process, and answers requests until the end of input. Raises
+    """Rehearse, give up the powers of the process, and answer requests until the end of input. Raises
     PermissionError: a layer of protection is missing and was demanded."""
     heap_mb = int(settings["heap_mb"])
     initialise(heap_mb)
+    # What is rehearsed must not be sent: the supervisor waits for HELLO.
     null = os.open(os.devnull, os.O_WRONLY)
     worker = Worker(Channel(null, null), heap_mb)
     about = await worker.rehearse(settings["timezone"])
@@ -370,6 +380,8 @@ async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:
         raise PermissionError(
             _("a layer of protection is missing here: {layers}", ", ".join(missing))
         )
+
+    # Prepared before HELLO, so that the first search does not wait for an isolate.
     worker.prepare()
     worker.had_room = room()
     channel.send(Kind.HELLO, pid=os.getpid(), layers=layers, **about)
@@ -381,7 +393,7 @@ async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:
 
 
 def room() -> bool:
-    """Whether the system would give this process ROOM_MB more memory. True where it has no bound."""
+    """Tell whether the system would give this process ROOM_MB more memory. True where it has no bound."""
     if sys.platform == "win32":
         return True
     try:
@@ -392,12 +404,12 @@ def room() -> bool:
 
 
 def leave(code: int) -> NoReturn:
-    """Ends the process at once: an ordinary exit may wait for an isolate for ever."""
+    """End the process at once: an ordinary exit may wait for an isolate for ever."""
     os._exit(code)
 
 
 def main(settings: Mapping[str, Any]) -> NoReturn:
-    """Runs until stdin ends. Called by the command line that process.py writes."""
+    """Run until stdin ends. Called by the command line that process.py writes."""
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # Ctrl-C in a terminal reaches children too; the parent decides
@@ -405,6 +417,7 @@ def main(settings: Mapping[str, Any]) -> NoReturn:
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):  # V8 prints its last words on these
         os.dup2(null, descriptor)
+
     try:
         asyncio.run(serve(channel, settings))
     except BrokenPipeError:
@@ -414,4 +427,5 @@ def main(settings: Mapping[str, Any]) -> NoReturn:
             channel.send(Kind.REFUSAL, message=_("{about}: {what}", type(error).__name__, error))
         finally:
             leave(1)
+
     leave(0)

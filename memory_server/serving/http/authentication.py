@@ -1,4 +1,4 @@
-"""The ways to enter: one token, a file of tokens, JWTs, or nobody asks. A server has exactly one of them."""
+"""The ways to enter: a single token, a file of tokens, JWTs, or without a token. A server has exactly one way."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class AuthExtras:
 
 
 def names_in(setting: str | None) -> list[str]:
-    """The names of a list with commas."""
+    """Return the names of a list with commas."""
     if setting is None:
         return []
     names = [part.strip() for part in setting.split(",")]
@@ -47,14 +47,14 @@ def names_in(setting: str | None) -> list[str]:
 
 
 def host_of(name: str) -> str:
-    """A name as the header `Host` has it: in small letters, without a port."""
+    """Return a name as the header `Host` has it: in small letters, without a port."""
     return re.sub(r":\d+$", "", name.lower())
 
 
 def entrance(
     settings: HttpSettings, tokens: Tokens | None, *, loopback: bool
 ) -> tuple[Enter, AuthExtras]:
-    """The way to enter that is set. Raises InvalidInput: there is none, or more than one, or it cannot be used."""
+    """Return the way to enter that is set. Raises InvalidInput: no way or several ways are set, or it cannot be used."""
     ways: list[str] = []
     if settings.token is not None:
         ways.append("http.token")
@@ -68,32 +68,39 @@ def entrance(
         raise InvalidInput("No authentication is configured; {how}.", _(_HOW))
     if len(ways) > 1:
         raise InvalidInput("Both {ways} are set; keep only one of them.", " and ".join(ways))
+
     if settings.open and not loopback:
         raise InvalidInput(
             "http.open gives access without a token, so it works only on 127.0.0.1; {how}.", _(_HOW)
         )
+
     if not loopback:
         log.warning(
             "listening beyond this machine: tokens travel as they are, unless a proxy with TLS is in front"
         )
+
+    # A proxy calls this server by the name that clients know.
     public = urlsplit(settings.public_url or "")
     extras = AuthExtras()
     if public.netloc:
         origin = f"{public.scheme}://{public.netloc}".lower()
         extras = AuthExtras(hosts=[host_of(public.netloc)], origins=[origin])
+
     if tokens is not None:
         tokens.tokens()  # raises InvalidInput at the start and not at the first request
         return _by_file(tokens), extras
+
     if settings.jwt.issuer is not None:
         from memory_server.serving.http import jwt_tokens
 
         enter, routes, challenge = jwt_tokens.entrance(settings)
         return enter, replace(extras, routes=routes, challenge=challenge)
+
     return _by_token(settings.token), extras
 
 
 def _by_token(secret: str | None) -> Enter:
-    """Everybody enters with this token; None: everybody enters."""
+    """Let all callers with this token enter, or without a token all callers."""
     if secret is not None and len(secret) < LEAST_CHARS:
         raise InvalidInput(
             "http.token has fewer than {chars} characters; choose a long random one.", LEAST_CHARS

@@ -42,7 +42,7 @@ NOT_OFFERED = (
 CHECK_SECONDS = 20.0
 """How long the triggers of an import are checked: other requests of the tenant wait meanwhile."""
 MOST_BYTES = 64_000_000
-"""Bytes of an export; other tenants wait while one is made."""
+"""Bytes of an export; other tenants wait while an export is made."""
 _MEDIA = {
     "native": "application/x-ndjson",
     "pack": "application/json",
@@ -71,9 +71,10 @@ class _Body(BaseModel):
 
 
 class ImportBody(_Body):
-    """The content of a file. `content`: of a text file; `base64`: of any file. `format`: by default what the content
-    shows. `name`: what the file is called. `conversation_id`: for records that do not name one. `user` and `char`: who
-    they are in it. `book`: the lorebook here of which it is a new version."""
+    """The content of a file. `content`: the text of a text file; `base64`: the bytes of any file. `format`: its form,
+    which the content shows by default. `name`: the name of the file. `conversation_id`: where records go that do not
+    name a conversation. `user` and `char`: who they are in it. `book`: the lorebook here of which it is a new
+    version."""
 
     content: str | None = None
     base64: str | None = None
@@ -117,21 +118,24 @@ async def import_content(exchange: Exchange, fields: Mapping[str, Any]) -> Respo
         book=body.book,
         check_until=time.monotonic() + CHECK_SECONDS,
     )
+    # A dry run changes nothing, so a token that only reads may ask for it.
     if not body.dry_run:
         if not exchange.may_write:
             raise ReadOnly("This token or server only reads; with dry_run nothing is stored.")
         view.memories.services.refuse_while_paused()
         options = replace(options, admit=exchange.admit)
+
     request = ImportRequest(
         [Source(body.name or _UNNAMED, _data_of(body))], options, dry_run=body.dry_run
     )
     report = await import_sources(view, request)
+    # In a thread: a report of many records takes long to write.
     answer = await asyncio.to_thread(_json_of, report)
     return Response(orjson.dumps(answer), media_type="application/json")
 
 
 def _data_of(body: ImportBody) -> bytes:
-    """Raises InvalidInput: there is no content, or it is given twice or wrongly."""
+    """Return the bytes of the content. Raises InvalidInput: it is missing, or given twice or wrongly."""
     if (body.content is None) == (body.base64 is None):
         raise InvalidInput("Give the file as `content`, or as `base64` if it is not text.")
     if body.base64 is None:
@@ -152,6 +156,7 @@ def _json_of(report: ImportReport) -> dict[str, Any]:
         ]
         places += [_place(entries.place, entries.counts) for entries in source.entries]
         books += [book_text(book.book, book.stored.update) for book in source.books]
+
     return {
         "formats": [source.form for source in report.sources],
         "usable": report.count,
@@ -184,7 +189,7 @@ async def export_content(exchange: Exchange, fields: Mapping[str, Any]) -> Respo
 
 
 def _bounded(view: OpenMemory, stored: Exported, form: str) -> bytes:
-    """The content of a file. Raises HttpError: it is too large."""
+    """Return the content of a file. Raises HttpError: it is too large."""
     pieces: list[bytes] = []
     free_bytes = MOST_BYTES
     for piece in file_content(view, stored, form):
@@ -197,14 +202,14 @@ def _bounded(view: OpenMemory, stored: Exported, form: str) -> bytes:
 
 
 def in_fields(sentence: str) -> str:
-    """A sentence for a shell as a program can use it: with names of fields for those of flags."""
+    """Write a sentence for a shell as a program can use it: with names of fields in place of flags."""
     for flag, field in _FIELDS.items():
         sentence = sentence.replace(flag, field)
     return sentence
 
 
 def documented(refused: Mapping[str, Any], headers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The paths as OpenAPI describes them; `refused` is the answer to what is refused."""
+    """Describe the paths as OpenAPI does; `refused` is the answer to what is refused."""
     told = {
         "description": "What came, by place, and what was left out",
         "content": {"application/json": {"schema": {"type": "object"}}},
@@ -229,4 +234,5 @@ def documented(refused: Mapping[str, Any], headers: Sequence[Mapping[str, Any]])
                 "responses": {"200": answer, "default": refused},
             }
         }
+
     return paths

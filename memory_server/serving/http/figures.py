@@ -30,6 +30,7 @@ class _Collector:
         errors = CounterMetricFamily(
             "memory_server_call_errors", "Calls that were refused or failed", labels=["tool"]
         )
+        # Prometheus wants counts that include all smaller times.
         bounds = [*(str(bound / 1000) for bound in BOUNDS_MS), "+Inf"]
         for name, calls in self.meter.calls.items():
             times.add_metric(
@@ -38,6 +39,7 @@ class _Collector:
                 calls.sum_ms / 1000,
             )
             errors.add_metric([name], calls.errors)
+
         yield times
         yield errors
         for family, numbers in self.meter.figures().items():
@@ -50,7 +52,7 @@ class _Collector:
 
 
 def endpoint(meter: Meter) -> Callable[[Request], Awaitable[Response]]:
-    """The route's function."""
+    """Return the route's function."""
 
     async def answer(request: Request) -> Response:
         from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest

@@ -57,10 +57,10 @@ HEAD_SECONDS = 10.0
 """How long the head of a request may take."""
 MOST_CONNECTIONS = 1_000
 MOST_STRANGERS = 0.9
-"""Share of them on which no request was let in yet; beyond it, the one that waits longest is closed."""
+"""Share of them on which no request was let in yet; beyond it, the connection that waits longest is closed."""
 SESSION = "mcp-session-id"
 MOST_SESSIONS = 1_000
-"""Most sessions of a tenant; the least recently used one is dropped."""
+"""Most sessions of a tenant; the least recently used session is dropped."""
 KEEP_ALIVE_SECONDS = 5
 UNREAD_SECONDS = 1.0
 """How long a connection stays whose request was answered before its body came."""
@@ -82,7 +82,7 @@ class HttpServer:
     """What a process serves. `look` returns when the store answers; `warm` prepares the first answers. `say` gets the
     address. With `sessions`, tools of this toolset are offered, so headers may name users. `files` is how many files
     and connections may be open, half of which are for connections. If it is `read_only`, nothing can be changed with
-    any token. `exchanges`: whole conversations may be imported and exported. `page` is None where there is no page."""
+    any token. `exchanges`: whole conversations may be imported and exported. `page` is None without a page."""
 
     settings: HttpSettings
     tokens: Tokens | None
@@ -133,7 +133,7 @@ class _Protocol(H11Protocol):
         super().on_response_complete()
         if (
             self.conn.their_state is h11.SEND_BODY
-        ):  # nobody reads the rest; whatever still comes, this is the end
+        ):  # the rest stays unread; whatever still comes, this is the end
             self.loop.call_later(UNREAD_SECONDS, self.transport.close)
 
     def pause_writing(self) -> None:
@@ -152,7 +152,7 @@ class _Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def was_let_in(self) -> bool:
-        """Whether a request of this connection was let in, also one that is not answered yet."""
+        """Tell whether a request of this connection was let in, also a request that is not answered yet."""
         scope = cast("Scope | None", self.scope)
         if self._had_entered:
             return True
@@ -197,8 +197,8 @@ class _Server(uvicorn.Server):
 @dataclass(frozen=True, slots=True)
 class _Mcp:
     """`POST /mcp`, which goes to the session manager of the caller's tenant, and `DELETE /mcp`, which ends a session.
-    `begun`: who is meant in which session, by tenant and `Mcp-Session-Id` of the handshake era; None: nobody can be
-    named, so there are no sessions."""
+    `begun`: who is meant in which session, by tenant and `Mcp-Session-Id` of the handshake era. It is None, without
+    sessions, if users cannot be named."""
 
     tenants: Tenants
     begun: defaultdict[str | None, dict[str, Begun]] | None
@@ -226,22 +226,25 @@ class _Mcp:
         receive: Receive,
         send: Send,
     ) -> tuple[Receive, Send]:
-        """Let the caller be one of its session; the answer to `initialize` names a new one. Raises HttpError: there is
-        no such session."""
+        """Give the caller the identity of its session; the answer to `initialize` names a new session. Raises HttpError:
+        the session is unknown."""
         caller = caller_of(scope)
         sessions = begun[caller.tenant]
         if session_id is not None:
             if session_id not in sessions:
                 raise _no_session()
             session = sessions.pop(session_id)
-            sessions[session_id] = session  # the one that was used last goes last
+            sessions[session_id] = session  # the session that was used last goes last
             wire = replace(caller.wire, lasts=True, begun=session)
             replace(caller, wire=wire).enter(scope)
             return receive, send
+
+        # A caller without a session can only begin one.
         body = await Request(scope, receive).body()
         receive = replaying(body, receive)
         if not _is_initialize(body):
             return receive, send
+
         new_id = secrets.token_urlsafe(24)
 
         async def naming(message: Message) -> None:
@@ -301,6 +304,7 @@ async def serve(node: HttpServer, address: tuple[str, int]) -> None:
     if node.sessions:
         sessions = defaultdict(dict)
         methods.append("DELETE")
+
     app = Router(
         [
             Route("/mcp", _Mcp(tenants, sessions), methods=methods),
@@ -326,6 +330,7 @@ async def serve(node: HttpServer, address: tuple[str, int]) -> None:
     page: tuple[str, ASGIApp] | None = None
     if node.page is not None:
         page = (PAGE, node.page(tenants, enter, limits))
+
     middleware = Middleware(
         app,
         enter,
@@ -392,20 +397,23 @@ async def run_app(
     )
     server = _Server(config)
     on_signals(stop.set)
-    with speaking(ENGLISH):  # that of each request, too
+    with speaking(ENGLISH):  # the language of each request, too
         serving = asyncio.create_task(server.serve([listener]))
+
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+    # A signal, or the caller, asked for the end while requests may be running.
     stopping.cancel()
     if not serving.done():
         if ending is not None:
             await ending()
         server.should_exit = True
+
     await serving
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens at this address. Raises InvalidInput: it is not possible there."""
+    """Open a socket that listens at this address. Raises InvalidInput: it is not possible there."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
@@ -420,7 +428,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def address_of(text: str) -> tuple[str, int]:
-    """The host and port of `[HOST:]PORT`. Raises InvalidInput: it is not one."""
+    """Split `[HOST:]PORT` into host and port. Raises InvalidInput: it is not an address."""
     host, colon, port = text.rpartition(":")
     is_port = port.isascii() and port.isdecimal() and int(port) <= 65_535
     if not is_port or (colon and not host):

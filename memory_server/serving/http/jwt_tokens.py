@@ -40,7 +40,7 @@ AGAIN_SECONDS = 10.0
 FETCH_SECONDS = 5.0
 """The longest silence; a whole look takes at most twice as long, as a provider may send its keys byte by byte."""
 MOST_BYTES = 1024 * 1024
-"""The largest set of keys; a usual one has a few kilobytes."""
+"""The largest set of keys; a usual set has a few kilobytes."""
 _PIECE = 65_536
 """Bytes that are read at once."""
 
@@ -61,8 +61,8 @@ class _Keys:
         self._fetch: Future[Any] | None = None
 
     async def find(self, key_id: str | None) -> jwt.PyJWK | None:
-        """The key with this id. A missing key is looked up at the provider again, in one look for all who wait; a key
-        that is here counts while a look goes on."""
+        """Find the key with this id. A missing key is looked up at the provider again, in one look for all who wait;
+        a key that is here counts while a look goes on."""
         key = self._current(key_id)
         now = time.monotonic()
         if key is None or now >= self._good_until:
@@ -77,7 +77,7 @@ class _Keys:
         return self._current(key_id)
 
     def _current(self, key_id: str | None) -> jwt.PyJWK | None:
-        """The key with this id among those of the last look; without an id, the only key."""
+        """Return the key with this id from the last look; without an id, the only key."""
         if self._key_set is None:
             return None
         keys = self._key_set.keys
@@ -87,8 +87,8 @@ class _Keys:
 
     async def _look(self) -> None:
         try:
-            # A thread of its own, and only one: those of asyncio would be used up by a provider that never ends, and
-            # would keep the process from ending.
+            # A thread of its own, and only one: the threads of asyncio would be used up by a provider that never
+            # ends, and would keep the process from ending.
             if self._fetch is None or self._fetch.done():
                 fetch: Future[Any] = Future()
                 fetch.set_running_or_notify_cancel()
@@ -96,8 +96,10 @@ class _Keys:
                     target=self._run, args=[fetch], name="keys of tokens", daemon=True
                 ).start()
                 self._fetch = fetch
+
             async with asyncio.timeout(2 * FETCH_SECONDS):
                 document = await asyncio.wrap_future(self._fetch)
+
             self._key_set = jwt.PyJWKSet.from_dict(document)
         except Exception as error:  # whatever a provider may send; the old keys go on
             log.warning(
@@ -136,24 +138,27 @@ class _Keys:
     def _opener(self) -> OpenerDirector:
         """HTTP without redirects, and past HTTP_PROXY if the provider is on this machine."""
         is_on_this_machine = urlsplit(self._location).hostname in ("localhost", "127.0.0.1", "::1")
-        proxies: dict[str, str] | None = None  # those of the environment
+        proxies: dict[str, str] | None = None  # None for the proxies of the environment
         if is_on_this_machine:
             proxies = {}
         return build_opener(_NoRedirects, ProxyHandler(proxies))
 
 
 def entrance(settings: HttpSettings) -> tuple[Enter, Sequence[Route], str]:
-    """The way to enter, the routes that tell of it, and what a refusal adds. Raises InvalidInput: a setting is
+    """Return the way to enter, the routes that tell of it, and what a refusal adds. Raises InvalidInput: a setting is
     missing."""
     provider = settings.jwt
     if provider.jwks is None:
         raise InvalidInput(
             "http.jwt.issuer needs http.jwt.jwks, the URL or file of the provider's keys."
         )
+
     if provider.issuer is None or settings.public_url is None:
         raise InvalidInput(
             "http.jwt.issuer needs http.public_url, the URL at which clients see this server."
         )
+
+    # Clients may name this server with or without the last slash, and by its path /mcp.
     public = settings.public_url.rstrip("/")
     parts = urlsplit(public)
     path = f"/.well-known/oauth-protected-resource{parts.path}/mcp"
@@ -162,13 +167,14 @@ def entrance(settings: HttpSettings) -> tuple[Enter, Sequence[Route], str]:
     audience = [public, f"{public}/", f"{public}/mcp", f"{public}/mcp/"]
     if provider.audience is not None:
         audience = [provider.audience]
+
     return _by_jwt(provider, audience, _Keys(provider.jwks)), [route], challenge
 
 
 def _resource_metadata(path: str, resource: str, provider: JwtSettings) -> Route:
-    """The route of the document that names the provider to clients. The URLs in it are those of the settings to the
-    letter: clients compare the issuer with what they got (RFC 8414, section 3.3), and the models of the SDK add a slash
-    to a URL without a path."""
+    """Make the route of the document that names the provider to clients. It has the URLs of the settings to the
+    letter: clients compare the issuer with what they got (RFC 8414, section 3.3), and the models of the SDK add a
+    slash to a URL without a path."""
     metadata: dict[str, Any] = {
         "resource": resource,
         "authorization_servers": [provider.issuer],
@@ -191,14 +197,16 @@ def _by_jwt(settings: JwtSettings, audience: list[str], keys: _Keys) -> Enter:
     has_warned = False
 
     async def claims_of(token: str) -> Mapping[str, Any] | None:
-        """The claims of a token that the provider signed for this server; None: it is refused."""
+        """Return the claims of a token that the provider signed for this server, or None if it is refused."""
         try:
             head = jwt.get_unverified_header(token)
             if head.get("alg") not in algorithms:
                 return None
+
             key = await keys.find(head.get("kid"))
             if key is None:
                 return None
+
             return jwt.decode(
                 token,
                 key,
@@ -218,6 +226,7 @@ def _by_jwt(settings: JwtSettings, audience: list[str], keys: _Keys) -> Enter:
             return None
         tenant = _tenant_name(claims[settings.tenant_claim])
         if tenant is None:
+            # Once: a wrong setting would fill the log with every request.
             if not has_warned:
                 log.warning(
                     "the claim %s of a token cannot be the name of a tenant", settings.tenant_claim
@@ -231,8 +240,8 @@ def _by_jwt(settings: JwtSettings, audience: list[str], keys: _Keys) -> Enter:
 
 
 def _tenant_name(claim: object) -> str | None:
-    """The tenant that a claim names; None: it cannot be the name of a tenant. A name that is not in its normal form is
-    refused: if two names have the same normal form, each could enter as the other."""
+    """Return the tenant that a claim names, or None if it cannot be the name of a tenant. A name that is not in its
+    normal form is refused: if two names have the same normal form, each could enter as the other."""
     if not isinstance(claim, str):
         return None
     try:
@@ -245,19 +254,20 @@ def _tenant_name(claim: object) -> str | None:
 
 
 def _session(claims: Mapping[str, Any]) -> str | None:
-    """The session of a token (OpenID Connect), or the client that it was made for (RFC 9068)."""
+    """Return the session of a token (OpenID Connect), or the client that it was made for (RFC 9068)."""
     for claim in ("sid", "client_id", "azp"):
         session = claims.get(claim)
         if isinstance(session, str) and session and session.isprintable():
             if len(session) <= MAX_ID_CHARS:
                 return session
-            # Not its beginning: that of two long ones may be the same.
+            # Not its beginning: two long names may begin alike.
             return hashlib.sha256(session.encode()).hexdigest()
     return None
 
 
 def _scopes(settings: JwtSettings, claim: object) -> frozenset[str]:
-    """What a token allows: a scope that the settings do not ask for is allowed to every token, but for operators."""
+    """Return what a token allows: a scope that the settings do not ask for is allowed to every token, but for
+    operators."""
     claimed: set[str] = set()
     if isinstance(claim, str):
         claimed.update(claim.split())

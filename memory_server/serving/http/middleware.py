@@ -65,7 +65,7 @@ _LOGGED_ROUTES = ("/mcp", "/v1", "/healthz", "/readyz", _OPERATORS, "/.well-know
 """Beginnings of paths that the log names; others may have an id or a name in them."""
 
 Enter = Callable[[str | None], Awaitable[Principal | None]]
-"""Gives the caller with this token, which may be missing; None: nobody enters with it."""
+"""Returns the caller for a token, or for a request without a token. Returns None if it is not valid."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,7 @@ class Middleware:
         except Exception as error:
             failed_request = request_id()
             log.exception("a request failed, request %s: %s", failed_request, failure_text(error))
+            # The head of the answer is sent already, so only the connection can tell of the error.
             if status:
                 raise
             sentence = (
@@ -141,30 +142,36 @@ class Middleware:
         return self.beside[1]
 
     def _refusal(self, headers: Headers) -> JSONResponse | None:
-        """What a page that was made to call this address gets."""
+        """Refuse a request that may come from a page that was made to call this address. Return None for any other
+        request."""
         head_bytes = sum(len(name) + len(value) for name, value in headers.raw)
         if head_bytes > MOST_HEAD_BYTES:
             return HttpError(431, "size", "The head of the request is too large.").response()
+
+        # A proxy and this server could disagree where such a body ends.
         if "transfer-encoding" in headers and "content-length" in headers:
             sentence = "Send Content-Length or Transfer-Encoding, and not both."
             return HttpError(400, "form", sentence, {"connection": "close"}).response()
+
         host = headers.get("host", "").lower()
         host_match = _HOST.fullmatch(host)
         if host_match is None or host_match[1] not in self.hosts:
             return HttpError(
                 421, "host", "This server does not have that name; see the setting http.hosts."
             ).response()
+
         origin = headers.get("origin")
         own = (f"http://{host}", f"https://{host}")
         if origin is None or origin.lower() in (*self.origins, *own):
             return None
+
         # The page may read this sentence, which is the same for everybody, and so say what to set.
         readable = {"access-control-allow-origin": origin, "vary": "Origin"}
         sentence = "Pages of that origin may not call; see the setting http.origins."
         return HttpError(403, "origin", sentence, readable).response()
 
     async def _serve_or_refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request to `app`: on a public path from everybody, on others from callers with a token. A refusal
+        """Pass a request to `app`: on a public path from all callers, on others from callers with a token. A refusal
         becomes a response."""
         is_public = scope["path"] in self.public and scope["method"] in ("GET", "HEAD")
         try:
@@ -190,24 +197,30 @@ class Middleware:
         headers = Headers(scope=scope)
         token = _bearer(headers)
         caller = await self._authenticated(token, scope["path"])
-        caller.enter(scope)  # its connection is no stranger's while the body comes
+        caller.enter(scope)  # its connection is not a stranger's while the body comes
         if headers.get("content-encoding", "identity").lower() != "identity":
             raise HttpError(415, "form", "Send the body as it is, without `Content-Encoding`.")
+
         kind = "calls"
         if scope["path"] == "/mcp" and _is_listening(headers):
             kind = "streams"
+
         limits = self.limits[caller.tenant]
         async with limits.request(kind), AsyncExitStack() as turns:
             caller = self._described(caller, headers)
             FOR.set(caller.tenant)
             if kind == "calls" and _is_large(headers):
                 await turns.enter_async_context(limits.large())
+
             body = await _whole_body(headers, receive)
             if kind == "calls":
+                # A call waits for its turn only when its body is there: a slow client must not hold up others.
                 await turns.enter_async_context(limits.turn(len(body)))
+
             if crowded(body):
                 sentence = f"The body has more than {MOST_VALUES:,} values; send less at a time."
                 raise HttpError(413, "size", sentence)
+
             replace(caller, size=len(body)).enter(scope)
             call = self.app(scope, replaying(body, receive), send)
             if kind == "streams":
@@ -216,7 +229,8 @@ class Middleware:
                 await call
 
     async def _authenticated(self, token: str | None, path: str) -> Principal:
-        """The caller with this token. Raises HttpError: nobody enters with it, or its scopes do not allow this path."""
+        """Return the caller with this token. Raises HttpError: the token is not valid, or its scopes do not allow
+        this path."""
         caller = await self.enter(token)
         if caller is None:
             sentence = "Send a valid token in the header `Authorization: Bearer …`."
@@ -228,7 +242,8 @@ class Middleware:
         return caller
 
     def _described(self, caller: Principal, headers: Headers) -> Principal:
-        """The caller with what the headers say about this request. Raises InvalidInput: a header cannot be used."""
+        """Return the caller with what the headers say about this request. Raises InvalidInput: a header cannot be
+        used."""
         usual = named_in(headers, CONVERSATION)
         session = named_in(headers, SESSION) or caller.session
         wire = wire_from(headers, sessions=self.sessions)
@@ -236,6 +251,7 @@ class Middleware:
         project = named_in(headers, PROJECT, MOST_FOLDER_CHARS)
         if project is not None:
             project = public_key(project)  # an older client may send a token in it
+
         timezone = timezone_in(headers) or caller.timezone
         return replace(
             caller,
@@ -249,7 +265,7 @@ class Middleware:
         )
 
     async def _while_let_in(self, token: str | None, call: Awaitable[None]) -> None:
-        """A stream, which ends when its token does not count any more."""
+        """Carry a stream, which ends when its token does not count any more."""
         stream = asyncio.ensure_future(call)
         try:
             while True:
@@ -281,29 +297,29 @@ def _bearer(headers: Headers) -> str | None:
 
 
 def _logged_route(path: str, status: int) -> str:
-    """The beginning of a path for the log: what follows may be an id or a name. The path of a tool that was called is
-    shown to its end."""
+    """Return the beginning of a path for the log: what follows may be an id or a name. The path of a tool that was
+    called is shown to its end."""
     route = "/".join(path.split("/", 2)[:2])
     if status == 200 and route == "/v1":
-        return path  # what is no tool gets 404
+        return path  # a path that does not name a tool gets 404
     if route in _LOGGED_ROUTES:
         return route
     return "/…"
 
 
 def is_modern(headers: Headers) -> bool:
-    """Whether a request of MCP is of an era without handshake and sessions."""
+    """Tell whether a request of MCP is of an era without handshake and sessions."""
     return headers.get("mcp-protocol-version", "") not in (*HANDSHAKE_PROTOCOL_VERSIONS, "")
 
 
 def _is_listening(headers: Headers) -> bool:
-    """Whether a request of MCP is a stream that listens; it lasts long, so it does not count as a call. The SDK refuses
-    a request whose headers say something else than its body, except in the handshake era."""
+    """Tell whether a request of MCP is a stream that listens; it lasts long, so it does not count as a call. The SDK
+    refuses a request whose headers say something else than its body, except in the handshake era."""
     return is_modern(headers) and headers.get("mcp-method") == "subscriptions/listen"
 
 
 def _is_large(headers: Headers) -> bool:
-    """Whether the body is large, or may be."""
+    """Tell whether the body is large, or may be."""
     length = headers.get("content-length", "")
     return "transfer-encoding" in headers or (length.isdecimal() and int(length) > LARGE_BYTES)
 

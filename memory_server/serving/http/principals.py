@@ -33,11 +33,12 @@ _KEY = "memory_server.caller"
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """`tenant` None: the data folder itself. `usual`: the conversation of calls that name none, if not that of the
-    settings. `session`: the one that the header names, else the name of the token: what one device said another finds
-    at once. `timezone`: where the readers live, if not where the tenant does. `folder`: where the caller works,
-    `project`: the key of its project. `name`: that of the token. `wire`: who is meant within the tenant; each request
-    says it again, since no connection lasts. `size`: bytes of the request's body."""
+    """The caller of a request. `tenant` is None for the data folder itself. `usual`: the conversation of calls that
+    name none, if it is not the conversation of the settings. `session`: the session that the header names, else the
+    name of the token: what a device said another device finds at once. `timezone`: where the readers live, if not
+    where the tenant does. `folder`: where the caller works, `project`: the key of its project. `name`: the name of
+    the token. `wire`: who is meant within the tenant; each request says it again, since no connection lasts. `size`:
+    bytes of the request's body."""
 
     tenant: str | None
     scopes: frozenset[str]
@@ -75,19 +76,19 @@ class Tokens(Protocol):
     """Where the tokens of this server are kept."""
 
     def find(self, token: str) -> AccessToken | None:
-        """What a token allows now; None: it allows nothing."""
+        """Return what a token allows now, or None if it allows nothing."""
 
     def tokens(self) -> Sequence[AccessToken]:
-        """All tokens. Raises InvalidInput: they cannot be read, or others may write them."""
+        """Return all tokens. Raises InvalidInput: they cannot be read, or others may write them."""
 
 
 def has_entered(scope: Scope) -> bool:
-    """Whether the request passed the middleware with a token."""
+    """Tell whether the request passed the middleware with a token."""
     return _KEY in scope
 
 
 def caller_of(scope: Scope) -> Principal:
-    """The caller of a request that has passed the middleware."""
+    """Return the caller of a request that has passed the middleware."""
     caller: Principal = scope[_KEY]
     return caller
 
@@ -108,8 +109,8 @@ def wire_from(headers: Headers, *, sessions: bool) -> RequestInfo:
 
 
 def named_in(headers: Headers, header: str, most: int = MAX_ID_CHARS) -> str | None:
-    """The conversation, session, folder or project that a header names, percent-encoded UTF-8 of at most so many
-    characters; None: the header is not there. Raises InvalidInput: it cannot be used."""
+    """Return the conversation, session, folder or project that a header names, percent-encoded UTF-8 of at most so
+    many characters, or None without the header. Raises InvalidInput: it cannot be used."""
     values = headers.getlist(header)
     if len(values) > 1:
         raise InvalidInput("The header {header} is there more than once; send it once.", header)
@@ -124,7 +125,7 @@ def named_in(headers: Headers, header: str, most: int = MAX_ID_CHARS) -> str | N
 
 
 def timezone_in(headers: Headers) -> str | None:
-    """The time zone that the header names. Raises InvalidInput: it cannot be used, or there is no such zone."""
+    """Return the time zone that the header names. Raises InvalidInput: it cannot be used, or the zone is unknown."""
     name = named_in(headers, TIMEZONE)
     if name is None:
         return None

@@ -13,13 +13,13 @@ from typing import Final
 from memory_server.serving.http.refusals import HttpError
 
 AT_ONCE: Final = 4
-"""The share of the requests of a minute that may come at once is one of so many: of the usual 3,000, 750. A
+"""The number of parts of a minute's requests, a single part of which may come at once: of the usual 3,000, 750. A
 hundred clients can begin at once, each with three requests, right after a hundred others have asked four times."""
 MOST_WAIT_SECONDS: Final = 10.0
-"""How long a request waits for its share of the minute; one that would wait longer is refused at once."""
+"""How long a request waits for its share of the minute; a request that would wait longer is refused at once."""
 MOST_WAITING: Final = 400
-"""Calls of a tenant that wait for those that are carried out: a gateway asks for all its users at once. Each has a body
-of at most `LARGE_BYTES`, so they take some 6 MB."""
+"""Calls of a tenant that wait for running calls: a gateway asks for all its users at once. Each has a body of at most
+`LARGE_BYTES`, so they take some 6 MB."""
 TURN_SECONDS: Final = 60.0
 """How long a call waits for those before it."""
 LARGE_BYTES: Final = 16 * 1024
@@ -27,13 +27,13 @@ LARGE_BYTES_PER_SECOND: Final = 8 * 1024 * 1024
 """Requests of a tenant with more than `LARGE_BYTES` are carried out one after the other, and so many bytes of them in a
 second: to read them takes a tenth of the event loop."""
 LARGE_AT_ONCE: Final = 4
-"""Large requests of a tenant that are in memory at the same time; others wait unread. One that comes slowly leaves room
-for others."""
+"""Large requests of a tenant that are in memory at the same time; others wait unread. A request that comes slowly
+leaves room for others."""
 
 
 class Bucket:
-    """Requests of a minute as tokens that come evenly; `most` of them may be saved. A request may take one that is not
-    there yet, and waits for it. Pure but for its own state."""
+    """Requests of a minute as tokens that come evenly; `most` of them may be saved. A request may take a token that
+    is not there yet, and waits for it. Pure but for its own state."""
 
     def __init__(self, per_minute: int, began: float) -> None:
         self._per_second = per_minute / 60
@@ -42,7 +42,7 @@ class Bucket:
         self._filled = began
 
     def seconds_to_wait(self, now: float) -> float:
-        """How long a request of now would wait for its token."""
+        """Return how long a request of now would wait for its token."""
         self._left = min(self._most, self._left + (now - self._filled) * self._per_second)
         self._filled = now
         return max(0.0, 1 - self._left) / self._per_second
@@ -53,8 +53,8 @@ class Bucket:
 
 
 class RateLimiter:
-    """The limits of one tenant: `per_minute` requests, `concurrent` of each kind at the same time, and `MOST_WAITING`
-    calls that wait for those."""
+    """The limits of a tenant: `per_minute` requests, `concurrent` requests of each kind at the same time, and
+    `MOST_WAITING` calls that wait for a running call."""
 
     def __init__(
         self,
@@ -75,8 +75,8 @@ class RateLimiter:
 
     @asynccontextmanager
     async def request(self, kind: str) -> AsyncIterator[None]:
-        """One request of this kind, from its head to its answer, which may wait for its share of the minute. Raises
-        HttpError: there are too many in this minute, or too many at the same time."""
+        """Hold the place of a request of this kind, from its head to its answer; it may wait for its share of the
+        minute. Raises HttpError: there are too many in this minute, or too many at the same time."""
         most = self._concurrent + (MOST_WAITING if kind == "calls" else 0)
         if self._admitted[kind] >= most:
             raise _busy(f"Too many {kind} at the same time; wait for one to end.")
@@ -93,7 +93,8 @@ class RateLimiter:
             self._admitted[kind] -= 1
 
     def large(self) -> AbstractAsyncContextManager[None]:
-        """One request that may be large, from its body to its answer; beyond `LARGE_AT_ONCE`, others wait."""
+        """Hold the place of a request that may be large, from its body to its answer; beyond `LARGE_AT_ONCE`, others
+        wait."""
         return self._unanswered
 
     @asynccontextmanager

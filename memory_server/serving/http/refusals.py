@@ -54,7 +54,7 @@ class HttpError(Exception):
 
 
 def refused_for(error: BaseException, sentence: str | None = None) -> HttpError:
-    """The refusal that says what `error` is about: for the failure of a tool, what it was that failed."""
+    """Return the refusal that says what `error` is about: for the failure of a tool, what it was that failed."""
     if isinstance(error, HttpError):
         return error
     if sentence is None:

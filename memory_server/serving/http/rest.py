@@ -82,8 +82,8 @@ def routes(
     read_only: bool = False,
     exchanges: bool = True,
 ) -> list[Route]:
-    """The routes of `tools`. `max_bytes`: the limit for the JSON of a result. `read_only`: a tool that is not among
-    them may be one that changes something. `exchanges`: files are imported and exported."""
+    """Make the routes of `tools`. `max_bytes`: the limit for the JSON of a result. `read_only`: a tool that is not
+    among them may change something. `exchanges`: files are imported and exported."""
     document: bytes | None = None
 
     async def openapi(request: Request) -> Response:
@@ -155,7 +155,7 @@ class _Called:
         await Response(orjson.dumps(answered.structured), media_type=_JSON)(scope, receive, send)
 
     def _not_offered(self, name: str) -> HttpError:
-        """The refusal of a call of a tool that is not offered, or that is none."""
+        """Return the refusal of a call of a tool that is not offered, or does not exist."""
         if name not in TOOLS:
             near = difflib.get_close_matches(name, self.tools, n=1)
             hint = f" did you mean `{near[0]}`?" if near else ""
@@ -223,7 +223,7 @@ def _refusal_of(
     caller: Principal,
     worded: Callable[[str], str] = str,
 ) -> HttpError:
-    """The refusal for an error, without what is not said to callers. `worded` says it for them."""
+    """Return the refusal for an error, without what is not said to callers. `worded` says it for them."""
     sentence = str(error)
     if isinstance(error, ValidationError):
         sentence = error.errors()[0]["msg"]
@@ -231,7 +231,7 @@ def _refusal_of(
 
 
 def _arguments(request: Request, body: bytes) -> dict[str, Any]:
-    """The arguments in a body. Raises HttpError: it is no JSON object, or has a name twice."""
+    """Parse the arguments in a body. Raises HttpError: it is not a JSON object, or has a name twice."""
     content_type = request.headers.get("content-type", "").partition(";")[0]
     if content_type.strip().lower() != _JSON:
         raise HttpError(415, "form", f"Send the arguments as JSON, with `Content-Type: {_JSON}`.")
@@ -251,7 +251,7 @@ def _arguments(request: Request, body: bytes) -> dict[str, Any]:
 
 
 def openapi_document(tools: Mapping[str, Tool], *, exchanges: bool = True) -> dict[str, Any]:
-    """The tools as OpenAPI 3.1."""
+    """Describe the tools as OpenAPI 3.1."""
     refused = {
         "description": "Refused, or failed: one sentence says why; see Retry-After",
         "content": {_JSON: {"schema": {"$ref": "#/components/schemas/Error"}}},
@@ -303,8 +303,10 @@ def openapi_document(tools: Mapping[str, Tool], *, exchanges: bool = True) -> di
                 },
             }
         }
+
     if exchanges:
         paths |= documented(refused, headers)
+
     return {
         "openapi": "3.1.0",
         "info": {"title": "memory-server", "version": __version__},
@@ -318,5 +320,5 @@ def openapi_document(tools: Mapping[str, Tool], *, exchanges: bool = True) -> di
 
 
 def _header(name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A header as OpenAPI describes it."""
+    """Describe a header as OpenAPI does."""
     return {"name": name, "in": "header", "description": description, "schema": schema}

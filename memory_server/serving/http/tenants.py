@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 END_SECONDS = 5.0
 """How long tenants have to close at the end."""
 GROWTH = 4
-"""Bytes on disk that one byte of a request may become: in the journal, in a snapshot, and as words."""
+"""Bytes on disk that a byte of a request may become: in the journal, in a snapshot, and as words."""
 LOOK_SECONDS = 1.0
 """How often, at least, the size of a busy tenant is measured: a short request such as for a backup may write much."""
 LOOK_SHARE = 0.1
@@ -39,9 +39,9 @@ LOOK_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class TenantMemories:
-    """The memories of one tenant. `make_server` makes an MCP server of them; `room` looks how many bytes they may still
-    take, and lets nothing be added where there are none. `run` does a command or hook of a linked machine; it takes its
-    name, its arguments and the caller. `view` gives all that a caller may see."""
+    """The memories of a tenant. `make_server` makes an MCP server of them; `room` looks how many bytes they may still
+    take, and lets nothing be added if they may not grow. `run` does a command or hook of a linked machine; it takes
+    its name, its arguments and the caller. `view` gives all that a caller may see."""
 
     memories: Memories
     make_server: MakeServer
@@ -89,7 +89,7 @@ class Tenant:
                         await self._measure()
 
     async def admit(self, size: int) -> None:
-        """Before a request with a body of `size` bytes: measure again what is there, if it may be too much by now."""
+        """Measure again what is there, if it may be too much by now, before a request with a body of `size` bytes."""
         self._taken += size * GROWTH
         if self._room == inf:
             return
@@ -98,8 +98,8 @@ class Tenant:
             await self._measure()
 
     async def admit_content(self, size: int) -> None:
-        """Before a content is stored that has `size` bytes unpacked, which may be many more than those of its request.
-        Raises QuotaReached: it has no room."""
+        """Look for room before a content is stored that has `size` bytes unpacked, which may be many more than the
+        bytes of its request. Raises QuotaReached: it has no room."""
         await self.admit(size)
         if size > self._room:
             raise QuotaReached(
@@ -120,15 +120,15 @@ class Tenant:
     async def run(
         self, caller: Principal, name: str, arguments: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The result of the command or hook `name` of a linked machine."""
+        """Return the result of the command or hook `name` of a linked machine."""
         return await self._memories.run(name, arguments, caller)
 
     def view(self, caller: Principal) -> AbstractAsyncContextManager[OpenMemory]:
-        """All that a caller may see, to be imported into and exported."""
+        """Return all that a caller may see, to be imported into and exported."""
         return self._memories.view(caller)
 
     def call(self, caller: Principal | None) -> Call:
-        """The memories as this caller sees them; None: the request has no caller."""
+        """Return the memories as this caller sees them, or as they are for a request without a caller."""
         memories = self._memories.memories
         if caller is None:
             return Call(memories, memories.conversations)
@@ -171,7 +171,7 @@ class Tenants:
 
     @asynccontextmanager
     async def used(self, caller: Principal) -> AsyncIterator[Tenant]:
-        """The tenant of a caller, which stays open meanwhile. Raises HttpError: too many tenants are busy."""
+        """Give the tenant of a caller, which stays open meanwhile. Raises HttpError: too many tenants are busy."""
         key = _Key(caller.tenant, can_change=WRITE in caller.scopes)
         tenant = self._open.get(key)
         if tenant is None or tenant.over.is_set():
@@ -187,7 +187,7 @@ class Tenants:
             tenant.used = time.monotonic()
 
     def _begin(self, key: _Key) -> Tenant:
-        """A new tenant, which a task of its own opens and closes."""
+        """Begin a new tenant, which a task of its own opens and closes."""
         tenant = Tenant()
         self._open[key] = tenant
         task = asyncio.create_task(self._live(key, tenant))
@@ -196,8 +196,7 @@ class Tenants:
         return tenant
 
     def _make_room(self) -> None:
-        """Close the tenant that was idle for longest, if there is no room for one more. Raises HttpError: all are
-        busy."""
+        """Close the tenant that was idle for longest, if as many are open as may be. Raises HttpError: all are busy."""
         if len(self._open) < self._most:
             return
         idle = {key: tenant for key, tenant in self._open.items() if not tenant.users}

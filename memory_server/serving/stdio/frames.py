@@ -1,12 +1,11 @@
 """JSON-RPC in lines, without I/O: bytes in, messages or refusals out.
 
 Every request gets exactly one answer: from the server, or a refusal from here. A line that cannot be read gets a
-refusal with the id null, a notification gets no answer, and after any line the next one is read. This module does not
-know MCP or the source of the bytes.
+refusal with the id null, a notification gets no answer, and after any line the next line is read. This module does
+not know MCP or the source of the bytes.
 
-Sources: JSON-RPC 2.0 (https://www.jsonrpc.org/specification); MCP's stdio transport, where a message is one line of
-  UTF-8, without batches since 2025-06-18.
-"""
+Sources: JSON-RPC 2.0 (https://www.jsonrpc.org/specification); MCP's stdio transport, where a message is a line of
+UTF-8, without batches since 2025-06-18."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ INVALID_REQUEST = -32600
 INVALID_PARAMS = -32602
 
 LONGEST_LINE = 16 * 1024 * 1024
-"""Bytes of one line at most. The longest valid call, 500 messages of many words, is far below."""
+"""Bytes of a line at most. The longest valid call, 500 messages of many words, is far below."""
 
 Message = dict[str, Any]
 """A request (with `id` and `method`), a notification (without `id`) or an answer of the client (without `method`), of
@@ -69,7 +68,7 @@ class Frames:
         """Bytes of the unfinished line so far."""
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames of all lines that end in `data`."""
+        """Return the frames of all lines that end in `data`."""
         *ended, rest = data.split(b"\n")
         frames: list[Frame] = []
         for piece in ended:
@@ -79,7 +78,7 @@ class Frames:
         return frames
 
     def end(self) -> list[Frame]:
-        """The frame of a last line without a line end."""
+        """Return the frame of a last line without a line end."""
         line = bytes(self._rest)
         size = self._size
         self._rest = bytearray()
@@ -103,43 +102,49 @@ class Frames:
 
 
 def frame_of(line: bytes) -> Frame | None:
-    """The frame of one line; None if there is nothing to do: an empty line, or a notification that cannot be read."""
+    """Return the frame of a line. Return None for an empty line, or a notification that cannot be read."""
     line = line.removeprefix(b"\xef\xbb\xbf").strip(b" \t\r\n")
     if not line:
         return None
+
     value, fault = _read(line)
     fields: Message = {}
     if isinstance(value, dict):
         fields = value
+
     id_ = fields.get("id")
+    # An answer to a request of ours without a usable id can answer nothing.
     if fault is None and _is_answer(fields):
         if not _is_id(id_):
             return None
         return fields
+
     if fault is None:
         fault = _fault_of(value)
     if fault is None:
         return fields
+    # A notification gets no answer, even if its parameters are wrong.
     if fault is _NO_OBJECT and "id" not in fields:
         return None
     if not _is_id(id_) and not isinstance(id_, float):
         id_ = None
+
     return Refusal(error_line(fault.code, fault.sentence, id_))
 
 
 def encoded(message: Mapping[str, Any]) -> bytes:
-    """A message as a line. Raises TypeError: it cannot be written as JSON in UTF-8."""
+    """Write a message as a line. Raises TypeError: it cannot be written as JSON in UTF-8."""
     return orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def error_line(code: int, sentence: str, id_: Any = None) -> bytes:
-    """An error as a line. In ASCII, so that an id that UTF-8 cannot write is returned unchanged."""
+    """Write an error as a line. In ASCII, so that an id that UTF-8 cannot write is returned unchanged."""
     error = {"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": sentence}}
     return json.dumps(error).encode() + b"\n"
 
 
 def _read(line: bytes) -> tuple[Any, _Fault | None]:
-    """The value of a line, and what is wrong with the line as JSON."""
+    """Read the value of a line, and what is wrong with the line as JSON."""
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError as problem:
@@ -152,8 +157,8 @@ def _read(line: bytes) -> tuple[Any, _Fault | None]:
 
 
 def _read_leniently(line: bytes, problem: orjson.JSONDecodeError) -> tuple[Any, _Fault]:
-    """The value of a line that orjson refused because of `problem`, and the fault to answer with. The line may be JSON
-    that cannot be used, such as half of a character: then the value has the id for the answer."""
+    """Read the value of a line that orjson refused because of `problem`, and the fault to answer with. The line may
+    be JSON that cannot be used, such as half of a character: then the value has the id for the answer."""
     if "depth" in str(problem):
         return None, _TOO_DEEP
     try:
@@ -173,7 +178,7 @@ def _is_answer(fields: Message) -> bool:
 
 
 def _fault_of(value: Any) -> _Fault | None:
-    """What is wrong with a value as a request or notification; None if nothing is."""
+    """Say what is wrong with a value as a request or notification. Return None if nothing is."""
     if isinstance(value, list):
         return _Fault(INVALID_REQUEST, "Batches are not part of MCP; send one message per line.")
     if not isinstance(value, dict):

@@ -41,7 +41,7 @@ Key = Hashable
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """A line for the client, and what it answers; None: it answers nothing."""
+    """A line for the client, and the request that it answers, or None."""
 
     line: bytes
     answered: Key
@@ -61,10 +61,10 @@ class ByteStream(Protocol):
     """Input and output of a client in another process."""
 
     async def read(self) -> bytes:
-        """The next bytes of the input; empty: it has ended."""
+        """Return the next bytes of the input, or no bytes if it has ended."""
 
     async def write(self, data: bytes) -> None:
-        """Write to the output, as fast as the client reads it. Raises OSError: nobody reads it any more."""
+        """Write to the output, as fast as the client reads it. Raises OSError: its reader has gone."""
 
 
 class Lines(ABC):
@@ -127,7 +127,7 @@ class Lines(ABC):
         self._put(_Output(line, answered))
 
     async def aclose(self) -> None:  # noqa: B027 - the SDK wants it
-        """What was sent is still written; `drain` waits for it."""
+        """Leave what was sent, which is still written; `drain` waits for it."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -136,7 +136,7 @@ class Lines(ABC):
         return None
 
     async def _take(self, frames: list[Frame]) -> None:
-        """Give the messages to the session, and answer the others; waits where there is no room."""
+        """Give the messages to the session, and answer the others; waits if all slots are taken."""
         try:
             for frame in frames:
                 if self._stopped:
@@ -160,7 +160,7 @@ class Lines(ABC):
         self._quiet.clear()
 
     def _leave(self, key: Key) -> None:
-        """A request was answered, or never will be."""
+        """Free the slot of a request that was answered, or never will be."""
         if key not in self._unanswered:
             return
         self._unanswered[key] -= 1
@@ -193,7 +193,7 @@ class Lines(ABC):
         return SessionMessage(request, ServerMessageMetadata(on_request_unanswered=leave))
 
     def _note_written(self, answered: list[Key]) -> None:
-        """Note that lines were written. `answered`: what each of them answers."""
+        """Note that lines were written. `answered`: the request that each of them answers."""
         for key in answered:
             self._leave(key)
         if answered and not self._wrote:
@@ -201,14 +201,14 @@ class Lines(ABC):
             self._events.first()
 
     def _note_lost(self) -> None:
-        """Note that nobody reads the output any more."""
+        """Note that the reader of the output has gone."""
         self.stop()
         self._events.broken()
 
 
 class DescriptorLines(Lines):
-    """Lines over two file descriptors, with a thread that reads and one that writes: a descriptor may be of any kind,
-    and not every system can wait for it in an event loop."""
+    """Lines over two file descriptors, with a thread that reads and a thread that writes: a descriptor may be of any
+    kind, and not every system can wait for it in an event loop."""
 
     def __init__(self, reading: int, writing: int, events: Events) -> None:
         super().__init__(events)
@@ -216,7 +216,7 @@ class DescriptorLines(Lines):
         self._writing = writing
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[_Output | None] = SimpleQueue()
-        """Lines to write; None is the last."""
+        """Lines to write, with None after the last line."""
         self._drained = threading.Event()
 
     def start(self) -> None:
@@ -288,7 +288,7 @@ class StreamLines(Lines):
         super().__init__(events)
         self._stream = stream
         self._queue: asyncio.Queue[_Output | None] = asyncio.Queue()
-        """Lines to write; None is the last."""
+        """Lines to write, with None after the last line."""
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:

@@ -25,7 +25,7 @@ from memory_server.kernel.values import dataclass
 
 _VERSION = "io.modelcontextprotocol/protocolVersion"
 _UNAVAILABLE = -32000
-"""Code of the answer to a request that did not reach the server: one that the protocol leaves to programs."""
+"""Code of the answer to a request that did not reach the server: a code that the protocol leaves to programs."""
 
 
 class LinkedServer(Protocol):
@@ -47,7 +47,7 @@ class LinkedServer(Protocol):
 
 @dataclass(slots=True)
 class Relay:
-    """Takes the place of the SDK's server in `runner.session`; `headers` are those of the window. `version` is the
+    """Replaces the SDK's server in `runner.session`; `headers` are the headers of the window. `version` is the
     version of the protocol that the handshake agreed on."""
 
     remote: LinkedServer
@@ -55,7 +55,7 @@ class Relay:
     version: str | None = None
 
     def create_initialization_options(self) -> None:
-        """The server has its own."""
+        """Do nothing: the server has its own."""
 
     async def run(self, incoming: Any, outgoing: Any, _options: object) -> None:
         """Carry messages until `incoming` ends."""
@@ -79,6 +79,7 @@ class Relay:
                 if isinstance(item, SessionMessage):
                     metadata = ClientMessageMetadata(headers=self._repeated(item.message))
                     await requests.send(SessionMessage(item.message, metadata))
+            # The window has closed: answers that are still to come have no reader.
             group.cancel_scope.cancel()
 
     async def _carry_back(self, answers: Any, outgoing: Any) -> None:
@@ -92,7 +93,7 @@ class Relay:
             await outgoing.send(item)
 
     def _repeated(self, message: Any) -> dict[str, str]:
-        """The headers that repeat what a message says, as the protocol wants it over HTTP."""
+        """Return the headers that repeat what a message says, as the protocol wants it over HTTP."""
         method = getattr(message, "method", "")
         if method == "initialize":
             return {}
@@ -122,15 +123,18 @@ class _Sentences(httpx2.AsyncBaseTransport):
             answer = await self.remote.http.send(request, stream=True)
         except (httpx2.HTTPError, OSError) as error:
             return _refusal(self.remote.reason_of(error))
+
         is_stream = answer.headers.get("content-type", "").startswith("text/event-stream")
         if is_stream and answer.is_success:
             return httpx2.Response(answer.status_code, headers=answer.headers, stream=answer.stream)
+
         try:
             answer = await self.remote.whole(answer)
         except NotReached as error:
             return _refusal(str(error))
         except (httpx2.HTTPError, OSError) as error:
             return _refusal(self.remote.reason_of(error))
+
         trouble = self.remote.trouble_of(answer)
         if trouble is not None:
             return _refusal(trouble)
@@ -140,11 +144,12 @@ class _Sentences(httpx2.AsyncBaseTransport):
             return _refusal(str(self.remote.refusal_of(answer)))
         if _needs_answer(request):  # the client would wait for ever
             return _refusal(str(self.remote.not_ours()))
+
         return answer
 
 
 def _needs_answer(request: httpx2.Request) -> bool:
-    """Whether this is a request of the protocol, which needs an answer; a notification and an answer need none."""
+    """Tell whether this is a request of the protocol, which needs an answer; a notification and an answer need none."""
     try:
         message = json.loads(request.content)
     except (ValueError, httpx2.RequestNotRead):

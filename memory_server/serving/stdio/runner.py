@@ -81,6 +81,7 @@ async def session(
         )
         lines.start()
         await _first_of(running, input_ended.wait(), stopped.wait())
+        # The input has ended, but requests may still be answered.
         if not stopped.is_set():
             await _first_of(running, lines.quiet(_AFTER_INPUT_SECONDS), stopped.wait())
         if stopped.is_set():
@@ -92,7 +93,7 @@ async def session(
 
 
 async def _first_of(session: asyncio.Task[None], *events: Coroutine[Any, Any, Any]) -> None:
-    """Wait until the session or one of the events ends; the other events are cancelled, the session is not."""
+    """Wait until the session or an event ends; the other events are cancelled, the session is not."""
     async with _beside(*events) as tasks:
         await asyncio.wait({session, *tasks}, return_when=asyncio.FIRST_COMPLETED)
 
@@ -111,9 +112,9 @@ async def _beside(*work: Coroutine[Any, Any, Any]) -> Any:
 
 @contextlib.contextmanager
 def _standard() -> Iterator[tuple[int, int]]:
-    """Standard input and output under other numbers. Meanwhile 0 is empty and 1 is standard error, so that prints and
-    child processes cannot write to the client; what was printed and waits in a buffer goes to standard error, too.
-    They are not closed: a thread may still wait on them."""
+    """Give standard input and output under other numbers. Meanwhile 0 is empty and 1 is standard error, so that
+    prints and child processes cannot write to the client; what was printed and waits in a buffer goes to standard
+    error, too. They are not closed: a thread may still wait on them."""
     reading = os.dup(0)
     writing = os.dup(1)
     empty = os.open(os.devnull, os.O_RDONLY)
@@ -121,10 +122,11 @@ def _standard() -> Iterator[tuple[int, int]]:
     os.close(empty)
     try:
         _put_in_place(2, 1)
-    except OSError:  # there is no standard error
+    except OSError:  # standard error is closed
         nowhere = os.open(os.devnull, os.O_WRONLY)
         _put_in_place(nowhere, 1)
         os.close(nowhere)
+
     try:
         yield reading, writing
     finally:
@@ -176,13 +178,13 @@ def on_signals(end: Callable[[], None]) -> None:
 
 
 async def until_parent_is_gone() -> None:
-    """Return when the process that started this one has ended; never, if that cannot be known. The end of a client
-    usually closes our input, but not if another process holds the other end too."""
+    """Return when the parent process has ended; never, if that cannot be known. The end of a client usually closes
+    our input, but not if another process holds the other end too."""
     parent = os.getppid()
     if parent <= 1:
         # This is the first process of a container, or its parent ended before we could look.
         await asyncio.Event().wait()
-    while _lives(parent):  # noqa: ASYNC110 - nobody could set an event
+    while _lives(parent):  # noqa: ASYNC110 - no event tells of it
         await asyncio.sleep(_LOOK_SECONDS)
 
 

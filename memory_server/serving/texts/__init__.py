@@ -13,6 +13,6 @@ Language = Literal["zh", "en"]
 
 
 def text(name: str, language: Language, **fields: str) -> str:
-    """The text called `name`. Every field that it names must be given."""
+    """Return the text called `name`. Every field that it names must be given."""
     written = files(__name__).joinpath(f"{name}.{language}.md").read_text("utf-8").strip()
     return Template(written).substitute(fields) if fields else written

@@ -179,7 +179,7 @@ class BackupFolder:
         folders.sync_folder(self.folder)
 
     def _hold(self, name: str) -> Callable[[], None]:
-        """As `try_hold`, but it waits. Raises LockTimeout."""
+        """Do as `try_hold`, but wait. Raises LockTimeout."""
         tries = pauses()
         release = self.try_hold(name)
         while release is None:
@@ -343,6 +343,7 @@ class BackupFileWriter:
             self._name = next(further_names)
             self._path = self._path.with_name(self._name + ENDING)
 
+        # The knowledge first: a backup that can be seen must be whole.
         if self._knowledge.exists():
             beside = self._path.with_name(f"{self._name}{KNOWLEDGE_ENDING}")
             folders.patiently(lambda: self._knowledge.replace(beside))
@@ -354,6 +355,7 @@ class BackupFileWriter:
         except OSError:
             if os.path.lexists(self._path):
                 raise _taken(self._name) from None
+            # Some file systems have no hard links.
             folders.patiently(lambda: self._aside.rename(self._path))
 
         folders.sync_folder(self._path.parent)

@@ -14,7 +14,7 @@ class Database(Protocol):
     """A connection to a database of entries, in a transaction. Statements have `?` or `:name` for their values."""
 
     def execute(self, statement: str, values: Any = (), /) -> Any:
-        """Its rows, as a cursor of the DB-API."""
+        """Return the rows of a statement, as a cursor of the DB-API."""
 
     def executemany(self, statement: str, values: Any, /) -> Any: ...
     def insert(self, table: Literal["entries", "operations"], values: Mapping[str, Any]) -> int:

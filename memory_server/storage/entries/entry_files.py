@@ -55,7 +55,7 @@ def unusable(facts: os.stat_result, owners: Collection[int] | None) -> Sentence 
 
 
 def numbered(key: str, first: int) -> Iterator[str]:
-    """Names for further files of a key, from this number on."""
+    """Yield names for further files of a key, from this number on."""
     return (hashed_name(f"{key} {number}") for number in count(first))
 
 

@@ -109,8 +109,8 @@ class MarkdownFolder:
         return schema.in_memory()
 
     async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
-        """As in `ports.Entries`. All changes are checked before the first file is written; a disk that then fails may
-        have some of them, each file whole."""
+        """Do as `ports.Entries` says. All changes are checked before the first file is written; a disk that then
+        fails may have some of them, each file whole."""
         if self.read_only:
             raise StorageUnwritable(
                 Sentence("Nothing can be changed, because `read_only` is set."), self.place

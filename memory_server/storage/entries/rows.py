@@ -140,7 +140,7 @@ class ScopeRows:
 
     @abstractmethod
     def _fields_with(self, terms: Sequence[IndexTerm]) -> Iterator[tuple[int, int, int]]:
-        """Each id, number of a field and number of a term that it holds."""
+        """Yield each id, number of a field and number of a term that it holds."""
 
     def get(self, *, id: int | None = None, ref: str | None = None) -> Entry | None:
         return next(self.rows("(e.id = ? OR e.ref = ?)", [id, ref]), None)
@@ -379,7 +379,7 @@ class ScopeRows:
         return {**values, **self.more_of(entry)}
 
     def more_of(self, entry: Entry) -> dict[str, Any]:
-        """Columns that only this database has."""
+        """Return columns that only this database has."""
         return {}
 
     def log_operation(self, operation: Operation, entries: Sequence[int]) -> int:
@@ -481,7 +481,7 @@ class ScopeRows:
         return value if isinstance(value, dict) else {}
 
     def changed_after(self, entry_id: int, seq: int) -> int | None:
-        """As `ScopeView.changed_after`. Only two changes that are both later than `seq` leave the entry as it was."""
+        """Do as `ScopeView.changed_after`. Only two changes that are both later than `seq` leave the entry as it was."""
         rows = self._connection.execute(
             "SELECT DISTINCT o.seq, o.op, o.detail FROM changes c JOIN operations o ON o.seq = c.operation "
             "WHERE c.entry = ? AND o.seq > ? ORDER BY o.seq DESC",
@@ -500,7 +500,7 @@ class ScopeRows:
         return None
 
     def changed_since(self, seq: int) -> tuple[list[Entry], list[str]]:
-        """As `ScopeView.changed_since`."""
+        """Do as `ScopeView.changed_since`."""
         since = "SELECT entry FROM changes WHERE operation > ?"
         removed = self._connection.execute(
             "SELECT c.before FROM changes c JOIN operations o ON o.seq = c.operation "
@@ -512,7 +512,7 @@ class ScopeRows:
         return changed, [ref for ref in refs if ref is not None]
 
     def former(self, seq: int) -> list[Former]:
-        """As `ScopeView.former`."""
+        """Do as `ScopeView.former`."""
         rows = self._connection.execute(
             "SELECT c.entry, c.before, c.after_version FROM changes c JOIN operations o ON o.seq = c.operation "
             "WHERE o.seq = ? AND o.scope = ? ORDER BY c.rowid",
@@ -525,7 +525,7 @@ class ScopeRows:
         return formers
 
     def former_texts(self, ids: Sequence[int]) -> list[str]:
-        """As `ScopeView.former_texts`."""
+        """Do as `ScopeView.former_texts`."""
         rows = self._connection.execute(
             f"SELECT before FROM changes WHERE before NOTNULL AND entry {self.AMONG}",
             (self.listed(ids),),

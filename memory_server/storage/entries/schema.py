@@ -215,7 +215,7 @@ def last_operation(connection: sqlite3.Connection) -> int:
 
 
 def number_after(connection: sqlite3.Connection, last: int) -> None:
-    """From here on operations are numbered after `last`: no change gets the id of another one."""
+    """Number operations after `last` from here on: no change gets the id of another change."""
     if last > last_operation(connection):
         connection.execute("DELETE FROM sqlite_sequence WHERE name = 'operations'")
         connection.execute("INSERT INTO sqlite_sequence VALUES('operations', ?)", (last,))
@@ -323,6 +323,7 @@ def trouble(error: sqlite3.Error, path: Path | None) -> StorageError:
             path,
         )
 
+    # The lower eight bits are the primary code (https://www.sqlite.org/rescode.html).
     match code & 0xFF:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return LockTimeout(

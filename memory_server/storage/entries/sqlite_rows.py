@@ -30,7 +30,7 @@ class Connection(sqlite3.Connection):
         return self.text_factory is _lenient
 
     def read_leniently(self) -> None:
-        """From now on texts that are not UTF-8 are read with U+FFFD in place of what is not."""
+        """Read texts that are not UTF-8 from now on, with U+FFFD in place of what is not."""
         self.text_factory = _lenient
 
     def insert(self, table: str, values: Mapping[str, Any]) -> int:

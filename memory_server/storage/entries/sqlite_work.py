@@ -94,7 +94,7 @@ T = TypeVar("T")
 
 @contextmanager
 def errors_named(path: Path | None) -> Iterator[None]:
-    """Errors of SQLite become errors that name `path`."""
+    """Turn errors of SQLite into errors that name `path`."""
     try:
         yield
     except sqlite3.IntegrityError as error:

@@ -178,7 +178,7 @@ class ConversationFiles:
         return (), position
 
     def unread(self, position: Position) -> int:
-        """Bytes of the journal after `position`, which `read_since` reads."""
+        """Count the bytes of the journal after `position`, which `read_since` reads."""
         try:
             return self._journal.stat().st_size - position.journal_size
         except FileNotFoundError:

@@ -478,6 +478,7 @@ def _backups(data_dir: Path) -> Iterator[GradedSentence]:
             _("{found}, the newest of {iso}", len(backups), times.iso(backups[0].created_ms)),
         )
 
+    # Backups of the owner do not include tenants, so the advice names both.
     if not backups and data_dir.exists():
         if subfolders(data_dir / folders.PRIVATE / "tenants"):
             yield (

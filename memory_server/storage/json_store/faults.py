@@ -19,7 +19,7 @@ _UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 def reason_with_line(
     data: bytes, error: ValueError, memory_of: Callable[[Json], Memory]
 ) -> Sentence:
-    """Why `data`, which was refused with `error`, cannot be read, with the number of the line, counted from 1.
+    """Say why `data`, which was refused with `error`, cannot be read, with the number of the line, counted from 1.
     `memory_of` makes a memory of a record, or raises NotARecord or RecursionError."""
     if isinstance(error, json.JSONDecodeError):
         return Sentence("it is not JSON: {reason}", str(error))  # which names line and column

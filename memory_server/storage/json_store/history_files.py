@@ -53,7 +53,7 @@ class Past:
     def history(
         self, before: int | None, limit: int, most_changes: int | None = None
     ) -> tuple[Commit, ...]:
-        """At most `limit` commits, newest first, older than the version `before` (None: the newest)."""
+        """Return at most `limit` commits, newest first, older than the version `before` (None: the newest)."""
         lines = journal.newest_first([self._journal, self.file])
         commits = commits_in(lines, self._private, most_changes)
         if before is not None:

@@ -126,6 +126,7 @@ def _removed_with_a_file(folder: Path, state: ConversationState) -> Iterator[Gra
     if not removals:
         return
 
+    # Older removals were probably meant, or are known by now.
     last = removals[-1]
     count = sum(entry.version == last.version for entry in removals)
     yield (
@@ -156,7 +157,7 @@ def unusable_changes(path: Path, lines: Iterable[Mapping[str, Any]]) -> Iterator
 
 
 def snapshots_set_aside(folder: Path) -> Iterator[GradedSentence]:
-    """Each snapshot that was set aside in `folder`: why, how to put it back, and how long it stays."""
+    """Report each snapshot that was set aside in `folder`: why, how to put it back, and how long it stays."""
     private = folder / folders.PRIVATE
     reasons = {piece.fields.get("kept"): piece.reason for piece in past.pieces(private)}
     for path, _time in past.broken_files(private):

@@ -100,7 +100,7 @@ class HandEdit:
 
 
 def contents_of(state: ConversationState) -> dict[str, bytes]:
-    """Both snapshots of a state, by name."""
+    """Write both snapshots of a state, by name."""
     return {
         SHORT_TERM: json_text.dump_array(map(codec.short_term_json, state.short_term.values())),
         LONG_TERM: json_text.dump_array(map(codec.long_term_json, state.long_term.values())),
@@ -190,6 +190,7 @@ def edits(
         if memory != current:
             changes.append(putting(memory, current))
 
+    # A memory that is gone by now needs no removal.
     removed_keys = [key for key in base_memories if key not in edited_memories and key in now]
     changes += [removing(now[key], "hand") for key in removed_keys]
     return changes

@@ -170,7 +170,7 @@ def _header(line: bytes) -> Header | None:
 
 
 def lines_in(data: bytes, offset: int) -> Iterator[tuple[bytes, Mapping[str, Any] | BadLine]]:
-    """Each whole line of `data`, which was read from `offset` on, without its newline, and its fields."""
+    """Yield each whole line of `data`, which was read from `offset` on, without its newline, and its fields."""
     start = 0
     end = data.rfind(b"\n") + 1
     for raw in data[:end].split(b"\n")[:-1]:

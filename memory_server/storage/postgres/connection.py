@@ -205,7 +205,7 @@ class Database:
                 if not _is_lost(error):
                     failure = self._unknown() if attempt.again else _refused(error, self)
                     raise failure from error
-                # Each connection of the pool may be a dead one, and the next one is tried at once. After that the
+                # Each connection of the pool may be a dead one, and the next is tried at once. After that the
                 # server is down.
                 losses += 1
                 if losses > self._connections and not isinstance(error, PoolTimeout):
@@ -260,6 +260,7 @@ class Database:
         if attempt.again:
             return self._unknown()
 
+        # The pool only says that it got no connection; a direct try tells the reason.
         if isinstance(error, PoolTimeout):
             try:
                 self.connect().close()

@@ -355,7 +355,7 @@ class _Deciding(Generic[T]):
 def unusable_records(
     connection: Connection, tenant: str
 ) -> Iterator[tuple[str, Sequence[UnusableRecord]]]:
-    """Each conversation of a tenant that has records that cannot be used, with them. Blocking."""
+    """Yield each conversation of a tenant that has records that cannot be used, with them. Blocking."""
     partitions = Log(tenant, KIND)
     for name in partitions.names(connection):
         unusable = state_of(name, partitions.whole(connection, name)).unusable

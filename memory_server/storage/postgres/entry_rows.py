@@ -75,7 +75,7 @@ def with_nul(value: Any) -> Any:
 
 
 def folded(tags: Sequence[str]) -> list[str]:
-    """Tags as they are compared."""
+    """Return tags as they are compared."""
     return [without_nul(index_form(tag)) for tag in tags]
 
 

@@ -68,6 +68,7 @@ def packed(state: ConversationState) -> bytes:
     if state.chats:
         fields["chats"] = chats_json(state.chats)
 
+    # A snapshot replaces the commits, so it must not leave out a change that only a newer program understands.
     try:
         if any(map(is_of_newer_type, state.unusable)):
             raise TypeError("a change is of a newer program")

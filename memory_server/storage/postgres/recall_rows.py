@@ -168,7 +168,7 @@ class ErasedRows(_Rows):
         return begun_of(row[0].encode())
 
     def end(self) -> None:
-        """Before and after it, PostgreSQL clears the dead rows, where its user may."""
+        """End the erasure. Before and after it, PostgreSQL clears the dead rows, where its user may."""
         self._vacuum()
         self._do(lambda rows: rows.execute("UPDATE erasures SET now = NULL"))
         self._vacuum("all_erasures")

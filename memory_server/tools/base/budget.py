@@ -46,11 +46,11 @@ def truncated(
     query_words: Sequence[str] = (),
     whole: str | None = None,
 ) -> tuple[dict[str, Any], str]:
-    """`fields`, shortened to `max_bytes` of JSON if they are longer, then with `truncated`; and a sentence about what
-    was left out, if anything was. `offset`: items to skip at the beginning of the list of `paging`. `query_words`: the
-    words of the search, the heaviest first; a long text is cut around them, and one without them keeps its
-    beginning. `whole`: a field that is never cut, because its caller said how long it may be; all other fields have
-    what it leaves, and at least a quarter."""
+    """Return `fields`, shortened to `max_bytes` of JSON if they are longer, then with `truncated`; and a sentence about
+    what was left out, if anything was. `offset` is the number of items to skip at the beginning of the list of
+    `paging`. `query_words` are the words of the search, the heaviest first; a long text is cut around them, and a text
+    without them keeps its beginning. `whole` is a field that is never cut, because its caller said how long it may be;
+    all other fields share the rest, and at least a quarter."""
     if whole is None or not fields.get(whole):
         return _truncated(fields, max_bytes, paging=paging, offset=offset, query_words=query_words)
     whole_text = fields[whole]
@@ -73,10 +73,12 @@ def _truncated(
     query_words: Sequence[str],
 ) -> tuple[dict[str, Any], str]:
     all_fields = fields
+
     if paging is not None and offset and not paging.skips:
         fields = fields | {paging.items: fields[paging.items][offset:]}
     if size(fields) <= max_bytes:
         return fields, ""
+
     fields = fields | {"truncated": True}
     notes: list[str] = []
     if paging is not None:
@@ -89,6 +91,7 @@ def _truncated(
             if offset:
                 shown = _("{before} to {after}", offset + 1, offset + count)
             total = len(all_fields[paging.items])
+            # A tool that skips by itself has only the rest in its list.
             if paging.skips:
                 total += offset
             notes.append(
@@ -100,9 +103,12 @@ def _truncated(
                     following,
                 )
             )
+
+    # A single item may be longer than the whole page.
     if size(fields) > max_bytes:
         fields, note = _shorter(fields, max_bytes, query_words)
         notes.append(note)
+
     return fields, " ".join(notes)
 
 
@@ -111,7 +117,7 @@ _BYTES_OF_NEXT = 64
 
 
 def _page_length(fields: dict[str, Any], name: str, max_bytes: int) -> int:
-    """How many items of the list `name` fit into `max_bytes` with all other fields; at least one."""
+    """Return how many items of the list `name` fit into `max_bytes` with all other fields; at least one."""
     items = fields[name]
 
     def fits(count: int) -> bool:
@@ -121,14 +127,14 @@ def _page_length(fields: dict[str, Any], name: str, max_bytes: int) -> int:
 
 
 def size(fields: Any) -> int:
-    """The bytes of the JSON of `fields`."""
+    """Return the bytes of the JSON of `fields`."""
     return len(orjson.dumps(fields))
 
 
 def _shorter(
     fields: dict[str, Any], max_bytes: int, query_words: Sequence[str]
 ) -> tuple[dict[str, Any], str]:
-    """Cut all long texts to one length, and if that is not enough, leave out the ends of long lists."""
+    """Cut all long texts to the same length, and if that is not enough, leave out the ends of long lists."""
     long_texts = {
         text for text in _within(fields) if isinstance(text, str) and len(text) > LEAST_CHARS
     }
@@ -143,6 +149,7 @@ def _shorter(
 
     longest = max(map(len, long_texts), default=0)
     shorter = cut_to(_most(longest, fits))
+    # Cut texts may still be too many: long lists lose their ends.
     left_off = 0
     while size(shorter) > max_bytes:
         items = _list_to_shorten(shorter)
@@ -151,6 +158,7 @@ def _shorter(
         remaining = len(items) // 2
         left_off += len(items) - remaining
         del items[remaining:]
+
     notes: list[str] = []
     if longest > LEAST_CHARS:
         notes.append(_("Long texts are cut."))
@@ -160,15 +168,16 @@ def _shorter(
 
 
 def _list_to_shorten(fields: dict[str, Any]) -> list[Any] | None:
-    """The largest list; one of several items before one with a single item, which is shortened inside before it is left
-    out: a change of 700 memories is still a change."""
+    """Return the largest list. A list of several items comes before a list with a single item, which is shortened
+    inside before it is left out: a change of 700 memories is still a change."""
     lists = [value for value in _within(fields) if isinstance(value, list) and value]
     long_lists = [items for items in lists if len(items) > 1]
     return max(long_lists or lists, key=size, default=None)
 
 
 def _cut(value: Any, chars: int, centers: Mapping[str, int]) -> Any:
-    """A copy of `value` with only `chars` characters of every longer text, around its center, and how many are cut."""
+    """Return a copy of `value` with only `chars` characters of every longer text, around its center, and how many are
+    cut."""
     if isinstance(value, str):
         return _cut_text(value, chars, centers)
     if isinstance(value, list):
@@ -198,7 +207,7 @@ def _cut_text(value: str, chars: int, centers: Mapping[str, int]) -> str:
 
 
 def _first_match(text: str, query_words: Sequence[str]) -> int:
-    """Where the first of the words that `text` holds begins, in upper or lower case; 0 if it holds none."""
+    """Return where the first of the words that `text` holds begins, in upper or lower case; 0 if it holds none."""
     lowered = text.lower()
     for word in query_words:
         start = lowered.find(word.lower())
@@ -208,7 +217,7 @@ def _first_match(text: str, query_words: Sequence[str]) -> int:
 
 
 def _within(value: Any) -> Iterator[Any]:
-    """A value, and all values in it."""
+    """Yield a value, and all values in it."""
     yield value
     members: Iterable[Any] = ()
     if isinstance(value, dict):
@@ -220,7 +229,8 @@ def _within(value: Any) -> Iterator[Any]:
 
 
 def _most(highest: int, fits: Callable[[int], bool]) -> int:
-    """The greatest number from 0 to `highest` that fits, or 0. If a number fits, all smaller ones must fit too."""
+    """Return the greatest number from 0 to `highest` that fits, or 0. If a number fits, all smaller numbers must fit
+    too."""
 
     def does_not_fit(number: int) -> bool:
         return not fits(number)

@@ -21,8 +21,9 @@ from memory_server.kernel.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class From:
-    """Where `Result.of` finds the value of a field: the attribute `path`, such as `memory.id`, by default the field's
-    name in snake_case. `form` makes the value of it, unless it is None. `words` describe the field to clients."""
+    """The place where `Result.of` finds the value of a field: the attribute `path`, such as `memory.id`, by default the
+    field's name in snake_case. `form` makes the value of it, unless it is None. `words` describe the field to clients.
+    """
 
     path: str = ""
     form: Callable[[Any], Any] | None = None
@@ -46,13 +47,13 @@ class Result(BaseModel):
     """The field whose text is never cut, because the caller said how long it may be."""
 
     def fields(self) -> dict[str, Any]:
-        """As JSON has them, without those that are `None`."""
+        """Return the fields as JSON has them, without fields that are `None`."""
         return self.model_dump(mode="json", exclude_none=True)
 
     @classmethod
     def of(cls, source: object, **values: Any) -> Self:
-        """A result with the fields `values`; all others are attributes of `source`, where `From` says: a field that the
-        source lacks must be among `values`, also if it has a default."""
+        """Make a result with the fields `values`. All others are attributes of `source`, where `From` says: a field
+        that the source lacks must be among `values`, also if it has a default."""
         for field in _sources(cls):
             if field.name in values:
                 continue
@@ -67,13 +68,13 @@ class Result(BaseModel):
         return [cls.of(source) for source in sources]
 
     def query_words(self) -> Sequence[str]:
-        """The words of the search, the heaviest first: a text that is too long is cut around them."""
+        """Return the words of the search, the heaviest first: a text that is too long is cut around them."""
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class _FieldSource:
-    """How `Result.of` finds the value of one field."""
+    """How `Result.of` finds the value of a field."""
 
     name: str
     attribute: Callable[[object], Any]
@@ -102,7 +103,7 @@ own."""
 
 
 def when(moment: str) -> str:
-    """A time of a result, to the minute, in a text: `2026-05-03 12:00 UTC`, or without a zone if it is local."""
+    """Return a time of a result, to the minute, for a text: `2026-05-03 12:00 UTC`, or without a zone if it is local."""
     zone = SHOWN_ZONE.get()
     time_ms = milliseconds(datetime.fromisoformat(moment))
     text = f"{local(time_ms, zone):%Y-%m-%d %H:%M}"
@@ -112,17 +113,17 @@ def when(moment: str) -> str:
 
 
 def listed(rows: Iterable[object], end: str, between: str = "\n") -> str:
-    """The text of each row, and at the end a sentence about all of them."""
+    """Return the text of each row, and at the end a sentence about all of them."""
     return between.join([*map(str, rows), end])
 
 
 def shell_command(conversation_id: str, *words: str) -> str:
-    """A command of memory-server for this conversation, as a user types it."""
+    """Return a command of memory-server for this conversation, as a user types it."""
     return shlex.join(["memory-server", "--conversation", conversation_id, *words])
 
 
 def undo_hint(change_id: str | None) -> str:
-    """The change id for a result text; empty if nothing was changed."""
+    """Return the change id for a result text; empty if nothing was changed."""
     if not change_id:
         return ""
     return _(" Change {change}.", change_id)

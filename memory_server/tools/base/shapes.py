@@ -31,16 +31,16 @@ from sandbox import message_rows, read_message
 
 @dataclass(frozen=True, slots=True)
 class MessageContext:
-    """What the check of the arguments of a call gives the reader of messages, and what that finds. `zone`: of times
-    without an offset, None the system's. `unknown_fields`: fields of messages that are not read."""
+    """What the check of the arguments of a call gives the reader of messages, and what the reader finds. `zone` is for
+    times without an offset, None for the system's. `unknown_fields` are fields of messages that are not read."""
 
     zone: tzinfo | None = None
     unknown_fields: set[str] = field(default_factory=set)
 
 
 def _from_client(given: Any, info: ValidationInfo) -> Any:
-    """Messages as chat clients keep them (sandbox/chats/message_forms.py), without those in which nobody said anything,
-    such as calls of tools and their output. What cannot be used stays as it is."""
+    """Convert messages of chat clients (sandbox/chats/message_forms.py), without messages that have no text of a person
+    or model, such as calls of tools and their output. What cannot be used stays as it is."""
     rows = message_rows(given)
     if not isinstance(rows, list):
         return rows
@@ -48,20 +48,26 @@ def _from_client(given: Any, info: ValidationInfo) -> Any:
     messages: list[Any] = []
     for row in rows:
         if not isinstance(row, dict):
-            messages.append(row)  # its refusal names its index
+            # Its refusal names its index.
+            messages.append(row)
             continue
+
         reading = read_message(row, context.zone)
         if reading.fields is not None:
             messages.append(reading.fields)
             context.unknown_fields.update(reading.unknown)
+
         if reading.undated is not None and reading.undated[0] == "timestamp":
             raise ValueError(_("{field} {reason}", *reading.undated))
         if reading.undated is not None:
             context.unknown_fields.add(reading.undated[0])
+
+    # An empty list is right where a chat opens, but a list without a usable message is a mistake of the caller.
     if rows and not messages:
         raise ValueError(
             _("no message in it has a content that somebody said, only what tools or thoughts gave")
         )
+
     return messages
 
 
@@ -92,7 +98,7 @@ Text = Annotated[str, AfterValidator(without_surrogates)]
 
 
 class MessageArgument(BaseModel):
-    # Other fields of a message are not an error, as those of a tool are: clients send ids and much else.
+    # Other fields of a message are not an error, unlike unknown arguments of a tool: clients send ids and much else.
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
 
     role: Literal["user", "assistant", "system"]
@@ -118,7 +124,7 @@ class RoleWeights(BaseModel):
 
     @staticmethod
     def of(weights: RoleWeights | None) -> Mapping[str, float]:
-        """The weight of each role: the one of `weights`, else the usual one; an explicit 0 stays 0."""
+        """Return the weight of each role: the weight in `weights`, otherwise the usual weight; an explicit 0 stays 0."""
         explicit_weights = {} if weights is None else weights.model_dump(exclude_none=True)
         return MappingProxyType({**ROLE_WEIGHTS, **explicit_weights})
 
@@ -177,7 +183,7 @@ SessionName = Annotated[str | None, "This device or window"]
 
 
 def _texts(value: Any) -> Any:
-    """A list of texts; some models write it as one text."""
+    """Return a list of texts; some models write it as one text."""
     if isinstance(value, str):
         return words_between_commas(value)
     return value
@@ -192,9 +198,9 @@ OtherWordsArgument = Annotated[
 ]
 """What a search looks for beside the words of its messages."""
 OtherWordsOfSearch = Annotated[Words, "Other words for what you look for, which count less"]
-"""The same for a search of entries, which nobody makes unasked."""
+"""The same for a search of entries, which is only made on request."""
 KeptWords = Annotated[Words, "Other words by which one may ask for this later"]
-"""By which a memory is found beside its own words."""
+"""Words by which a memory is found beside its own words."""
 CorrectedIds = Annotated[list[Text], "Ids of recalled memories that this makes untrue"]
 """Older memories of the conversation that are no longer true."""
 MAX_PATTERN_CHARS = 1_000
@@ -203,7 +209,7 @@ Regex = Annotated[Text, Field(min_length=1, max_length=MAX_PATTERN_CHARS), PATTE
 
 
 def between(least: int, most: int, noun: str) -> AfterValidator:
-    """A range that the schema leaves out: every model would pay for it in every conversation."""
+    """Return a range that the schema leaves out: every model would pay for it in every conversation."""
 
     def check(value: int | None) -> int | None:
         if value is not None and not least <= value <= most:
@@ -240,9 +246,9 @@ Scope = Annotated[
 
 
 def moment_ms(name: str, text: str | None, zone: tzinfo | None, *, end: bool = False) -> int | None:
-    """Milliseconds since 1970 of the argument `name`; a date without a time means the first moment of the day, or
-    with `end` the last. `zone` is for a text without a zone (None: the system's). Raises InvalidInput: it is not
-    a time."""
+    """Return the milliseconds since 1970 of the argument `name`; a date without a time means the first moment of the
+    day, or with `end` the last. `zone` is for a text without a zone (the system's by default). Raise InvalidInput if it
+    is not a time."""
     if text is None:
         return None
     try:

@@ -25,13 +25,13 @@ _TRUTH = {"true": True, "false": False}
 
 
 def as_meant(schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a call in the types that `schema`, a plain JSON Schema of an object, asks for. What cannot be
-    read as such stays as it is, so that the check of the arguments names it as the caller sent it."""
+    """Return the arguments of a call in the types that `schema`, a plain JSON Schema of an object, asks for. What
+    cannot be read as such stays as it is, so that the check of the arguments names it as the caller sent it."""
     return _object(schema, arguments)
 
 
 def _object(schema: Schema, value: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an object in the types of its schema. A null stands for a field that was left out, unless the
+    """Return the fields of an object in the types of its schema. A null means a field that was left out, unless the
     schema requires that field."""
     properties = schema.get("properties", {})
     required = schema.get("required", ())
@@ -47,9 +47,10 @@ def _object(schema: Schema, value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(schema: Schema, value: Any) -> Any:
-    """The value in the type of its schema if it can be read as such; else the value as it is."""
+    """Return the value in the type of its schema if it can be read as such; otherwise unchanged."""
     if "anyOf" in schema:
         return _value_of_any_type(schema["anyOf"], value)
+
     match schema.get("type"):
         case "object":
             parsed = _parsed(value, dict)
@@ -68,13 +69,14 @@ def _value(schema: Schema, value: Any) -> Any:
             return _number(value)
         case "boolean" if isinstance(value, str):
             return _TRUTH.get(value.strip().lower(), value)
+
     return value
 
 
 def _value_of_any_type(types: list[Schema], value: Any) -> Any:
-    """A value that may have one of several types (`anyOf`), such as a text or a list of messages. Only the lists among
-    the types are tried, and a list counts only if all its items are objects with the required fields: a JSON text may
-    be meant as the text that it is."""
+    """Return a value that may have one of several types (`anyOf`), such as a text or a list of messages. Only the lists
+    among the types are tried, and a list counts only if all its items are objects with the required fields: a JSON text
+    may be meant as the text that it is."""
     for list_type in types:
         if list_type.get("type") != "array":
             continue
@@ -94,7 +96,7 @@ def _is_object_with(required_fields: Sequence[str], value: Any) -> bool:
 
 
 def _parsed(value: Any, json_type: type) -> Any:
-    """The list or object that a JSON text is; the text itself if it is neither, or has too much in it."""
+    """Return the list or object that a JSON text is; the text itself if it is neither, or has too much in it."""
     if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
         return value
     try:

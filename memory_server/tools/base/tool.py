@@ -73,8 +73,8 @@ FOR_PROGRAMS = Field(json_schema_extra={_OF_PROGRAMS: True})
 
 Function = Callable[..., Awaitable[Result]]
 NoteRefusal = Callable[[Call, "Tool", Mapping[str, Any], str], Awaitable[None]]
-"""Gets the call, the tool, its arguments as they came, and a sentence that names the one that was refused, without what
-a user wrote."""
+"""Gets the call, the tool, its arguments as they came, and a sentence that names the refused argument, without what a
+user wrote."""
 
 
 _TYPE_NAMES = {
@@ -91,7 +91,7 @@ _TYPE_NAMES = {
 
 @dataclass(frozen=True)
 class Tool:
-    """One row of the table: a function of a `Call` and the arguments, and what clients learn about it."""
+    """A row of the table: a function of a `Call` and the arguments, and what clients learn about it."""
 
     function: Function
     title: Sentence
@@ -107,7 +107,7 @@ class Tool:
     paging: Paging | None = None
     """How a long result continues."""
     always_loaded: bool = False
-    """Useful in every conversation: a client that looks tools up on demand should show this one at once."""
+    """Useful in every conversation: a client that looks tools up on demand should show this tool at once."""
     search_hint: str | None = None
     """Words that help such a client to find it, besides its name and description."""
     note_refusal: NoteRefusal | None = None
@@ -147,8 +147,8 @@ class Tool:
         return inspect.signature(self.function, eval_str=True)
 
     def input_schema(self, *, for_models: bool = False) -> dict[str, Any]:
-        """JSON Schema of the arguments, without references and generated titles. `for_models`: without the arguments
-        that only programs give (`FOR_PROGRAMS`)."""
+        """Return the JSON Schema of the arguments, without references and generated titles. With `for_models` it lacks
+        the arguments that only programs give (`FOR_PROGRAMS`)."""
         schema = plain_schema(self.arguments.model_json_schema())
         properties: dict[str, Any] = {}
         for name, argument in schema["properties"].items():
@@ -162,7 +162,7 @@ class Tool:
         return schema
 
     def output_schema(self) -> dict[str, Any]:
-        """JSON Schema of the result, in the same form."""
+        """Return the JSON Schema of the result, in the same form."""
         schema = plain_schema(self.result.model_json_schema(mode="serialization"))
         schema["properties"] |= {
             "truncated": {"type": "boolean", "description": "Something was left off"}
@@ -174,7 +174,7 @@ class Tool:
 
 
 def _described(annotation: Any) -> Any:
-    """A type with the last of its words as the description of the argument; without words as it is."""
+    """Return a type with the last of its words as the description of the argument; without words unchanged."""
     metadata = getattr(annotation, "__metadata__", ())
     descriptions = [words for words in metadata if isinstance(words, str)]
     if not descriptions:
@@ -183,7 +183,7 @@ def _described(annotation: Any) -> Any:
 
 
 def tool(*, title: str | Sentence, **row: Any) -> Callable[[Function], Tool]:
-    """Makes a `Tool`, with these fields, of the function below it."""
+    """Make a `Tool`, with these fields, of the function below it."""
     sentence = Sentence(title) if isinstance(title, str) else title
     return partial(Tool, title=sentence, **row)
 
@@ -201,14 +201,14 @@ class ToolFailed(MemoryServerError):
 
 
 class ArgumentsRefused(ToolFailed):
-    """A call whose arguments are not those of its tool."""
+    """A call whose arguments do not fit its tool."""
 
 
 async def call(
     tool: Tool, caller: Call, arguments: Mapping[str, Any], *, max_bytes: int = MAX_BYTES
 ) -> Answer:
     """Call `tool` with arguments as they came from a client; a result longer than `max_bytes` of JSON is shortened.
-    Raises ToolFailed: the call failed; nothing was changed."""
+    Raise ToolFailed if the call failed; then nothing was changed."""
     meter = caller.memories.services.meter
     with meter.call(tool.name), one_call(), counting_secrets() as removed_kinds:
         context = MessageContext(caller.memories.services.zone)
@@ -222,7 +222,7 @@ async def call(
 
 
 def _unread_text(names: Collection[str]) -> str:
-    """Return the sentence about fields of messages that were not read; it is empty if there are none."""
+    """Return the sentence about fields of messages that were not read; empty without such fields."""
     if not names:
         return ""
     shown_names = map(shown, sorted(names)[:_MOST_NAMES])
@@ -243,7 +243,7 @@ def _with_note(tool: Tool, answer: Answer, said: str) -> Answer:
 async def _checked(
     tool: Tool, caller: Call, arguments: Mapping[str, Any], context: MessageContext
 ) -> Arguments:
-    """The arguments as the tool takes them. A refusal is noted where calls of this tool have a history. Raises
+    """Return the arguments as the tool takes them. A refusal is noted if calls of this tool have a history. Raise
     ArgumentsRefused."""
     try:
         _refuse_excess(tool, arguments)
@@ -260,18 +260,21 @@ async def _checked(
 
 
 async def _result(tool: Tool, caller: Call, arguments: Arguments) -> Result:
-    """What the function of the tool returns. Raises ToolFailed: it raised an error."""
+    """Return what the function of the tool returns. Raise ToolFailed if it raised an error."""
     try:
         return await tool.function(caller, **vars(arguments))
     except MemoryServerError as error:
+        # Only the kind of an error goes into the log, because its sentence may quote a user.
         log.debug("%s was refused: %s", tool.name, type(error).__name__)
         if isinstance(error, StorageError):
             failure = "failed_reads" if tool.only_reads else "failed_writes"
             caller.memories.services.meter.count("storage", failure)
+
         raise ToolFailed(_for_callers(caller, error.sentence)) from error
     except Exception as error:
         request = request_id()
         log.exception("%s failed, request %s: %s", tool.name, request, failure_text(error))
+
         usual_sentence = Sentence(
             "{name} failed inside the server ({name2}); its log on standard error says why, under {request}.",
             tool.name,
@@ -282,8 +285,8 @@ async def _result(tool: Tool, caller: Call, arguments: Arguments) -> Result:
 
 
 def _for_callers(caller: Call, sentence: Sentence) -> Sentence | str:
-    """What a caller may read of the sentence of an error. One that names hidden places, or is too long, becomes a text
-    in the language of this context."""
+    """Return what a caller may read of the sentence of an error. A sentence that names hidden places, or is too long,
+    becomes a text in the language of this context."""
     text = str(sentence)
     shown_text = shown(caller.memories.for_callers(text), MOST_SAID_CHARS)
     if shown_text == text:
@@ -292,7 +295,8 @@ def _for_callers(caller: Call, sentence: Sentence) -> Sentence | str:
 
 
 def _as_meant(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments in the types that the tool wants. Those of a tool that destroys something stay as they are."""
+    """Return the arguments in the types that the tool wants. Arguments of a tool that destroys something stay as they
+    are."""
     if tool.destructive:
         return dict(arguments)
     return as_meant(tool.plain_arguments, arguments)
@@ -307,7 +311,7 @@ async def _note_refusal(
 
 
 def _refused(tool: Tool, error: ValidationError) -> str:
-    """The argument that was refused. A name that is not one of its arguments is not told: it may be anything."""
+    """Return the name of the refused argument. An unknown name is not told: it may be anything."""
     problems = error.errors(include_url=False, include_input=False)
     name = problems[0]["loc"][0]
     if name not in tool.arguments.model_fields:
@@ -316,7 +320,7 @@ def _refused(tool: Tool, error: ValidationError) -> str:
 
 
 def _refuse_excess(tool: Tool, arguments: Mapping[str, Any]) -> None:
-    """Look at the size of the arguments before anything else does, which may take long. Raises InvalidInput."""
+    """Look at the size of the arguments before anything else does, which may take long. Raise InvalidInput."""
     takes_long_texts = not _LONG.isdisjoint(tool.arguments.model_fields)
     if takes_long_texts:
         return
@@ -350,12 +354,14 @@ def _answer(tool: Tool, arguments: Arguments, result: Result, max_bytes: int) ->
 
 
 def complaint(tool: Tool, error: ValidationError) -> Sentence:
-    """The first thing wrong with the arguments, in a sentence that says what to write instead."""
+    """Return the first thing wrong with the arguments, in a sentence that says what to write instead."""
     problems = error.errors(include_url=False)
-    # A misspelt name makes another one missing; report the misspelling.
+
+    # A misspelt name makes another argument missing; report the misspelling.
     misspellings = [problem for problem in problems if problem["type"] == "extra_forbidden"]
     problem = misspellings[0] if misspellings else problems[0]
     path = _argument_path(problem["loc"])
+
     match problem["type"]:
         case "extra_forbidden" if len(problem["loc"]) == 1:
             return _unknown_argument(tool, path)
@@ -366,8 +372,11 @@ def complaint(tool: Tool, error: ValidationError) -> Sentence:
             )
         case "missing":
             return Sentence("`{place}` is missing; {name} needs it.", path, tool.name)
+
         case "too_short" | "string_too_short":
+            # pydantic says "at least 1 item", which names no argument.
             return Sentence("`{place}` is empty; {name} needs a value for it.", path, tool.name)
+
         case "too_long" | "string_too_long":
             limit = f"{problem['ctx']['max_length']:,}"
             unit = (
@@ -379,6 +388,7 @@ def complaint(tool: Tool, error: ValidationError) -> Sentence:
                 limit,
                 unit,
             )
+
         case kind if kind.endswith("_type") and kind.removesuffix("_type") in _TYPE_NAMES:
             type_name = Sentence(_TYPE_NAMES[kind.removesuffix("_type")])
             return Sentence(
@@ -387,6 +397,7 @@ def complaint(tool: Tool, error: ValidationError) -> Sentence:
                 type_name,
                 _shown(problem["input"]),
             )
+
         case "literal_error":
             return Sentence(
                 "`{place}` must be {wanted}, not {shown}.",
@@ -394,10 +405,13 @@ def complaint(tool: Tool, error: ValidationError) -> Sentence:
                 problem["ctx"]["expected"],
                 _shown(problem["input"]),
             )
+
         case "value_error":
             reason = shown(str(problem["ctx"]["error"]), MOST_SAID_CHARS)
             return Sentence("`{place}` cannot be used: {reason}.", path, reason)
+
         case _:
+            # All other messages of pydantic begin with the same word.
             reason = problem["msg"].removeprefix("Input ")
             return Sentence(
                 "`{place}` {reason}, not {shown}.",
@@ -418,7 +432,7 @@ def _unknown_argument(tool: Tool, argument: str) -> Sentence:
 
 
 def _argument_path(location: tuple[int | str, ...]) -> str:
-    """A place in the arguments, such as `messages[0].content`."""
+    """Return a place in the arguments, such as `messages[0].content`."""
     path = ""
     for part in location:
         if isinstance(part, int):
@@ -434,8 +448,8 @@ def _shown(value: Any) -> str:
 
 
 def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON Schema in its shortest form: without references, generated titles, "or null" (an argument can be left
-    out), and the docstring of its class. Every model pays for a schema in every conversation."""
+    """Return a JSON Schema in its shortest form: without references, generated titles, "or null" (an argument can be
+    left out), and the docstring of its class. Every model pays for a schema in every conversation."""
     without = {key: value for key, value in schema.items() if key not in ("description", "$defs")}
     plain: dict[str, Any] = _plain(without, schema.get("$defs", {}))
     return plain
@@ -446,12 +460,16 @@ def _plain(node: Any, definitions: Mapping[str, Any]) -> Any:
         return [_plain(item, definitions) for item in node]
     if not isinstance(node, dict):
         return node
+
     options = [option for option in node.get("anyOf", ()) if option != _NULL]
+    # An argument that may be null may also be left out, so the schema need not say it.
     if len(options) == 1:
         return _plain(options[0] | _without(node, "anyOf"), definitions)
+
     if "$ref" in node:
         definition = definitions[node["$ref"].rsplit("/", 1)[1]]
         return _plain(definition | _without(node, "$ref"), definitions)
+
     plain: dict[str, Any] = {}
     for key, value in node.items():
         if key == "title" or (key == "default" and value in (None, [])):
@@ -461,6 +479,7 @@ def _plain(node: Any, definitions: Mapping[str, Any]) -> Any:
             plain[key] = {name: _plain(member, definitions) for name, member in value.items()}
         else:
             plain[key] = _plain(value, definitions)
+
     return plain
 
 
