@@ -66,7 +66,6 @@ _VALUE: Final = Once(
     )
 )
 """How a value begins of which a state has only one: a number, a day, a place."""
-_ARTICLES: Final = ("a", "an", "the", "my", "our")
 _VALUE_CHARS: Final = 24
 """Characters after a state in which its value begins."""
 _NUMERAL: Final = "0-9０-９零一二三四五六七八九十百千万两兩半"
@@ -414,22 +413,21 @@ def _same_english_state(newer: str, older: str) -> bool:
     if state is None or length >= min(len(words), len(former)):
         return False
     subject = frame.split()[:-1]
-    if state["own"] is None and _OF_EVERYTHING.intersection(subject):
+    is_of_speaker = state["own"] is not None
+    if not is_of_speaker and _OF_EVERYTHING.intersection(subject):
         return False
-    if (words[length] in _ARTICLES) != (former[length] in _ARTICLES):
-        return False  # I live in a dorm, I live in Oslo
     values = " ".join(words[length:]), " ".join(former[length:])
     numbers = words[length].isdigit() and former[length].isdigit()
     if numbers and words[length + 1 : length + 3] == former[length + 1 : length + 3]:
         return True  # I charge 50 an hour
     if length < _LEAST_WORDS or _OF_ANOTHER().search(frame):
         return False
-    if state["own"] is not None and words[1] in ("take", "use", "pay"):
+    if is_of_speaker and words[1] in ("take", "use", "pay"):
         return False  # of several things; only an amount is one value
     rest = frame[state.end() :].strip()
     if _is_name(newer, length) != _is_name(older, length):
         return False  # I work in Berlin, in marketing
-    if state["own"] is not None and rest:
+    if is_of_speaker and rest:
         return True
     if words[length] != former[length] and {words[length], former[length]} <= _PREPOSITIONS:
         return False  # The meeting is on Monday, in Berlin

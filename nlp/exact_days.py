@@ -12,6 +12,7 @@ import re
 from calendar import monthrange
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
+from itertools import islice
 from typing import Final, NamedTuple
 
 from nlp.date_words import (
@@ -33,6 +34,8 @@ _TABLE: Final = "|"
 """It stands between the cells of a row, which is no sentence."""
 MOST_CHARS: Final = 600
 """Characters of a sentence; in a longer text, which may be code or a table, no day is looked for."""
+_MOST_DAYS: Final = 4
+"""Days that are looked for in a sentence: one with so many is a list or a calendar."""
 _WEEK: Final = timedelta(days=7)
 _DAY: Final = timedelta(days=1)
 _NIGHT_ENDS: Final = 5
@@ -134,20 +137,22 @@ def _days_in(sentence: str, said: datetime) -> Iterator[ExactDay]:
     lowered = sentence.lower()
     for form in _forms_in(lowered):
         for match in form.pattern().finditer(lowered):
+            if len(taken) > _MOST_DAYS:
+                return
             if _overlaps(taken, *match.span()):
                 continue
             taken.append(match.span())
             day = form.read(match, _Saying(lowered, said, *match.span()))
             if day is not None:
                 yield day
-    for holiday in holidays_in(sentence):
+    for holiday in islice(holidays_in(sentence), _MOST_DAYS):
         if not _overlaps(taken, holiday.start, holiday.end):
             taken.append((holiday.start, holiday.end))
             saying = _Saying(sentence, said, holiday.start, holiday.end)
             yield from _days_of_holiday(holiday, sentence, saying)
     if not _DIGIT().search(sentence):
         return
-    for span in date_spans(sentence, said.date()):
+    for span in islice(date_spans(sentence, said.date()), _MOST_DAYS):
         if not span.relative and not _overlaps(taken, span.start, span.end):
             saying = _Saying(sentence, said, span.start, span.end)
             year = re.match(r"\d{4}", sentence[span.start : span.end])

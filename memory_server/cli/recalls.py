@@ -20,6 +20,7 @@ from memory_server.cli.terminal import (
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
+from memory_server.kernel.secrets import removed_text
 from memory_server.kernel.streams import write
 from memory_server.lore import left_out_text, trigger_text
 from memory_server.memories.reasons import (
@@ -108,6 +109,8 @@ async def receipt(view: CallerView, flags: Namespace) -> None:
     out.print(Text(f"{recall.id} {_time(view, recall)} {about}"))
     _print_question(out, recall)
     out.print(_amount(recall))
+    if recall.line.get("secrets"):
+        out.print(removed_text(recall.line["secrets"]))
     for item in recall.came:
         reason = ""
         words = words_that_brought(item, texts.get(item.id, ""))

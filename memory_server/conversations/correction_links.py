@@ -54,14 +54,28 @@ def refuse_uncorrectable(
             )
 
 
-def linked(memory: ShortTermMemory, corrections: Sequence[Correction]) -> tuple[Change, ...]:
-    """The change that lets a memory correct these as well."""
+def linked(
+    state: ConversationState, memory_id: str, corrections: Sequence[Correction]
+) -> tuple[Change, ...]:
+    """The change that lets a memory correct these as well: not what was said later, and not what corrects it."""
+    memory = state.short_term.get(memory_id)
+    if memory is None:
+        return ()
     known_ids = {older.id for older in memory.corrects} | {memory.id}
-    added = [correction for correction in corrections if correction.id not in known_ids]
+    added: list[Correction] = []
+    for correction in corrections:
+        older = state.short_term.get(correction.id)
+        is_earlier = older is not None and older.time_ms <= memory.time_ms
+        if is_earlier and correction.id not in known_ids and not _corrects(older, memory_id):
+            added.append(correction)
     if not added:
         return ()
     all_of_them = (*memory.corrects, *dict.fromkeys(added))[:MOST_CORRECTED]
     return (Edited(replace(memory, corrects=all_of_them), memory),)
+
+
+def _corrects(memory: ShortTermMemory | None, older_id: str) -> bool:
+    return memory is not None and any(older.id == older_id for older in memory.corrects)
 
 
 def found_by_rule(
@@ -76,6 +90,8 @@ def found_by_rule(
     for older in islice(_with_signs(state, signs), _COMPARED):
         if older.time_ms >= memory.time_ms or older.id == memory.id:
             continue
+        if None not in (older.folder, memory.folder) and older.folder != memory.folder:
+            continue  # what holds in one project says nothing of another
         if _speakers(older) != _speakers(memory) or not statement.corrects(_said_by_user(older)):
             continue
         if corrected_ids is None:

@@ -352,6 +352,8 @@ class ShortTermManager:
             raise InvalidInput("There is no text to remember; give at least one message with text.")
         unindexed = self._unindexed(kept_messages, role_weights, origin)
         refuse_excess(unindexed)
+        if not self._services.has_corrections:
+            corrects = ()
         if corrects:
             state = await self._services.store.read(self.conversation_id)
             refuse_uncorrectable(corrects, state, kept_messages)
@@ -414,8 +416,7 @@ class ShortTermManager:
         """Let a memory correct others, in a change of its own, so that one undo takes back only this."""
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Done]:
-            memory = state.short_term.get(memory_id)
-            return () if memory is None else linked(memory, corrections), Done()
+            return linked(state, memory_id, corrections), Done()
 
         await self._services.commit(self.conversation_id, decide, by=by)
 
@@ -605,6 +606,8 @@ class ShortTermManager:
         edited = replace(memory, text=messages[0].content, other_words=others.texts)
         if memory.messages:
             edited = replace(edited, text=context_text(messages), messages=messages)
+        if edited.text != memory.text:
+            edited = replace(edited, corrects=kept_corrections(memory))
         refuse_excess(edited)
         reworded = await asyncio.to_thread(self._wording.of_text, edited)
 
@@ -724,6 +727,12 @@ _LATELY = 32
 """How many of the last memories are compared: even many clients together store fewer in ten minutes."""
 
 
+def kept_corrections(former: ShortTermMemory) -> tuple[Correction, ...]:
+    """What a memory still corrects when it says something else: what a caller or a person said, and not what the rules
+    found in its former words."""
+    return tuple([older for older in former.corrects if older.by != "rule"])
+
+
 def replacing(former: ShortTermMemory, memory: ShortTermMemory, *, timed: bool) -> ShortTermMemory:
     """What a turn becomes that was stored as `former` and comes again as `memory`; the former one, if it says the same.
     `timed`: its messages say when they were said."""
@@ -736,7 +745,7 @@ def replacing(former: ShortTermMemory, memory: ShortTermMemory, *, timed: bool) 
         score=former.score,
         pinned=former.pinned,
         muted=former.muted,
-        corrects=former.corrects,
+        corrects=kept_corrections(former),
         extra=former.extra,
     )
 

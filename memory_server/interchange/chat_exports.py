@@ -65,6 +65,7 @@ def read(
             if reason:
                 incoming.skipped.append((path, reason))
 
+    # Chats first: the newest message dates the memory, which has no time.
     chats.take_readings(incoming, parts.readings, usual, names)
     claude_projects.take(incoming, parts.projects, parts.memories, newest_ms=_newest_ms(incoming))
     _count_others(incoming, parts.unread)

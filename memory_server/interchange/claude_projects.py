@@ -47,6 +47,7 @@ def take(
 ) -> None:
     """Add the notes and refs of these rows. `newest_ms`: when the newest message of the export was written, or 0 if
     it is not known. It dates the memories, which have no time."""
+    # Projects first: a memory names its project only by an id.
     project_names: dict[str, str] = {}
     for number, row in enumerate(projects, 1):
         location = _("project {number}", number)

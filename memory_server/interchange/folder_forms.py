@@ -237,6 +237,7 @@ def _long_terms(incoming: Incoming, rows: list[Any]) -> tuple[LongTermMemory, ..
             continue
 
         record["name"] = name
+        # Without a context of its own the memory tells at least where it came from.
         context = record.get("createdContext")
         if not context or not isinstance(context, str):
             record["createdContext"] = f"{LONG_TERM}, {location}"

@@ -268,6 +268,7 @@ def _form_of_chat(value: Any) -> Format | None:
             return "gemini-cli"
         case [{"role": "user" | "model", "parts": [{"type": str()}, *_]}, *_]:
             return "chat"  # of the AI SDK; a part of Gemini has no type
+        # A checkpoint of Gemini CLI is a bare list.
         case [{"role": "user" | "model", "parts": list()}, *_]:
             return "gemini-cli"
 

@@ -80,6 +80,7 @@ def _turns(
         )
         return
 
+    # The first line tells session and folder of a turn, as in a transcript of Claude Code.
     first = {
         "sessionId": session.fields.get("sessionId"),
         "cwd": _folder_in([*session.records, *session.rewound]),

@@ -239,6 +239,7 @@ class Incoming:
             return
 
         fields = public_value(fields)
+        # A title is shown on a line.
         title = " ".join(without_private(title).split())[:MAX_KEY_CHARS]
         if not title and knowledge_place == "notes":
             title = beginning(body)

@@ -99,6 +99,7 @@ def _take_memory(
     text: str,
 ) -> None:
     """Add the memory of a row to the memories of its conversation, or to the notes if it belongs to no talk."""
+    # Its database writes the metadata as JSON text, its export as an object.
     metadata = fields_of(row.get("metadata"))
     if metadata.get("status", "active") != "active":
         incoming.lost[_("memories that are archived or deleted there")] += 1

@@ -108,6 +108,7 @@ def read(value: Mapping[str, Any]) -> Converted:
     notes = value.get("authors_note")
     for position, note in enumerate(notes if isinstance(notes, list) else []):
         if isinstance(note, dict):
+            # A note has no condition, so it always comes.
             rows.append(_of_all(note) | {"uid": f"authors_note {position}", "constant": True})
 
     return Converted(

@@ -134,6 +134,7 @@ class EntryReading:
         """Return the keys of the entry as data; `heading` is the first line of its trigger."""
         entry = self.entry
         scope = NAMED if self.defaults.speakers else ANYBODY
+        # An expression is looked for in one text of all messages, as in SillyTavern.
         if any(self._valid_expression(key) for key in keys_of(entry)):
             scope = SCANNED[scope]
 

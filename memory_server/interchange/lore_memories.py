@@ -232,6 +232,7 @@ class _Reader:
             most_rounds=_messages(self._defaults.most_rounds),
         )
         return FiringRules(
+            # Numbers outside of the bounds could not be read again from disk.
             order=min(max(-MOST_NUMBER, entry.order), MOST_NUMBER),
             precedence=self._source.precedence,
             group=self._group_of(entry),
@@ -284,6 +285,7 @@ def _why_not(entry: LoreEntry, content: str, depth: int) -> str | None:
     if entry.outlet:
         return _("it is only for an outlet, into which a template of its client puts it")
 
+    # A recall is made for an answer, so other types never come.
     types = _generation_types(entry)
     if types and _NORMAL not in types:
         return _(

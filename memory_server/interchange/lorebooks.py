@@ -172,6 +172,7 @@ def _book_of(value: Any, *, is_converted: bool = False) -> Book:
             broken[0][1],
         )
 
+    # Version 1 of cards has its fields in the object itself, later versions in `data`.
     card = value if "character_book" in value else fields_of(value.get("data"))
     character = None
     unread: tuple[str, ...] = ()

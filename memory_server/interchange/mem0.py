@@ -62,6 +62,7 @@ def _take(
     incoming: Incoming, location: str, row: Json, *, text: str, has_several_users: bool
 ) -> None:
     owners = {name: row[name] for name in _OWNERS if isinstance(row.get(name), str)}
+    # Facts of the only user are for all who use this memory.
     knowledge_place = "notes"
     fields: dict[str, Any] = {"kind": "domain"}
     if has_several_users and owners.get("user_id"):

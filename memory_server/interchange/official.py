@@ -135,6 +135,7 @@ def read(data: bytes, usual: str) -> Incoming:
             )
             incoming.skipped.append((relation.location, reason))
 
+    # A relation is stored with the entity from which it starts.
     memories: list[ShortTermMemory] = []
     for name, entity in entities.items():
         memory = _memory_of(incoming, name, entity, usual)

@@ -106,6 +106,7 @@ def read_native(data: bytes, usual: str = "default") -> Incoming:
         incoming.skipped.append((location, reason))
 
     has_ended = False
+    # Entries may be between conversations, and are taken out on the way.
     lines_of_conversations = _taking_entries(lines, incoming)
     for group in record_lines.groups(lines_of_conversations, skip):
         if group.head is None or group.ends:

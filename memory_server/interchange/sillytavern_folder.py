@@ -328,6 +328,7 @@ def _worlds_that_are_on(
             for conversation in homes.where_speaks(stem):
                 switch_on(world, conversation, "character", card.name)
 
+    # A card or persona without a world has the name "".
     worlds_on.pop("", None)
     return worlds_on
 

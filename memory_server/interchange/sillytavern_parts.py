@@ -61,6 +61,7 @@ def part_of(path: str) -> Part | None:
             case "group chats", ".jsonl":
                 return Part(root, "group chat", path)
 
+    # Chats are in a folder for each character.
     if len(parts) > 2 and parts[-3] == "chats" and pure_path.suffix == ".jsonl":
         return Part("/".join(parts[:-3]), "chat", path)
 
@@ -141,6 +142,7 @@ def settings_in(data: bytes) -> UserSettings:
         fields = fields_of(row)
         extra[str(fields.get("name"))] = _names(fields.get("extraBooks"))
 
+    # The user has the name of the persona in use.
     power = fields_of(value.get("power_user"))
     avatar = str(value.get("user_avatar") or "")
     name = fields_of(power.get("personas")).get(avatar) or value.get("username") or ""

@@ -80,7 +80,7 @@ class TranscriptTurn:
         return any(message.role == "user" for message in self.asked)
 
     def work_in(self, folder: str | None) -> Work:
-        """What was done in it, in a project; nothing if the user marked something as private."""
+        """Return what was done in it, in a project, or nothing if the user marked something as private."""
         for message in self.asked:
             if without_private(message.content) is not message.content:
                 return NO_WORK

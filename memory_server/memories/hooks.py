@@ -109,7 +109,8 @@ class Turn:
 class HookContext:
     """What is known at an event of a hook: `messages` are the prompt and the last few before it, which are the end of
     the `transcript`; `turn` is that which ended. `folder`: where the work is, `project`: of which project, if it is not
-    that of the app's folder. `act`: what is done with a tool, `calls_since` as in `Scene`."""
+    that of the app's folder. `act`: what is done with a tool, `calls_since` as in `Scene`.
+    `secrets`: how many were removed from the prompt or the turn."""
 
     event: HookEvent
     session: Session | None
@@ -120,6 +121,7 @@ class HookContext:
     transcript: bytes = b""
     act: Act | None = None
     calls_since: int | None = None
+    secrets: int = 0
 
 
 class GivenLines(Protocol):
@@ -192,13 +194,13 @@ class HookMemory:
     def noted_call(self) -> Call:
         """The call as the record of recalls names it."""
         event = self.context.event
-        asker = {
+        asker: dict[str, str | int | None] = {
             "by": N_("hook"),
             "client": event.client,
             "cwd": event.cwd,
             "turn": event.prompt_id,
+            "secrets": self.context.secrets or None,
         }
-
         return replace(self.call, asker=asker, folder=self.context.folder)
 
     def claimed(self, answer: HookAnswer) -> str:
@@ -417,7 +419,9 @@ async def remember_turn(memory: HookMemory) -> str | None:
             turn.asked, turn.messages[-1], became=stored.memory.id, by="hook"
         )
         used = [scored.memory.id for scored in (*credited.recall.top, *credited.recall.next)]
-        about = {"session": event.session_id, "turn": event.prompt_id, "used": used}
+        about: Line = {"session": event.session_id, "turn": event.prompt_id, "used": used}
+        if context.secrets:
+            about["secrets"] = context.secrets
         recalls = memory.call.memories.recalls
         if recalls is not None:
             recalls.note(lambda at: {"at": at, "conversation": short_term.conversation_id} | about)

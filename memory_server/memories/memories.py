@@ -134,7 +134,7 @@ class Call:
     memories: Memories
     conversations: Conversations
     wire: RequestInfo = STDIO
-    asker: Mapping[str, str | None] = field(default_factory=lambda: NOTHING)
+    asker: Mapping[str, str | int | None] = field(default_factory=lambda: NOTHING)
     session: Session | None = None
     folder: str | None = None
     project: Project | None = None
@@ -170,7 +170,11 @@ class Call:
         recalls = self.memories.recalls
         if recalls is None:
             return
-        asker: dict[str, str | None] = {**self.asker, "folder": None, "session": self.session_id}
+        asker: dict[str, str | int | None] = {
+            **self.asker,
+            "folder": None,
+            "session": self.session_id,
+        }
         if self.folder != self.asker.get("cwd"):
             asker["folder"] = self.folder
         messages = self.memories.services.secrets.of(tuple(given.messages))

@@ -232,10 +232,15 @@ def _end_of(memory: ShortTermMemory) -> str:
 # --- statements --------------------------------------------------------------------------------------------
 
 
+_MOST_READ = 50
+"""Memories about one subject whose sentences are read, the newest: each takes up to 1 ms in the shared process."""
+
+
 def _of_statements(act: Act, memories: Sequence[ShortTermMemory], scene: Scene) -> Iterator[Remark]:
     found: list[tuple[int, int, str, Remark]] = []
     for subject in _subjects(act, memories):
-        for memory in _speaking(subject.candidates, memories, scene):
+        speaking = sorted(_speaking(subject.candidates, memories, scene), key=_age_order)
+        for memory in speaking[:_MOST_READ]:
             if seen_key(memory.id) in scene.seen:
                 continue
             statement = _statement_about(subject, memory)

@@ -28,7 +28,7 @@ TURN_SECONDS = 10.0
 _BUSY = (429, 503)
 _BUSY_SECONDS = 0.5
 """How long the next try waits for a server that has too much to do, if there is a second left for it."""
-_NEW_FIELDS = frozenset(("program", "said_by", "taken_back"))
+_NEW_FIELDS = frozenset(("program", "said_by", "taken_back", "touched", "failed"))
 """Fields of a turn that an older server refuses; without them it stores the turn."""
 _MAY_CHANGE = frozenset((401, 403, 407, 408, 409, 421, 425, 429))
 """Refusals by status 4xx that are about the token, the path to the server or this moment, and not about the turn."""

@@ -386,9 +386,19 @@ def shared() -> int | None:
     """Let the shared process do what the command line asks for; return the exit status, or None if this process
     must do it."""
     status = _status_of_shared()
-    if status is None and "hook" in sys.argv and "--seconds" not in sys.argv and _is_at_a_tool():
+    if status is None and _is_hook_without_time() and _is_at_a_tool():
         return 0
     return status
+
+
+def _is_hook_without_time() -> bool:
+    """Return whether the command is a hook that names no time: only a hook may read standard input here."""
+    try:
+        invocation = Invocation(sys.argv[1:], {})
+    except CannotShare:
+        return False
+    names_time = any(word.startswith("--seconds") for word in invocation.arguments)
+    return invocation.command.shared == "hook" and not names_time
 
 
 def _is_at_a_tool() -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 from languages import _
@@ -87,9 +88,13 @@ def _context_of_action(event: HookEvent, use: ToolUse, folder: str | None) -> Ho
     session = session_of(event, transcript, whole=len(transcript) < WINDOW_BYTES)
     if session is not None and use.agent is not None:
         session = Session(f"{session.id}/{use.agent}", FIRST_MS)
-    calls_since = calls_since_addition(transcript)
     return HookContext(
-        event, session, folder, transcript=transcript, act=act, calls_since=calls_since
+        event,
+        session,
+        folder,
+        transcript=transcript,
+        act=act,
+        calls_since=calls_since_addition(transcript),
     )
 
 
@@ -138,10 +143,19 @@ def _end_of(path: str | None, size: int) -> bytes | None:
 
 
 def without_secrets(context: HookContext | None, secrets: SecretFilter) -> HookContext | None:
-    """Return what is known at an event without its secrets, and say how many the turn had that ended."""
-    if context is not None and context.turn is not None:
-        with counting_secrets() as kinds:
-            secrets.of(context.turn.messages, with_pairs=True)
+    """Return what is known at an event without its secrets, with their number in the turn that ended, or in the prompt.
+    Say how many the turn had."""
+    if context is None:
+        return None
+    turn = context.turn
+    messages = context.messages
+    with counting_secrets() as kinds:
+        new = secrets.of(turn.messages if turn is not None else messages[-1:], with_pairs=True)
+    if turn is not None:
+        turn = replace(secrets.of(replace(turn, messages=()), with_pairs=True), messages=new)
         if kinds:
             complain(_("hook: {reason}", removed_text(len(kinds))))
-    return secrets.of(context, with_pairs=True)
+    else:
+        messages = (*secrets.of(messages[:-1], with_pairs=True), *new)
+    others = secrets.of(replace(context, turn=None, messages=()), with_pairs=True)
+    return replace(others, turn=turn, messages=messages, secrets=len(kinds))

@@ -145,6 +145,7 @@ async def _erase(view: View, form: Form) -> Flash:
             "Only the person at the server can erase for good: run `memory-server forget --for-good` there."
         )
 
+    # Looked up again: the page may be old.
     item = await _named_item(view, form)
     erasure = await forgetting.erasure_of(view.call.memories.engines, [item])
     report = await erase_from(view.site.owner, erasure, form.get("backup", []))

@@ -76,6 +76,7 @@ def page_app(
                     try:
                         return await show(view)
                     except MemoryServerError as error:
+                        # The reader is known, so the refusal can be a page in their language with a way back.
                         status = 404 if isinstance(error, MemoryNotFound) else 422
                         return await view.page(
                             "refused.html", status, said=error.args[0], back="./"

@@ -213,6 +213,7 @@ async def history(view: View) -> Response:
         place = view.conversation.id if engine.keeps == "conversations" else None
         sequences.append(await engine.history(place, limit=limit))
 
+    # Each engine has its own history; the reader wants a single list.
     in_order = await asyncio.to_thread(newest_first, sequences, view.speech.now_ms)
     changes = [change for change in in_order if shows_uses or not _is_use(change)]
     rows = await shelf(view)
@@ -316,6 +317,7 @@ async def health(view: View) -> Response:
     plans = await _cleanup_plans(view) if view["cleanup"] else None
     newest = max((backup.created_ms for backup in backups if not backup.problem), default=None)
     memories = await view.conversation.short_term.memories()
+    # What a backup of now would add.
     since = sum(memory.time_ms > (newest or 0) for memory in memories)
     return await view.page(
         "health.html",

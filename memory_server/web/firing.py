@@ -60,6 +60,7 @@ async def would_fire(
     """Return what the messages would bring with so much room, in a chat of so many messages, or in a session that
     says nothing of it."""
     room = min(_MOST_CHARS, max(_LEAST_CHARS, max_chars))
+    # A try must give the same each time, and must not count as use.
     request = RecallRequest(messages, flashbacks=0, message_count=message_count, reinforce=False)
     short_term = await view.conversation.short_term.search(request)
     activation = await view.conversation.long_term.search(request)

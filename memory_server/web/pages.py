@@ -106,6 +106,7 @@ async def home(view: View) -> Response:
         source=_source_of(view, recalls, newest),
         subjects=overview.subjects,
         cards=overview.cards,
+        # Only what is shown is put into words, which asks the sandbox.
         triggers=await told(view, sorted(triggers, key=_soonest)[:_TRIGGERS]),
         watching=len(triggers),
         gone=archived,
@@ -318,6 +319,7 @@ async def find(view: View) -> Response:
 
 async def recalls(view: View) -> Response:
     """`/recalls`: the record as a timeline, with one receipt open."""
+    # A folder is worked on in several conversations.
     conversation_id = None if view["folder"] else view.conversation.id
     all_recalls = await recorded(view, conversation_id)
     recalls = [recall for recall in all_recalls if _of_folder(view, recall)]

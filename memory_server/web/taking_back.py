@@ -74,6 +74,7 @@ async def places_of(view: View, family: Family, place: str, name: str) -> list[P
 
     item = await item_of(view, family, place, name)
     erasure = await forgetting.erasure_of(view.call.memories.engines, [item])
+    # Counted before anything is erased, so that the reader knows what "for good" means.
     ids = {item.id for item in erasure.items}
     changes = 0
     for engine in view.call.memories.engines:

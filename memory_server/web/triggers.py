@@ -201,6 +201,7 @@ async def _firings(view: View, codes: Sequence[str], today: datetime) -> dict[st
         return [isinstance(verdicts.get(number), Fired) for number in range(len(codes))]
 
     try:
+        # Without messages only conditions on time can be true.
         days = [today + timedelta(days=number) for number in range(_DAYS)]
         by_day = [await fires(day) for day in days]
         by_hour = [await fires(today.replace(hour=hour)) for hour in range(24)]

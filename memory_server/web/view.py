@@ -289,6 +289,7 @@ def environment(language: Language) -> Environment:
     templates = Environment(
         loader=FileSystemLoader(FOLDER / "templates"),
         autoescape=True,
+        # A mistake in a template is an error and not an empty place on the page.
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -18,6 +18,7 @@ from memory_server.conversations.recall.corrections import asks_for_past
 from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.services import Services
+from memory_server.conversations.short_term import Origin
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message
 from memory_server.memories.memories import Memories
@@ -204,6 +205,43 @@ async def test_a_caller_does_not_correct_what_somebody_else_said() -> None:
     with pytest.raises(InvalidInput, match="of another user"):
         await talk.say(NEWER, name="Robin", corrects=[older])
     assert await talk.say(NEWER, name="Hanna", corrects=[older])
+
+
+async def test_what_holds_in_one_project_corrects_nothing_of_another() -> None:
+    talk = Talk()
+    await talk.say("The dev port is 8080.", origin=Origin(folder="/alpha"))
+    await talk.say("The dev port is 3000.", origin=Origin(folder="/beta"))
+    assert await talk.links() == []
+    newest = await talk.say("The dev port is 4000.", origin=Origin(folder="/beta"))
+    assert await talk.links() == [(newest, "rule")]
+
+
+async def test_an_edit_takes_away_what_the_former_words_corrected() -> None:
+    talk = Talk()
+    older = await talk.say(OLDER)
+    newer = await talk.say(NEWER)
+    await talk.chat.short_term.edit(newer, ["I like stamps"])
+    assert await talk.links() == []
+    [recalled] = await talk.came(ASKED)
+    assert recalled.memory.id == older
+
+
+async def test_nothing_corrects_what_corrects_it() -> None:
+    talk = Talk()
+    older = await talk.say(OLDER)
+    newer = await talk.say(NEWER, corrects=[older])
+    talk.now_ms -= 10 * DAY
+    again = await talk.chat.short_term.add([Message("user", NEWER)], corrects=[newer])
+    assert again.memory.id != older
+    assert (newer, "caller") in await talk.links()
+    assert len(await talk.links()) == 1
+
+
+async def test_the_node_original_takes_no_corrections_of_a_caller() -> None:
+    talk = Talk(compat="node")
+    older = await talk.say(OLDER)
+    await talk.say("Something else", corrects=[older])
+    assert await talk.links() == []
 
 
 async def test_a_muted_newer_one_hides_nothing() -> None:

@@ -51,6 +51,12 @@ class Coder(User):
         path = self.home / ".claude" / "settings.json"
         settings = json.loads(path.read_text())
         settings["permissions"] = {"allow": ["Bash", "Edit", "Write", "Read", "Agent"]}
+        for name, entries in settings["hooks"].items():
+            if (
+                "ToolUse" in name
+            ):  # a busy machine may be late, and then these hooks would be silent
+                (run,) = entries[0]["hooks"]
+                run |= {"command": run["command"] + " --seconds 20", "timeout": 60}
         path.write_text(json.dumps(settings))
         self.write(FILE, "select 1;\n")
 

@@ -121,7 +121,7 @@ class CorrectionLinks:
         olders = (self.memory_of(older.id) for older in recalled.memory.corrects)
         for memory in (*filter(None, olders), recalled.memory):
             correcting = self.newer.get(memory.id)
-            if correcting is None:
+            if correcting is None or (memory is recalled.memory and self.holds(memory)):
                 yield recalled
             elif memory.id not in self.hidden:
                 yield replace(recalled, memory=memory, until_ms=correcting.time_ms)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import field, replace
-from datetime import date, timedelta, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -94,12 +95,16 @@ def plans_of(memory: ShortTermMemory, zone: tzinfo | None, kept_in: str = "") ->
             day = None if chunk.code else exact_day(sentence, said)
             if day is None or not day.is_plan or day.first in days:
                 continue
-            if may_be_plan(sentence, lambda clause, said=said: exact_day(clause, said) is not None):
+            if may_be_plan(sentence, partial(_names_day, said)):
                 days.add(day.first)
                 early = is_before_noon(sentence)
                 yield Plan(memory, message, day, said.date(), early, kept_in)
                 if len(days) == _MOST_OF_MESSAGE:
                     break
+
+
+def _names_day(said: datetime, clause: str) -> bool:
+    return exact_day(clause, said) is not None
 
 
 def open_day(memory: ShortTermMemory, asked: AskedPlans, zone: tzinfo | None) -> date | None:

@@ -215,7 +215,7 @@ def last_operation(connection: sqlite3.Connection) -> int:
 
 
 def number_after(connection: sqlite3.Connection, last: int) -> None:
-    """Number operations after `last` from here on: no change gets the id of another change."""
+    """Give operations numbers after `last` from here on: no change gets the id of another change."""
     if last > last_operation(connection):
         connection.execute("DELETE FROM sqlite_sequence WHERE name = 'operations'")
         connection.execute("INSERT INTO sqlite_sequence VALUES('operations', ?)", (last,))
