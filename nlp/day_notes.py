@@ -179,11 +179,16 @@ _SENTENCE_END: Final = Once(lambda: re.compile(r"[。！？!?\n]|\.(?!\d)"))
 
 
 def without_notes(text: str) -> str:
-    """`text` without notes on days: those that say all, and those that stand after a sentence which names a day."""
+    """Return `text` without notes on days: those that say all, and those after a sentence which names a day. What is
+    written with a colon before or after it is an entry of somebody's own list."""
     parts: list[str] = []
     position = 0
     for match in NOTES().finditer(text):
-        sentences = text[position : match.start()].rstrip(" 。！？!?.…\"'”’」』)）")
+        before = text[position : match.start()].rstrip()
+        is_of_list = before.endswith((":", "：", ";", "；"))
+        if is_of_list or text[match.end() :].startswith((":", "：")):
+            continue
+        sentences = before.rstrip(" 。！？!?.…\"'”’」』)）")
         sentence = _SENTENCE_END().split(sentences)[-1]
         if match["whole"] or any(exact_day(sentence, day) for day in _ANY_DAYS):
             parts.append(text[position : match.start()])

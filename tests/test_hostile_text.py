@@ -128,6 +128,11 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
         "",
         ("a ", "a\n", "> ", "a (1 day ago, morning): ", " "),
     ),
+    "memory_server.kernel.recalled_block._REMARK": (
+        anywhere,
+        "",
+        ("[a, the user said about ", "[a\n", "[", "[a，关于 ", "[a: `b` failed in the same way; "),
+    ),
     "memory_server.kernel.recalled_block._JOINERS": (
         anywhere,
         "",

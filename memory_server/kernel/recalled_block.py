@@ -117,6 +117,15 @@ _LINE = re.compile(
     rf"^[ \t>|*-]{{0,20}}\S{{1,60}}(?: \S{{1,60}}){{0,2}} ?{_AGE}[^\n]*", re.MULTILINE
 )
 """A line of a block, alone: a name of up to three words, an age."""
+_REMARK = re.compile(
+    r"^[ \t>|*-]{0,20}\[[^\[\]\n]{1,60}?(?:, the (?:user said|answer was) about "
+    r"|: `[^`\n]{1,120}` failed in the same way; the program printed |: the next turn about `"
+    r"|，关于 [^\[\]\n]{1,120}?，(?:用户说过|当时的回答是)：|，`[^`\n]{1,120}` 也这样失败过，程序输出：|，之后关于 `)"
+    r"[^\n]{1,600}\][ \t]*$",
+    re.MULTILINE,
+)
+"""A line at the point of action, alone (memories/point_of_action.py), in a form that people do not write."""
+_SIGNS_OF_REMARKS = (" about ", "failed in the same way", "关于 ", "失败过")
 _ROW = (
     rf"{_QUOTED}(?:\[[^\]\n]{{1,80}}\](?!\()|【|"
     r"[^\n]{0,120}?(?:\((?:just now|yesterday|\d{1,4} [a-z]{1,8} ago)[^()\n]{0,99}\):? |"
@@ -188,6 +197,9 @@ def without_recalled(text: str) -> str:
             parts = _split_all(parts, methodcaller("split", request))
     if "): " in text or "）：" in text:
         parts = _without_single_lines(parts)
+
+    if any(map(text.__contains__, _SIGNS_OF_REMARKS)):
+        parts = _split_all(parts, _REMARK.split)
 
     if _MAY_BE_A_NOTE.search(text) is not None:
         parts = _without_day_notes(parts)

@@ -380,3 +380,31 @@ def test_no_language_of_a_block_adds_more_than_the_frame(language: Language) -> 
     assert len(block) <= FRAME_CHARS
     assert len(block.encode()) <= FRAME_CHARS, "blocks are bounded in bytes too"
     assert language_of_block(block) == language
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[3 days ago, morning, the user said about a.py: never edit a.py]",
+        "[yesterday, evening, the answer was about a.py: it is generated]",
+        "[2 weeks ago, evening: `cargo publish` failed in the same way; the program printed `error`; that turn ended with: Go]",
+        "[2 weeks ago, evening: the next turn about `cargo publish` ended with: Go]",
+        "[3 天前，上午，关于 a.py，用户说过：别改 a.py]",
+        "[3 天前，上午，`make test` 也这样失败过，程序输出：`error`；那一轮最后说：好]",
+    ],
+)
+def test_a_quoted_line_at_the_point_of_action_is_not_said(line: str) -> None:
+    assert without_recalled(f"I read this:\n{line}\nSo I stop.") == "I read this:\nSo I stop."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[Friday, 5 June]: release; [Monday, 8 June]: freeze",
+        "Agenda: [Wednesday, 24 June: in 3 days] party",
+        "任务：[6 月 26 日，星期五：今天]",
+        "see [1] about a.py: the user said so",
+    ],
+)
+def test_brackets_of_ones_own_stay(text: str) -> None:
+    assert without_recalled(text) == text
