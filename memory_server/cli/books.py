@@ -1,5 +1,4 @@
-"""`books`: the lorebooks of all conversations, or of the one that `-c` names: list them, show one, switch it, take it
-out."""
+"""List, show, switch and remove lorebooks, of all conversations or of the conversation that `-c` names (`books`)."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ async def books(view: CallerView, flags: Namespace) -> None:
 
 
 async def _all_books(view: CallerView, flags: Namespace) -> list[HeldBook]:
-    """The books of the conversations that are meant."""
+    """List the books of all conversations, or of the conversation that `-c` names."""
     listed: list[HeldBook] = []
 
     async def look(conversation: Conversation) -> None:
@@ -90,11 +89,13 @@ async def _show(view: CallerView, flags: Namespace) -> None:
     book = await _meant(view, flags)
     entries = await view.conversation(book.conversation_id).books.entries(book.book_id)
     shown = entries[: max(1, flags.limit)]
+
     if flags.json:
         for memory in shown:
             write(entry_row(memory).fields())
         return
     console().print(escape(str(BookRow.of(book))))
+
     headings = (_("order"), _("length"), _("constant"), _("rules"), _("name"))
     print_columns([headings, *map(_entry_cells, shown)])
     more = len(entries) - len(shown)
@@ -103,7 +104,7 @@ async def _show(view: CallerView, flags: Namespace) -> None:
 
 
 def _entry_cells(memory: LongTermMemory) -> tuple[str, ...]:
-    """The order has a column of its own."""
+    """Return the table cells of a book's entry. The order has its own column, so the rules are shown without it."""
     constant = "-"
     if memory.is_constant:
         constant = _("constant")
@@ -124,11 +125,13 @@ async def _change(view: CallerView, flags: Namespace) -> None:
 
 
 async def _meant(view: CallerView, flags: Namespace) -> HeldBook:
-    """The book with the typed name or id. Raises MemoryNotFound: there is none, or several have it."""
+    """Return the book with the typed name or id. Raises MemoryNotFound if no book or several books have it."""
     listed = await _all_books(view, flags)
     named = named_so(listed, flags.name)
     if len(named) == 1:
         return named[0]
+
+    # Books of different conversations may have the same name.
     if named:
         places = ", ".join(
             f"{book.conversation_id} ({book.book_id}, {book.source})" for book in named
@@ -138,6 +141,7 @@ async def _meant(view: CallerView, flags: Namespace) -> HeldBook:
             flags.name,
             places,
         )
+
     if not listed:
         raise MemoryNotFound(
             "There are no lorebooks here; `memory-server import FILE` brings one in."

@@ -48,8 +48,8 @@ async def called(
     *,
     session: str | None = None,
 ) -> Answer:
-    """The answer of the tool with this name, asked in `session`; its text has local times. Raises ToolFailed if it
-    failed; nothing was changed. The message names `flags` in place of arguments."""
+    """Call the tool with this name in `session` and return its answer, whose text has local times. Raises ToolFailed
+    if the tool failed; then nothing was changed. The error message names the `flags` in place of arguments."""
     SHOWN_ZONE.set(view.settings.zone)
     try:
         return await call_tool(
@@ -58,9 +58,12 @@ async def called(
             arguments,
             max_bytes=view.settings.results.max_bytes,
         )
+
     except ToolFailed as error:
         if not flags:
             raise
+
+        # The user typed flags and does not know the names of the tool's arguments.
         message = str(error)
         for name, flag in flags.items():
             message = message.replace(f"`{name}`", f"`{flag}`")
@@ -75,6 +78,7 @@ def print_result(view: CallerView, result: Result) -> None:
 
 async def recall(settings: Settings, flags: Namespace, host: Host) -> None:
     arguments = messages_of(flags.words) | typed_for_recall(flags)
+
     async with host.view(
         settings, session=session_of(flags.session), lifetime=ONE_QUESTION
     ) as view:
@@ -82,6 +86,7 @@ async def recall(settings: Settings, flags: Namespace, host: Host) -> None:
         result = answer.structured
         if not flags.json:
             result = answer.structured["prompt"]
+
         if result:
             write(result)
         tell_of_recall(answer.structured, flags)
@@ -90,15 +95,16 @@ async def recall(settings: Settings, flags: Namespace, host: Host) -> None:
 
 
 _MOST_NAMED = 5
-"""Conversations that a sentence names."""
+"""Most conversations that a sentence names."""
 
 
 async def _tell_of_others(view: CallerView, answer: Mapping[str, Any]) -> None:
-    """Say in which conversations the memories are, if the one that was searched has none, and others do."""
+    """Name the conversations that hold memories if the searched one is empty."""
     here = view.conversation()
     searched = (answer.get("shortTerm") or {}).get("totalSearched")
     if searched or await here.long_term.memories():
         return
+
     others = [name for name in await view.conversations.ids() if name != here.id]
     if others:
         named = ", ".join(others[:_MOST_NAMED])

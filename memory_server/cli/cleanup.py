@@ -1,4 +1,4 @@
-"""`cleanup` and `knowledge cleanup`: forget what has faded, archive what is over."""
+"""Forget faded memories and archive expired entries (`cleanup` and `knowledge cleanup`)."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ async def cleanup(view: CallerView, flags: Namespace) -> None:
     if hasattr(flags, "conversation"):
         [only] = await chosen(view, flags)
         engines = [engine for engine in engines if engine.keeps == "conversations"]
+
     always_kept = view.memories.services.parameters.retention.always_kept
     keeps_everything = False
     for engine in engines:
@@ -34,27 +35,32 @@ async def cleanup(view: CallerView, flags: Namespace) -> None:
                 text = forgotten_text(
                     cleaned.left, remaining=remaining, due=cleaned.due, dry_run=flags.dry_run
                 )
+
+                # A user who expects memories to go needs to know why all of them stay.
                 keeps_everything = keeps_everything or 0 < remaining <= always_kept
             elif cleaned.left:
                 text = archived_text(cleaned.left, dry_run=flags.dry_run)
             else:
                 continue
             console().print(_("[bold]{place}[/]: {text}", escape(cleaned.place), escape(text)))
+
     if keeps_everything:
         console().print(kept_text(always_kept))
     await words_after_cleanup(view, only, dry_run=flags.dry_run)
 
 
 async def cleanup_of_knowledge(view: CallerView, flags: Namespace) -> None:
-    """Archive the entries that are over, and make the vectors that are missing."""
+    """Archive expired entries and make missing vectors."""
     engine = view.knowledge.lifecycle
     archived: list[Leaving] = []
     async for cleaned in engine.clean_up(dry_run=flags.dry_run):
         archived += cleaned.left
     console().print(escape(archived_text(archived, dry_run=flags.dry_run)))
+
     meaning = view.knowledge.sessions.meaning
     if flags.dry_run or meaning.embeddings is None:
         return
+
     for count, missing, reason in (
         await meaning.make_missing(),
         await view.conversations.tidy_vectors(meaning),

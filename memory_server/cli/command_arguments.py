@@ -1,4 +1,4 @@
-"""What the arguments of commands are made of, for commands.py and looking_commands.py."""
+"""Make the arguments of commands, for commands.py and looking_commands.py."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Add = Callable[..., ArgumentParser]
 MOST_BY_CHANCE = 100
 """The most that the settings `flashback_count` and `random_count` allow."""
 MOST_MESSAGES = 1_000_000
-"""The most messages of a chat that a caller may name: no chat has so many."""
+"""Most messages of a chat that a caller may name; real chats are shorter."""
 ALL = N_("only this conversation; by default all")
 USUAL = N_("the conversation; by default that of the settings, or `default`")
 UNLISTED = ("", "")
@@ -57,7 +57,7 @@ def count(text: str) -> int:
 
 
 def number_of_messages(text: str) -> int:
-    """A number of messages that a chat may have."""
+    """Parse the number of messages of a chat. Raises ArgumentTypeError if it is not from 0 to `MOST_MESSAGES`."""
     if not (text.isascii() and text.isdecimal() and int(text) <= MOST_MESSAGES):
         reason = _("`{text}` is not a whole number from 0 to {most:,}", text, MOST_MESSAGES)
         raise argparse.ArgumentTypeError(reason)

@@ -1,9 +1,8 @@
 """The arguments and the help of the commands of `memory-server`, grouped by their use.
 
-What else is to be known of a command stands in its row of command_table.py.
-
-`add(name, summary, example)` makes the parser of a command. `about_c`: what `-c` means for it, if it means something.
-`listed`: its row of the help of all commands, if that is not its name and summary.
+The other facts about a command are in its row of command_table.py. `add(name, summary, example)` makes the parser of
+a command. `about_c` says what `-c` means for the command, if it has a meaning. `listed` is the command's row in the
+help of all commands, if that is not its name and summary.
 """
 
 from __future__ import annotations
@@ -41,7 +40,9 @@ def _daily(add: Add) -> None:
 def _serving(add: Add) -> None:
     about = _("Serve MCP on standard input and output (default).")
     both = ("serve, tokens", _("Serve MCP (default); tokens for HTTP."))
+
     serve = add("serve", about, "serve", listed=both)
+
     about = _("serve over HTTP instead; by default at the setting http.listen")
     argument(serve, "--http", "[HOST:]PORT", about, nargs="?", const="")
 
@@ -57,16 +58,20 @@ def _installing(add: Add) -> None:
         "windsurf",
         "sillytavern",
     )
+
     both = ("install, uninstall", _("Add the server to a client, or remove it."))
     put = _("Add the server to a client's settings.")
     install = add("install", put, "install cursor", listed=both)
+
     argument(
         install, "client", None, _("print: only show what to paste"), choices=(*clients, "print")
     )
+
     taken = _("Remove the server from a client's settings.")
     example = "uninstall cursor"
     uninstall = add("uninstall", taken, example, listed=UNLISTED)
     argument(uninstall, "client", None, _("the client from which to remove it"), choices=clients)
+
     for parser in (install, uninstall):
         argument(
             parser,
@@ -86,6 +91,7 @@ def _installing(add: Add) -> None:
         argument(parser, "--name", "NAME", _("what the client calls the server"), default="memory")
         argument(parser, "--project", "DIR", _("only for this project"), nargs="?", const=".")
         dry_run(parser, _("show what would change"))
+
     switch(
         install,
         "--with-hooks",
@@ -106,10 +112,12 @@ def _linking(add: Add) -> None:
     both = ("link, unlink", _("Use a server's memory, or this machine's again."))
     example = "link https://home.example --token-file ~/memory-token"
     link = add("link", about, example, listed=both)
+
     argument(link, "url", "URL", _("URL of the server"), nargs="?")
     argument(
         link, "--token-file", "FILE", _("file with the token; only you may be able to read it")
     )
+
     argument(link, "--ca", "FILE", _("certificate of your own certificate authority"))
     switch(
         link,
@@ -124,6 +132,7 @@ def _linking(add: Add) -> None:
         "--retry-refused",
         _("send the turns again that the server refused; `where` lists them"),
     )
+
     dry_run(link, _("with --send or --retry-refused: show what would change"))
     add("unlink", _("Use the memory of this machine again."), "unlink", listed=UNLISTED)
 
@@ -131,10 +140,13 @@ def _linking(add: Add) -> None:
 def _turns(add: Add) -> None:
     about = _("Recall and remember as a hook of a client.")
     hook = add("hook", about, "hook < event.json", listed=UNLISTED)
+
     recalled = _("Print what comes to mind, ready for a prompt.")
     both = ("recall, remember", _("Recall before a turn; remember after it."))
     example = 'recall "What was the name of my cat?"'
     recall = add("recall", recalled, example, about_c=USUAL, listed=both)
+
+    # A hook gets less room than the command, because its text is added to every prompt.
     at_most = _(
         "at most this many characters of recalled text; usually 800, or 400 after a Chinese prompt"
     )
@@ -155,6 +167,7 @@ def _turns(add: Add) -> None:
         type=float,
         default=HOOK_SECONDS,
     )
+
     about = _("Remember what was said in a turn.")
     example = 'remember "My cat is called Miso."'
     remember = add("remember", about, example, about_c=USUAL, listed=UNLISTED)
@@ -165,6 +178,7 @@ def _turns(add: Add) -> None:
     other_words(
         remember, _("other words that a later question may use for it, separated by commas")
     )
+
     for parser in (recall, remember):
         about = _("what the user said; by default messages as JSON on standard input")
         argument(parser, "words", "WORDS", about, nargs="?")
@@ -216,7 +230,9 @@ def _undoing(add: Add) -> None:
     )
     short = ("undo", _("Undo a change, or bring a memory back."))
     undo = add("undo", about, "undo 12-37a8", about_c=ALL, listed=short)
+
     argument(undo, "change", "CHANGE", _("the id of a change, as `history` shows it"), nargs="?")
+
     removed = _("bring back memories that were deleted or forgotten")
     argument(undo, "--memory", "ID|NAME", removed, nargs="*")
     argument(
@@ -232,6 +248,7 @@ def _undoing(add: Add) -> None:
         undo, "--until", "TIME", _("with --memory: only those removed at this ISO time or earlier")
     )
     argument(undo, "--family", None, _("undo the last change of this kind"), choices=FAMILIES)
+
     switch(undo, "--yes", _("do not ask"))
     dry_run(undo, _("show the last change, or the memories that would come back"))
 
@@ -243,6 +260,7 @@ def _forgetting(add: Add) -> None:
     forget = add("forget", about, example, about_c=ALL, listed=both)
     about = _("words that must all occur in a text; or ids, as `list` shows them")
     argument(forget, "words", "WORDS|ID", about, nargs="*")
+
     argument(forget, "--family", None, _("only this kind"), choices=FAMILIES)
     argument(
         forget, "--since", "TIME", _("only what was said or changed at this ISO time or later")
@@ -253,6 +271,7 @@ def _forgetting(add: Add) -> None:
     argument(
         forget, "--user", "USER", _("only facts of this user; without words or ids, all of them")
     )
+
     switch(
         forget,
         "--for-good",
@@ -261,9 +280,11 @@ def _forgetting(add: Add) -> None:
     switch(forget, "--in-backups", _("with --for-good: also from the backups"))
     switch(forget, "--yes", _("do not ask"))
     dry_run(forget, _("show what would be forgotten or erased"))
+
     about = _("Show a text without its secrets, as it would be stored.")
     test = add("secrets test", about, 'secrets test "DB_PASSWORD=hunter22"', listed=UNLISTED)
     argument(test, "text", "TEXT", _("the text; - reads it from standard input"))
+
     about = _("Erase for good the memories that hold secrets.")
     erase = add("secrets erase", about, "secrets erase --dry-run", listed=UNLISTED)
     switch(erase, "--in-backups", _("also from the backups"))
@@ -277,9 +298,12 @@ def _correcting(add: Add) -> None:
     pin = add("pin", about, "pin 3f2a", about_c=ALL, listed=both)
     argument(pin, "memory", "ID", _("id of the memory, or its beginning"))
     switch(pin, "--off", _("let the clean-up forget it when it has faded"))
+
     about = _("Stop a memory from coming unasked in its conversation.")
     mute = add("mute", about, "mute 3f2a", about_c=ALL, listed=UNLISTED)
     argument(mute, "memory", "ID", _("id of the memory, or its beginning"))
+
+    # The group refuses two of its flags together: a memory is muted in one kind of place.
     where = mute.add_mutually_exclusive_group()
     mute.set_defaults(where="conversation")
     for flag, words in (
@@ -289,6 +313,7 @@ def _correcting(add: Add) -> None:
         where.add_argument(f"--{flag}", dest="where", action="store_const", const=flag, help=words)
     words = _("let the memory come unasked again, everywhere")
     where.add_argument("--off", dest="where", action="store_const", const="nowhere", help=words)
+
     about = _("Correct a memory: replace some of its words.")
     edit = add("edit", about, "edit 3f2a Halloran O'Halloran", about_c=ALL, listed=UNLISTED)
     argument(edit, "memory", "ID", _("id of the memory, or its beginning"))
@@ -328,12 +353,14 @@ def _backing_up(add: Add) -> None:
     )
     argument(backup, "name", "NAME", about, nargs="?")
     switch(backup, "--all-tenants", _("also the memories of every tenant, each in its own folder"))
+
     add("backup list", _("List the backups."), "backup list", listed=UNLISTED)
     about = _("Restore the memories of a backup.")
     example = "backup restore before-move --dry-run"
     restore = add("backup restore", about, example, about_c=ALL, listed=UNLISTED)
     switch(restore, "--overwrite", _("also remove memories that are not in the backup"))
     dry_run(restore, _("show what would change"))
+
     about = _("Delete a backup for good.")
     delete = add("backup delete", about, "backup delete before-move", listed=UNLISTED)
     for parser in (restore, delete):
@@ -366,6 +393,7 @@ def _stores(add: Add) -> None:
     argument(
         copy, "conversations", "CONVERSATION", _("conversations to copy; by default all"), nargs="*"
     )
+
     from_ = _(
         "folder or PostgreSQL URL; by default the store of the settings. Leave the password out of the "
         "URL, because all users of the machine can see it; put it into ~/.pgpass or MEMORY_SERVER_STORE"
@@ -373,6 +401,7 @@ def _stores(add: Add) -> None:
     argument(copy, "--from", "STORE", from_, dest="from_")
     argument(copy, "--to", "STORE", _("as for --from"))
     dry_run(copy, _("show what would be copied"))
+
     about = _("Update the tables of a PostgreSQL database.")
     migrate = add("migrate", about, "migrate --dry-run", listed=UNLISTED)
     dry_run(migrate, _("show which steps are missing"))
@@ -385,8 +414,10 @@ def _tokens(add: Add) -> None:
         "add: make a token and print it; --tenant NAME, --timezone ZONE and --read-only before the "
         "command apply to it; remove: revoke the token"
     )
+
     argument(tokens, "action", None, about, choices=("add", "list", "remove"))
     argument(tokens, "name", "NAME", _("name of the token"), nargs="?")
+
     switch(tokens, "--operator", _("add: the token may also read /metrics"))
     argument(tokens, "--days", "N", _("add: the token expires after so many days"), type=float)
     switch(tokens, "--erase", _("remove: also erase everything of its tenant for good"))
@@ -416,6 +447,7 @@ def _books(add: Add) -> None:
         choices=("list", "show", "off", "on", "remove"),
         default="list",
     )
+
     argument(books, "name", "NAME", _("the name of a book, or its id"), nargs="?")
     argument(
         books,
@@ -434,6 +466,7 @@ def _develop(add: Add) -> None:
     demo = add("demo", about, "demo", listed=both)
     switch(demo, "--all", _("ask all questions, and show the random memories"))
     switch(demo, "--why", _("also show the words and points of each memory"))
+
     about = _("List the tools, or show one with an example.")
     tools = add("tools", about, "tools add_long_term_memory", listed=UNLISTED)
     argument(
@@ -444,6 +477,7 @@ def _develop(add: Add) -> None:
         nargs="?",
     )
     json_lines(tools)
+
     about = _("Call a tool and print its result as JSON.")
     example = "call get_memory_stats '{}'"
     call = add("call", about, example, about_c=USUAL, listed=UNLISTED)

@@ -1,4 +1,4 @@
-"""`daemon` shows or ends the processes that windows share; other commands ask here what these do."""
+"""Show or end the processes that windows share (`daemon`), and tell other commands about them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def daemon(settings: Settings, flags: Namespace) -> int:
 
 
 async def _stopped(socket_path: Path, facts: dict[str, Any]) -> str:
-    """End a shared process, and say so."""
+    """End a shared process and return a sentence about it."""
     try:
         await asyncio.to_thread(answer_at, socket_path, STOP)
     except TimeoutError:
@@ -47,10 +47,11 @@ async def _stopped(socket_path: Path, facts: dict[str, Any]) -> str:
 
 
 def running() -> list[tuple[Path, dict[str, Any]]]:
-    """The shared processes of this user: the path of each socket, and the facts that the process tells (empty: it does
-    not answer)."""
+    """List the shared processes of this user: the path of each socket, and the facts that the process tells. The
+    facts are empty if the process does not answer."""
     if sys.platform == "win32":
         return []
+
     processes: list[tuple[Path, dict[str, Any]]] = []
     with suppress(
         CannotShare
@@ -67,7 +68,8 @@ def running() -> list[tuple[Path, dict[str, Any]]]:
 
 
 def running_for(folder: str) -> list[tuple[Path, dict[str, Any]]]:
-    """The shared processes with the memories of this folder, and those that do not answer, which may have them."""
+    """List the shared processes that use the memories of this folder, and the processes that do not answer, which may
+    use them."""
     return [
         (socket_path, facts)
         for socket_path, facts in running()
@@ -76,15 +78,15 @@ def running_for(folder: str) -> list[tuple[Path, dict[str, Any]]]:
 
 
 def answer_at(socket_path: Path, role: str) -> bytes:
-    """What the process at a socket answers to `STATUS`, or to `STOP` when it has ended. Raises OSError or
-    CannotShare: it gives no answer."""
+    """Return what the process at a socket answers to `STATUS`, or to `STOP` after it has ended. Raises OSError or
+    CannotShare if it gives no answer."""
     with closing(protocol.connected(str(socket_path), protocol.CONNECT_SECONDS)) as connection:
         protocol.ask(connection, [protocol.PROTOCOL, "", role, "/", ""])
         return protocol.answer_of(connection).output
 
 
 def describe(socket_path: Path, facts: dict[str, Any]) -> str:
-    """A sentence about a shared process and its `facts` (empty: it does not answer)."""
+    """Describe a shared process in a sentence. Its `facts` are empty if it does not answer."""
     log_path = socket_path.with_suffix(".log")
     if not facts:
         return _("does not answer; its log is {log}", log_path)

@@ -1,4 +1,4 @@
-"""`demo`: store the sample conversation in a new data folder, then ask about it on later days. What comes is shown
+"""Store the sample conversation in a new data folder, then ask about it on later days (`demo`). Each result is shown
 with its reasons, also for `import --ask`."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SEED = 7
 
 
 def samples() -> Path:
-    """The folder of the sample conversation: in the wheel, or in the source tree."""
+    """Return the folder of the sample conversation: in the wheel, or in the source tree."""
     shipped = Path(str(files("memory_server"))) / "samples"
     if shipped.is_dir():
         return shipped
@@ -38,9 +38,11 @@ async def demo(settings: Settings, flags: Namespace) -> None:
     language: str = settings.language
     if language == "auto":
         language = spoken()
+
     sample = samples()
     if language != "zh":
         sample = sample / language
+
     with tempfile.TemporaryDirectory(
         prefix="memory-server-demo-", ignore_cleanup_errors=True
     ) as folder:
@@ -49,22 +51,26 @@ async def demo(settings: Settings, flags: Namespace) -> None:
 
 
 async def _run(settings: Settings, sample: Path, flags: Namespace) -> None:
-    """Ask the brief questions of the sample without what comes by chance, or with --all everything."""
+    """Ask the brief questions of the sample without random memories, or with --all every question."""
     out = console()
     chat = sample_of(
         (sample / "companion.jsonl").read_bytes(),
         (sample / "triggers.json").read_bytes(),
         settings.zone,
     )
+
     all_questions: list[dict[str, Any]] = json_text.loads((sample / "questions.json").read_bytes())
     questions = all_questions
+
     if not flags.all:
         questions = [question for question in all_questions if question.get("brief")]
         settings = settings.with_flashbacks(0)
+
     conversation_id = chat.conversation_id
     messages = sum(len(memory.messages) for memory in chat.short_term)
     async with _that_day(settings, questions[0]) as app:
         await store(app, chat, "chat", dry_run=False)
+
     out.print(
         _(
             "{messages} messages of [bold]{conversation}[/] became {short_term} memories; there are {long_term} "
@@ -76,12 +82,14 @@ async def _run(settings: Settings, sample: Path, flags: Namespace) -> None:
             chat.short_term[0].messages[0].name,
         )
     )
+
     as_expected = 0
     for number, question in enumerate(watched(_("asking"), questions, len(questions))):
         # Each day opens the memory again, so what it knows comes from the disk.
         seeded = settings.model_copy(update={"seed": SEED + number})
         async with _that_day(seeded, question) as app:
             as_expected += await _ask(app, conversation_id, question, why=flags.why)
+
     if as_expected == len(questions):
         out.print(_("All {questions} questions recalled the expected memories.", len(questions)))
     else:
@@ -92,6 +100,7 @@ async def _run(settings: Settings, sample: Path, flags: Namespace) -> None:
                 len(questions),
             )
         )
+
     if len(questions) < len(all_questions):
         hint(
             _(
@@ -102,7 +111,7 @@ async def _run(settings: Settings, sample: Path, flags: Namespace) -> None:
 
 
 def _that_day(settings: Settings, question: Mapping[str, Any]) -> App:
-    """The memory at the time of the question."""
+    """Open the memory at the time of the question."""
     expected = question.get("expect")
     if expected is not None and not any(expected.values()):
         settings = settings.with_flashbacks(0)  # the question shows that nothing comes
@@ -112,14 +121,18 @@ def _that_day(settings: Settings, question: Mapping[str, Any]) -> App:
 async def _ask(
     view: CallerView, conversation_id: str, question: Mapping[str, Any], *, why: bool
 ) -> bool:
-    """Ask the question, print what comes, and say whether it is what the sample expects."""
+    """Ask the question, print the results, and return whether they are what the sample expects."""
     moment = datetime.fromisoformat(question["now"]).astimezone(view.settings.zone)
     title = f"{moment:%Y-%m-%d %H:%M}  {question['about']}"
     short, long = await ask(view, console(), conversation_id, question["messages"], title, why=why)
+
     relevant = [*short["topRelevant"], *short["nextRelevant"]]
     recalled_texts = [item["text"] for item in relevant if not item.get("weak")]
     fired_names = {trigger["name"] for trigger in long["activated"]}
+
     expected = question["expect"]
+
+    # The sample may expect that nothing is recalled.
     if not any(expected.values()):
         return not recalled_texts and not fired_names
     recalled = "\n".join(recalled_texts)

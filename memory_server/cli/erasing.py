@@ -1,4 +1,4 @@
-"""`forget --for-good`: say what is erased and where, ask, erase it, and say where it was found afterwards."""
+"""Say what is erased and where, ask, erase it, and say where it was found afterwards (`forget --for-good`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NOT_OURS = N_(
 
 
 async def finish_what_was_begun(view: CallerView, flags: Namespace) -> bool | None:
-    """Finish an erasing that was interrupted, and tell whether it is complete; None: there was none."""
+    """Finish an erasure that was interrupted. Return whether it is complete, or None if no erasure was interrupted."""
     erasure = await asyncio.to_thread(view.home.erased.begun)
     if erasure is None:
         return None
@@ -46,23 +46,27 @@ async def plan_for_good(view: CallerView, flags: Namespace, where: Sought) -> Er
 
 
 async def carry_out(view: CallerView, flags: Namespace, plan: ErasurePlan) -> int:
-    """Say what a plan takes, ask, and erase it. Return 1 if it is found outside of the backups, or in them though they
-    were to be written again."""
+    """Say what a plan erases, ask, and erase it. Return 1 if the text is still found outside the backups, or in
+    backups that were to be rewritten."""
     _say_what_goes(view, plan)
     out = console()
     would_erase = _("Would erase it.")
     question = _("Erase it for good?")
+
     if plan.items:
         count = counted(len(plan.items), "memory")
         would_erase = _("Would erase {count}.", count)
         question = _("Erase {count} for good?", count)
+
     if flags.dry_run:
         out.print(would_erase)
         return 0
+
     without = _("Nothing was erased, because this is not a terminal; add --yes to erase it.")
     if not flags.yes and not confirmed(question, otherwise=without):
         out.print(_("Nothing was erased."))
         return 0
+
     report = await erase(view, plan)
     _print_report(report)
     return int(not report.is_complete)
@@ -75,6 +79,7 @@ def _say_what_goes(view: CallerView, plan: ErasurePlan) -> None:
         out.print(escape(_where_it_is(plan, names)))
         for path in plan.places:
             out.print(escape(str(path)))
+
     out.print(_(_PLACES))
     if plan.backups:
         if plan.request.in_backups:
@@ -82,6 +87,8 @@ def _say_what_goes(view: CallerView, plan: ErasurePlan) -> None:
         else:
             whose = _("but not of these backups (--in-backups)")
         out.print(escape(_("{where}: {backups}", whose, names)))
+
+    # The user named some memories by id; others with the same text are not meant.
     if plan.erasure.alike:
         same = counted(plan.erasure.alike, "memory")
         out.print(
@@ -90,13 +97,14 @@ def _say_what_goes(view: CallerView, plan: ErasurePlan) -> None:
                 same,
             )
         )
+
     out.print(_(_NOT_OURS))
     if view.home.not_ours:
         out.print(view.home.not_ours)
 
 
 def _where_it_is(plan: ErasurePlan, backups: str) -> str:
-    """Say where that is which no item holds."""
+    """Say where the text is if no item holds it."""
     if plan.erasure.user:
         return _("The user {user} has no facts any more, only a history.", plan.erasure.user)
     if plan.places:
@@ -109,6 +117,7 @@ def _print_report(report: ErasureReport) -> None:
     out = console()
     for reason in report.damaged:
         complain(reason)
+
     if report.erasure.items:
         out.print(_("Erased {memories}.", counted(len(report.erasure.items), "memory")))
     else:
@@ -119,8 +128,11 @@ def _print_report(report: ErasureReport) -> None:
             counted(len(report.found), "place"),
         )
     )
+
     for path in report.found:
         out.print(escape(str(path)))
+
+    # A short text would be found inside other texts everywhere.
     if report.erasure.unsearched:
         short = counted(report.erasure.unsearched, "memory")
         out.print(
@@ -130,5 +142,6 @@ def _print_report(report: ErasureReport) -> None:
                 short,
             )
         )
+
     for sentence in report.remarks:
         out.print(escape(sentence))

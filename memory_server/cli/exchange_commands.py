@@ -48,6 +48,7 @@ def exchange(add: Add) -> None:
     both = ("export, import", _("Export memories; import those of other programs."))
     export = add("export", about, example, about_c=ALL, listed=both)
     argument(export, "target", "FILE|FOLDER", _("file or folder to write; - for standard output"))
+
     forms = _("native (everything) by default")
     argument(export, "--format", None, forms, dest="to", choices=_WRITTEN, default="native")
     switch(export, "--force", _("replace a file that exists"))
@@ -66,6 +67,7 @@ def exchange(add: Add) -> None:
         _("only entries that have one of these tags, separated by commas"),
         default="",
     )
+
     about = _("Import chats and the memories of other programs.")
     example = "import conversations.json --dry-run"
     into = _(
@@ -75,6 +77,7 @@ def exchange(add: Add) -> None:
     _source(import_, nargs="+")
     dry_run(import_, _("show what would be imported, what would not, and why"))
     switch(import_, "--keep-secrets", _("leave keys, tokens and passwords in the texts"))
+
     chat = import_.add_argument_group(_("for a chat"))
     argument(
         chat,
@@ -90,6 +93,7 @@ def exchange(add: Add) -> None:
         "--shift-to-now",
         _("move all times so that the chat ended an hour ago, for trying things out"),
     )
+
     about = _("Store a tested trigger: a .js file, or a pack.")
     example = 'add-trigger mother.js --prompt "Ask how his mother is."'
     trigger = add("add-trigger", about, example, about_c=USUAL)
@@ -102,6 +106,7 @@ def exchange(add: Add) -> None:
         _("for a .js file: the name of the memory; by default that of the file"),
     )
     argument(trigger, "--encoding", "NAME", _("such as gb18030; by default UTF-8"))
+
     rules = trigger.add_argument_group(_("when several memories fire together"))
     argument(
         rules,
@@ -121,6 +126,7 @@ def exchange(add: Add) -> None:
     )
     argument(rules, "--cooldown", "N", about, type=number_of_messages)
     switch(rules, "--once", _("it comes only once in a chat"))
+
     about = _("Make a pack from files of other programs.")
     example = "convert book.json pack.json"
     convert = add("convert", about, example)
@@ -157,6 +163,7 @@ def _source(parser: argparse.ArgumentParser, **more: Any) -> None:
         _("who {{char}} is: the name of the assistant in a chat or lorebook"),
     )
     argument(parser, "--user", "NAME", _("who {{user}} is"))
+
     lorebook = parser.add_argument_group(_("for a lorebook"))
     argument(
         lorebook,
@@ -165,6 +172,7 @@ def _source(parser: argparse.ArgumentParser, **more: Any) -> None:
         _("how many messages to scan if the entry does not say it"),
         type=int,
     )
+
     switch(
         lorebook, "--substrings", _("if the entry does not say it, keys also match inside words")
     )

@@ -1,4 +1,4 @@
-"""`export`: what is stored, as files for people, for other programs, or for another memory-server."""
+"""Write what is stored as files for people, for other programs, or for another memory-server (`export`)."""
 
 from __future__ import annotations
 
@@ -26,18 +26,23 @@ from memory_server.runtime.app import CallerView
 
 
 async def export(view: CallerView, flags: Namespace) -> int:
-    """Write what is stored, or what a conversation or family of it holds; 1 if a conversation could not be read."""
+    """Write everything that is stored, or the part that a conversation or a family holds. Return 1 if a conversation
+    could not be read."""
     _refuse_contradiction(flags)
     conversation_id = None
     if hasattr(flags, "conversation"):
         [conversation_id] = await chosen(view, flags)
+
     request = ExportRequest(conversation_id, flags.family, flags.type or "", _tags(flags))
     result = await exported(view, request, progress)
     for reason in result.unread:
         complain(reason)
+
     if result.is_empty_in(flags.to):
         raise await nothing_to_export(view)
     await write_memories(view, result, flags)
+
+    # An export of everything looks complete, so name the things it does not hold.
     if request.is_everything:
         for sentence in await not_copied(view, layers=True):
             hint(sentence)
@@ -50,11 +55,12 @@ def _tags(flags: Namespace) -> tuple[str, ...]:
 
 
 def _refuse_contradiction(flags: Namespace) -> None:
-    """Raises InvalidInput: a filter is for entries, and what was named has none of them."""
+    """Refuse a filter for entries if the named conversation, family or format holds no entries. Raises InvalidInput."""
     if flags.tags and not _tags(flags):
         raise InvalidInput("--tags names no tag; write some, such as --tags api,db.")
     if not (flags.type or flags.tags):
         return
+
     name = "--type" if flags.type else "--tags"
     if hasattr(flags, "conversation"):
         raise InvalidInput(
@@ -73,8 +79,9 @@ def _refuse_contradiction(flags: Namespace) -> None:
 
 
 async def write_memories(view: CallerView, exported: Exported, flags: Namespace) -> None:
-    """Write memories to `flags.target` in the form `flags.to`; print the number written, and what is not in it.
-    Raises InvalidInput if the target cannot be written, or the form is a folder and the target standard output."""
+    """Write memories to `flags.target` in the format `flags.to`; print how many were written and what was left out.
+    Raises InvalidInput if the target cannot be written, or if the format is a folder and the target is standard
+    output."""
     form = flags.to
     target = flags.target
     if form == "node":
@@ -83,11 +90,13 @@ async def write_memories(view: CallerView, exported: Exported, flags: Namespace)
                 "The format {form} is a folder; give the name of a folder instead of `-`.", form
             )
         size = await asyncio.to_thread(write_folder, target, folder_content(exported))
+
     else:
         parts = file_content(view, exported, form)
         size = await asyncio.to_thread(write_target, target, parts, force=flags.force)
     if target == "-":
         return
+
     conversations = exported.conversations
     entries = exported.entries
     left_out = exported.not_in(form)
@@ -98,6 +107,7 @@ async def write_memories(view: CallerView, exported: Exported, flags: Namespace)
         counted(len(conversations), "conversation"),
         size_text(size),
     )
+
     out = console()
     out.print(_("Wrote {target}: {what}, as {form}.", escape(target), contents_text, form))
     if entries:
@@ -111,6 +121,7 @@ async def write_memories(view: CallerView, exported: Exported, flags: Namespace)
                     many,
                 )
             )
+
     if left_out:
         out.print(
             _(

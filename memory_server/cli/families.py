@@ -1,6 +1,6 @@
-"""`list` and `search`: one view over all families of memories, newest first.
+"""List and search all families of memories in one view, newest first (`list` and `search`).
 
-Each looks at all places, or at the conversation that `-c` names, or at one --family.
+Each command looks at all places, or at the conversation that `-c` names, or at one --family.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from memory_server.runtime.app import CallerView
 from memory_server.tools.base.shapes import moment_ms
 
 USUAL_LIMIT = 50
-"""Rows of a list where nothing else is asked for: a screen or two."""
+"""Rows of a list if the user sets no limit: a screen or two."""
 _OF_ENTRIES = frozenset(
     (
         "query",
@@ -59,12 +59,12 @@ _OF_ENTRIES = frozenset(
         "scope",
     )
 )
-"""Arguments of `search_memories` that entries can meet, too."""
+"""Arguments of `search_memories` that also apply to entries."""
 
 
 async def sought_items(view: CallerView, flags: Namespace, sought: Sought) -> list[Item]:
-    """The items that are meant, newest first; a conversation that cannot be read is reported and passed over. Raises
-    InvalidInput: the conversation of `-c` does not exist, or the family that is sought is in no conversation."""
+    """Find the items that are meant, newest first. Report and skip a conversation that cannot be read. Raises
+    InvalidInput if the conversation of `-c` does not exist, or if the wanted family is not kept in conversations."""
     conversations, knowledge = view.memories.engines
     has_conversation_flag = hasattr(flags, "conversation")
     items: list[Item] = []
@@ -79,6 +79,7 @@ async def sought_items(view: CallerView, flags: Namespace, sought: Sought) -> li
         raise InvalidInput(
             "{family} do not belong to a conversation; leave -c out.", sought.family or "sessions"
         )
+
     if sought.family not in OF_CONVERSATIONS and not has_conversation_flag:
         items += await knowledge.find(sought)
     return sorted(items, key=lambda item: -item.at_ms)
@@ -91,7 +92,7 @@ def print_items(
     nothing: str,
     json_of: Callable[[Item], dict[str, Any]] | None = None,
 ) -> None:
-    """Print the first items, as JSON lines, which `json_of` may make, or as a table; `nothing` is the sentence for an
+    """Print the first items as a table, or as JSON lines that `json_of` may make. `nothing` is the sentence for an
     empty list."""
     shown = items[: limit_of(flags)]
     if flags.json:
@@ -103,6 +104,7 @@ def print_items(
         print_columns([heading, *rows])
     else:
         console().print(nothing)
+
     hint_more(len(items) - len(shown))
 
 
@@ -123,7 +125,8 @@ def _item_row(item: Item, zone: tzinfo | None) -> tuple[str, str, str, str, str]
 
 
 def nothing_text(family: str | None, *, archived: bool, narrowed: bool = False) -> str:
-    """The sentence for an empty list. `narrowed`: words or a user were given, so other items may be there."""
+    """Return the sentence for an empty list. `narrowed` means that words or a user were given, so other items may
+    exist."""
     if archived:
         return _("The archive has no matching entry.")
     if narrowed:
@@ -157,7 +160,7 @@ def item_json(item: Item) -> dict[str, Any]:
 
 
 def limit_of(flags: Namespace, usual: int = USUAL_LIMIT) -> int:
-    """Raises InvalidInput: it is below 1."""
+    """Return how many rows to show. Raises InvalidInput if the typed number is below 1."""
     if flags.limit is not None and flags.limit < 1:
         raise InvalidInput("--limit must be at least 1.")
     return flags.limit or usual
@@ -172,7 +175,7 @@ def hint_more(count: int) -> None:
 
 
 async def list_(view: CallerView, flags: Namespace) -> None:
-    """The places, and the memories of the only conversation or of the one that was named; or the items of a family."""
+    """List the places, with the memories of the only or the named conversation; or list the items of a family."""
     limit = limit_of(flags)
     has_conversation_flag = hasattr(flags, "conversation")
     if flags.family or flags.archived or (has_conversation_flag and flags.json):
@@ -180,21 +183,27 @@ async def list_(view: CallerView, flags: Namespace) -> None:
         items = await sought_items(view, flags, sought)
         print_items(view, items, flags, nothing_text(flags.family, archived=flags.archived))
         return
+
     pause = view.paused()
     if pause is not None and not flags.json:
         console().print(escape(pause.text(view.settings.zone)))
+
     conversations = await _conversation_rows(view, flags)
     if has_conversation_flag:
         await _list_memories(view, view.conversation(conversations[0].conversation_id), limit)
         return
     overview = await view.knowledge.overview(layers=True)
     figures_of_scopes = sorted(overview.items(), key=lambda item: -(item[1].newest_ms or 0))
+
     if flags.json:
         _write_places(conversations, figures_of_scopes, limit)
         return
+
     _print_places(conversations, figures_of_scopes, limit, zone=view.settings.zone)
     if len(conversations) == 1:
         await _list_memories(view, view.conversation(conversations[0].conversation_id), limit)
+
+    # Memories that a user misses are often those of a tenant.
     tenants = view.home.tenant_names()
     if conversations or figures_of_scopes:
         if tenants:
@@ -211,7 +220,7 @@ async def list_(view: CallerView, flags: Namespace) -> None:
 
 
 async def _conversation_rows(view: CallerView, flags: Namespace) -> list[_ConversationRow]:
-    """The figures of all conversations, or of the one that `-c` names, newest first."""
+    """Count what each conversation holds, or only the conversation that `-c` names. Newest first."""
     rows: list[_ConversationRow] = []
 
     async def add(conversation: Conversation) -> None:
@@ -243,6 +252,7 @@ def _write_places(
                 "newest": newest,
             }
         )
+
     room = max(0, limit - len(conversations))
     for name, figures in figures_of_scopes[:room]:
         newest = figures.newest_ms and iso(figures.newest_ms)
@@ -265,6 +275,7 @@ def _print_places(
             )
         print_columns(conversation_table)
         hint_more(len(conversations) - limit)
+
     if figures_of_scopes:
         family_table = [(_("family"), _("entries"), _("newest"))]
         for name, figures in figures_of_scopes[:limit]:
@@ -280,6 +291,7 @@ async def _list_memories(view: CallerView, conversation: Conversation, limit: in
     triggers = sorted(
         await conversation.long_term.memories(), key=lambda trigger: -trigger.created_ms
     )
+
     if memories:
         memory_table = [(_("id"), _("time"), _("score"), _("text"))]
         memory_table += [_memory_row(memory, zone) for memory in memories[:limit]]
@@ -290,10 +302,12 @@ async def _list_memories(view: CallerView, conversation: Conversation, limit: in
             text = clipped(trigger.trigger, TEXT_CELLS)
             trigger_table.append((trigger.name, time_text(trigger.created_ms, zone), text))
         print_columns(trigger_table)
+
     figures = await conversation.short_term.statistics()
     if figures.average_score is not None:
         console().print(_figures_text(figures, zone))
     hint_more(max(len(memories), len(triggers)) - limit)
+
     if figures.damaged:
         damaged = _(
             "A file or line of the conversation was damaged and is set aside; `memory-server doctor` says which."
@@ -316,7 +330,7 @@ def _memory_row(memory: ShortTermMemory, zone: tzinfo | None) -> tuple[str, str,
 
 
 def _figures_text(figures: Statistics, zone: tzinfo | None) -> str:
-    """`3 short-term memories from … to …; scores 1 to 5, mean 2.5.`"""
+    """Describe the figures: `3 short-term memories from … to …; scores 1 to 5, mean 2.5.`"""
     scores = _(
         "scores {lowest_score:g} to {highest_score:g}, mean {average_score:.4g}",
         figures.lowest_score,
@@ -336,16 +350,18 @@ def _figures_text(figures: Statistics, zone: tzinfo | None) -> str:
 
 
 async def search(view: CallerView, flags: Namespace) -> None:
-    """Memories and triggers as `search_memories` finds them, and the entries of other families that hold all words."""
+    """Show what `search_memories` finds, and the entries of other families that hold all words."""
     arguments = _tool_arguments(flags)
     conversation_ids = await chosen(view, flags)
     out = console()
     memories_total = 0
     if flags.family is None or flags.family in OF_CONVERSATIONS:
         memories_total = await _search_memories(view, flags, arguments)
+
     entries = await _entries(view, flags, arguments)
     offset = arguments.get("offset", 0)
     shown = entries[offset:][: arguments.get("limit", 20)]
+
     if flags.json:
         for item in shown:
             write(item_json(item))
@@ -355,8 +371,10 @@ async def search(view: CallerView, flags: Namespace) -> None:
         out.print(Text(f"{when} {item.id} {_('in {place}', item.place)}"))
         text = ": ".join(filter(None, (item.title, item.text)))
         out.print(Text(f"  {one_line(beginning(text))}"))
+
     if entries:
         out.print(_("{entries} found, {shown} shown.", counted(len(entries), "entry"), len(shown)))
+
     elif not memories_total:
         out.print(_("{memories} found, {results} shown.{more}", counted(0, "memory"), 0, ""))
         where_text = await whereabouts(view)
@@ -368,7 +386,7 @@ async def search(view: CallerView, flags: Namespace) -> None:
 
 
 def _tool_arguments(flags: Namespace) -> dict[str, Any]:
-    """The flags that are arguments of `search_memories`, by the names that it has for them."""
+    """Return the flags that are arguments of `search_memories`, by the tool's names."""
     arguments: dict[str, Any] = {}
     for name, value in vars(flags).items():
         if name.startswith(OF_TOOL):
@@ -377,14 +395,15 @@ def _tool_arguments(flags: Namespace) -> dict[str, Any]:
 
 
 async def _search_memories(view: CallerView, flags: Namespace, arguments: dict[str, Any]) -> int:
-    """Print the memories and triggers that `search_memories` finds; returns how many there are. The type and the scope
-    that the flags imply are added to `arguments`."""
+    """Print the memories and triggers that `search_memories` finds, and return their number. Add the type and the
+    scope that the flags imply to `arguments`."""
     if flags.family == "triggers":
         arguments["memory_type"] = "long_term"
     elif flags.family is not None:
         arguments["memory_type"] = "short_term"
     if not hasattr(flags, "conversation"):
         arguments.setdefault("scope", "all")
+
     answer = await called(view, "search_memories", arguments, flags.names)
     total: int = answer.structured["total_found"]
     if flags.json:
@@ -396,12 +415,13 @@ async def _search_memories(view: CallerView, flags: Namespace, arguments: dict[s
 
 
 async def _entries(view: CallerView, flags: Namespace, arguments: Mapping[str, Any]) -> list[Item]:
-    """Notes, facts, entries of layers and refs. None comes where a condition is asked that only memories can meet.
-    Other words count only where there are no words that all must be held: then one of these texts is enough."""
+    """Find notes, facts, entries of layers and refs. Return nothing if a condition applies only to memories. Other
+    words count only if no word is required: then an entry must hold one of these texts."""
     if flags.family in OF_CONVERSATIONS or not _OF_ENTRIES.issuperset(arguments):
         return []
     if flags.family is None and hasattr(flags, "conversation"):
         return []
+
     zone = view.settings.zone
     words = tuple(arguments.get("query", "").split())
     sought = Sought(
@@ -411,11 +431,13 @@ async def _entries(view: CallerView, flags: Namespace, arguments: Mapping[str, A
         until_ms=moment_ms("--until", arguments.get("date_to"), zone, end=True),
         archived=bool(arguments.get("archived")),
     )
+
     if flags.family:
         items = await sought_items(view, flags, sought)
     else:
         _conversations, knowledge = view.memories.engines
         items = await knowledge.find(sought)
+
     other_texts = arguments.get("otherWords", ())
     if other_texts and not sought.words:
         items = _holding_any(items, other_texts, sought)
@@ -425,7 +447,7 @@ async def _entries(view: CallerView, flags: Namespace, arguments: Mapping[str, A
 
 
 def _holding_any(items: Sequence[Item], texts: Sequence[str], sought: Sought) -> list[Item]:
-    """The items that hold all words of at least one of the texts."""
+    """Return the items that hold all words of at least one of the texts."""
     matching_keys: set[tuple[str, str, str]] = set()
     for text in texts:
         query = replace(sought, words=tuple(text.split()))
@@ -450,6 +472,7 @@ def _hit_json(hit: Mapping[str, Any]) -> dict[str, Any]:
             "at": hit["timestamp"],
         }
         fields["text"] = hit["prompt"]
+
     for name in ("relevance", "score", "matched", "keywords", "trigger"):
         if name in hit:
             fields[name] = hit[name]

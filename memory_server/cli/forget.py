@@ -1,4 +1,4 @@
-"""`forget`: show what would go, ask, and move it into the archive, or erase it for good."""
+"""Show what would be forgotten, ask, and move it into the archive, or erase it for good (`forget`)."""
 
 from __future__ import annotations
 
@@ -27,15 +27,18 @@ from memory_server.runtime.app import CallerView
 from memory_server.tools.base.shapes import moment_ms
 
 _BEFORE = 25
-"""Characters of a text that are shown before the first word that was looked for."""
+"""Characters of a text that are shown before the first searched word."""
 
 
 async def forget(view: CallerView, flags: Namespace) -> int:
-    """Returns the exit status. Raises InvalidInput: nothing is named, or nothing that is named is there."""
+    """Forget or erase what the flags name. Return the exit status. Raises InvalidInput if nothing is named, or if
+    nothing that is named exists."""
     if flags.in_backups and not flags.for_good:
         raise InvalidInput(
             "--in-backups works only with --for-good; without it, backups stay as they are."
         )
+
+    # An interrupted erasure is finished first: what it was to erase must not stay.
     finished: bool | None = None
     if flags.for_good and not flags.dry_run:
         finished = await erasing.finish_what_was_begun(view, flags)
@@ -43,12 +46,15 @@ async def forget(view: CallerView, flags: Namespace) -> int:
         raise InvalidInput(
             "Give words of the text to forget, or its id: `memory-server forget dentist`."
         )
+
     where = await _where(view, flags)
     if flags.for_good:
         return await _for_good(view, flags, where, finished=finished)
+
     items, words = await forgetting.find(view.memories.engines, flags.words, where)
     looked_for = words or forgetting.words_in(flags.words)
     beside = await forgetting.beside(view.memories.engines, looked_for, where)
+
     if not items:
         if beside:
             raise InvalidInput(forgetting.beside_text(beside))
@@ -57,6 +63,7 @@ async def forget(view: CallerView, flags: Namespace) -> int:
         raise await refusal(view, flags.words)
     if beside:
         console().print(escape(forgetting.beside_text(beside)))
+
     _show(view, items, flags.words)
     return await _into_the_archive(view, flags, items)
 
@@ -64,7 +71,7 @@ async def forget(view: CallerView, flags: Namespace) -> int:
 async def _for_good(
     view: CallerView, flags: Namespace, where: Sought, *, finished: bool | None
 ) -> int:
-    """Erase what is meant. `finished`: whether an interrupted erasing, which was just finished, is complete."""
+    """Erase what is meant. `finished` says whether an interrupted erasure, which was just finished, is complete."""
     try:
         plan = await erasing.plan_for_good(view, flags, where)
     except NothingToErase:
@@ -77,14 +84,17 @@ async def _for_good(
 
 
 async def _where(view: CallerView, flags: Namespace) -> Sought:
-    """What the flags say about the items, besides their words. To erase, archived items are looked at too."""
+    """Return the conditions that the flags set for items, except their words. An erasure also searches archived
+    items."""
     zone = view.settings.zone
     conversation_id = None
     if hasattr(flags, "conversation"):
         [conversation_id] = await chosen(view, flags)
+
     archived: bool | None = False
     if flags.for_good:
         archived = None
+
     return Sought(
         family=flags.family,
         place=conversation_id,
@@ -105,6 +115,7 @@ async def _into_the_archive(view: CallerView, flags: Namespace, items: Sequence[
     if not flags.yes and not confirmed(_("Forget {count}?", count), otherwise=without):
         out.print(_("Nothing was forgotten."))
         return 0
+
     change = await forgetting.forget(view.memories.engines, items)
     until_text = time_text(view.clock() + view.settings.storage.keep_ms, view.settings.zone)
     out.print(
@@ -128,12 +139,13 @@ def _show(view: CallerView, items: Sequence[Item], words: Sequence[str]) -> None
         if item.title not in ("", item.text):
             text = f"{item.title}: {item.text}"
         when = time_text(item.at_ms, view.settings.zone)
+
         rows.append((item.id, where, when, clipped(_around(text, words), TEXT_CELLS)))
     print_columns(rows, words)
 
 
 def _around(text: str, words: Sequence[str]) -> str:
-    """The text from a little before the first of the words, which are found as the search finds them: in any case,
+    """Return the text from a little before the first of the words. A word matches as in a search: in any case,
     full-width or not, in Traditional or Simplified characters."""
     from nlp.index_terms import seen_form
 

@@ -1,4 +1,4 @@
-"""`history`: who changed what and when, newest first."""
+"""Show who changed what and when, newest first (`history`)."""
 
 from __future__ import annotations
 
@@ -32,15 +32,18 @@ from memory_server.tools.base.result import SHOWN_ZONE
 def engines_of(
     view: CallerView, flags: Namespace, keeps: Kept | None = None
 ) -> Sequence[Lifecycle]:
-    """The engines whose changes are meant. `-c` means conversations, `--family` those of that family, or else `keeps`
-    says it; `--before` leaves the engine of that change. Raises InvalidInput: the family has no history."""
+    """Choose the engines whose changes are meant. `-c` means conversations, `--family` the engine of that family, and
+    otherwise `keeps` says it; `--before` keeps only the engine of that change. Raises InvalidInput if the family has
+    no history."""
     engines: Sequence[Lifecycle] = view.memories.engines
     if getattr(flags, "before", None) is not None:
         engines = [engine_of(engines, flags.before)]
+
     if flags.family == "layers":
         raise InvalidInput(
             "memory-server keeps no history of layer files; if they are in a repository, git does."
         )
+
     if hasattr(flags, "conversation") or flags.family in OF_CONVERSATIONS:
         keeps = "conversations"
     elif flags.family is not None:
@@ -59,16 +62,18 @@ async def past_changes(
     limit: int,
     most_steps: int,
 ) -> list[PastChange]:
-    """The newest changes of these engines first, each with up to `most_steps` of its steps: up to `limit` of each
-    engine, or with a family up to `limit` of each of its places. `now_ms`: the present."""
+    """Return the newest changes of these engines first, each with at most `most_steps` of its steps. `limit` counts
+    for each engine, or with a family for each of its places. `now_ms` is the present."""
     sequences: list[Sequence[PastChange]] = []
     before = getattr(flags, "before", None)
+
     for engine in engines:
         places: Sequence[str | None] = [conversation]
         if flags.family is not None and engine.keeps == "knowledge":
             places = [
                 place for place in await engine.places() if place.partition("/")[0] == flags.family
             ]
+
         for place in places:
             changes = await engine.history(place, before=before, limit=limit, most_steps=most_steps)
             if engine.keeps == "conversations":
@@ -86,7 +91,7 @@ def _by_place(changes: Sequence[PastChange]) -> Iterable[Sequence[PastChange]]:
 
 
 async def history(view: CallerView, flags: Namespace, keeps: Kept | None = None) -> None:
-    """The changes of all engines, or of the one that `keeps` this."""
+    """Show the changes of all engines, or of the engine that `keeps` names."""
     limit = limit_of(flags, 20)
     most_steps = USUAL_STEPS
     if flags.steps is not None:
@@ -94,33 +99,40 @@ async def history(view: CallerView, flags: Namespace, keeps: Kept | None = None)
     only = None
     if hasattr(flags, "conversation"):
         [only] = await chosen(view, flags)
+
     engines = engines_of(view, flags, keeps)
     changes = await past_changes(
         engines, flags, only, now_ms=view.clock(), limit=limit + 1, most_steps=most_steps
     )
+
     shown = changes[:limit]
     if flags.json:
         for change in shown:
             write(_change_json(change))
         return
+
     SHOWN_ZONE.set(view.settings.zone)
-    # Each conversation has a sequence of changes of its own, and all knowledge has one.
+    # Each conversation has its own sequence of changes; all knowledge shares one sequence.
     places_total = 1
     sequences = 1
     if flags.before is None and only is None:
         places = {engine.keeps: await engine.places() for engine in engines}
         places_total = sum(map(len, places.values()))
         sequences = len(places.get("conversations", ())) + bool(places.get("knowledge"))
+
     out = console()
     for change in shown:
         shown_place = ""
         if places_total > 1:
             shown_place = change.place
         out.print(escape(HistoryEntry.of(change).line(shown_place)))
+
     if any(change.more_steps for change in shown):
         hint(_("A larger --steps shows more steps of a change."))
     if not changes:
         out.print(_("The history has no changes; {whereabouts}", escape(await whereabouts(view))))
+
+    # `--before` continues one sequence of changes only.
     elif len(changes) > limit:
         if sequences == 1:
             hint(_("More: --before {last}", changes[limit - 1].id))

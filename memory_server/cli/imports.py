@@ -1,4 +1,5 @@
-"""`import`, `convert` and `add-trigger`: memories from files of people, of other programs, or of another memory-server.
+"""Import memories from files of people, of other programs, or of another memory-server (`import`, `convert`,
+`add-trigger`).
 
 An import reports line by line what it leaves out; `convert` reads and writes files and stores nothing.
 """
@@ -61,7 +62,7 @@ _READ_OPTIONS = frozenset(field.name for field in fields(ReadOptions))
 
 
 async def import_(view: CallerView, flags: Namespace) -> int:
-    """Read, report and, without --dry-run, store, and then ask the questions; 1 if nothing could be used."""
+    """Read, report, store (unless --dry-run) and then ask the questions. Return 1 if nothing could be used."""
     out = console()
     request = ImportRequest(
         [source_of(name) for name in flags.source],
@@ -70,11 +71,14 @@ async def import_(view: CallerView, flags: Namespace) -> int:
         dry_run=flags.dry_run,
         keep_secrets=flags.keep_secrets,
     )
+
     tell = partial(_print_source, view, dry_run=flags.dry_run)
     report = await import_sources(view, request, progress=progress, tell=tell)
+
     _report(out, report.lines(all_of_them=flags.all))
     for warning in report.warnings:
         complain(warning)
+
     nothing = _(" Nothing was changed.") if flags.dry_run else ""
     out.print(
         _(
@@ -84,16 +88,18 @@ async def import_(view: CallerView, flags: Namespace) -> int:
             nothing,
         )
     )
+
     if not flags.dry_run:
         conversation_id = report.conversation_id
         for question in flags.ask:
             messages = [{"role": "user", "content": question}]
             await ask(view, out, conversation_id, messages, conversation_id)
+
     return 0 if report.count or not report.left_out else 1
 
 
 def source_of(name: str) -> Source:
-    """Return a source as it was typed; `-` is read now."""
+    """Return the typed source; `-` is read now."""
     if name != "-":
         return Source(name)
     say_if_waiting(_("the import"))
@@ -101,24 +107,27 @@ def source_of(name: str) -> Source:
 
 
 def read_options(view: CallerView, flags: Namespace) -> ReadOptions:
-    """Return how the sources of `import` and `convert` are read, as it was typed."""
+    """Return how `import` and `convert` are to read their sources, from the typed flags."""
     typed = {name: value for name, value in vars(flags).items() if name in _READ_OPTIONS}
     return ReadOptions(programs=view.settings.programs or "", **typed)
 
 
 def _print_source(view: CallerView, report: SourceReport, *, dry_run: bool) -> None:
-    """Print what became of a source, by conversation, lorebook and place of knowledge."""
+    """Print what happened to a source, by conversation, lorebook and place of knowledge."""
     out = console()
     for sentence in report.incoming.found:
         hint(sentence)
+
     named = escape(report.source.shown)
     if report.form != LOREBOOK:
         out.print(_("{named} has the format {form}.", named, report.form))
+
     for taken in report.conversations:
         contents = taken.contents
         out.print(taken_text(contents.conversation_id, tally_text(taken.counts), dry_run=dry_run))
         for reason in contents.left_out:
             complain(reason)
+
         if taken.undated:
             number = counted(taken.undated, "memory")
             out.print(
@@ -129,6 +138,7 @@ def _print_source(view: CallerView, report: SourceReport, *, dry_run: bool) -> N
             )
         if dry_run:
             _print_memories(view, contents)
+
     for taken_book in report.books:
         line = book_text(taken_book.book, taken_book.stored.update)
         if report.form == LOREBOOK:
@@ -136,6 +146,7 @@ def _print_source(view: CallerView, report: SourceReport, *, dry_run: bool) -> N
         out.print(escape(line))
         if taken_book.stored.erased:
             complain(taken_book.stored.erased)
+
     for of_place in report.entries:
         if of_place.erased:
             complain(left_out_text(of_place.erased))
@@ -147,27 +158,32 @@ def _print_source(view: CallerView, report: SourceReport, *, dry_run: bool) -> N
 
 
 async def add_trigger(view: CallerView, flags: Namespace) -> None:
-    """Store triggers from files, each checked as `add_long_term_memory` does it."""
+    """Store triggers from files, after the same checks as `add_long_term_memory` makes."""
     files = [
         (source, await asyncio.to_thread(content_of, source_of(source), flags.encoding))
         for source in flags.source
     ]
+
     triggers = [source for source in flags.source if not source.endswith(".json")]
     if len(triggers) > 1 or (triggers and not flags.prompt):
         raise InvalidInput(
             "Write with --prompt what the model reads when {plain} fires; give one .js file at a time.",
             triggers[0],
         )
+
     conversation = view.conversation()
     for source, data in files:
         if source in triggers:
             name = flags.name or Path(source).stem
+
+            # Editors on Windows may begin a file with a byte order mark.
             trigger = data.decode().removeprefix("\ufeff")
             memories = [
                 LongTermMemory(name, flags.prompt, trigger, created_ms=0, created_context=source)
             ]
         else:
             memories = memories_of_pack(source, data, conversation.id)
+
         for memory in memories:
             await _add_trigger(conversation, memory, flags)
 
@@ -175,11 +191,12 @@ async def add_trigger(view: CallerView, flags: Namespace) -> None:
 async def _add_trigger(
     conversation: Conversation, memory: LongTermMemory, flags: Namespace
 ) -> None:
-    """Store one memory with the rules of the options, and say so."""
+    """Store a memory with the rules of the options, and print its name and change."""
     out = console()
     rules = GivenRules(
         order=flags.order, group=flags.group, cooldown=flags.cooldown, once=flags.once or None
     )
+
     stored = await conversation.long_term.add(
         memory.name,
         memory.prompt,
@@ -188,6 +205,7 @@ async def _add_trigger(
         rules=rules if memory.rules is PLAIN else rules.applied_to(memory.rules),
         by="add-trigger",
     )
+
     verb = _("Replaced") if stored.replaced else _("Stored")
     out.print(
         _(
@@ -198,12 +216,13 @@ async def _add_trigger(
             stored.change_id,
         )
     )
+
     for problem in stored.warnings:
         out.print(f"[yellow]{_('warning')}[/]  {escape(foreign(problem.message))}")
 
 
 async def convert(view: CallerView, flags: Namespace) -> int:
-    """Read, write and report; 1 if nothing could be used: then nothing is written."""
+    """Read, write and report. Return 1, and write nothing, if nothing could be used."""
     source = source_of(flags.source)
     incoming = await converted(view, source, read_options(view, flags), flags.to, progress)
     for sentence in incoming.found:
@@ -227,7 +246,7 @@ def _print_memories(view: CallerView, contents: Contents) -> None:
 
 
 def _report(out: Console, lines: Iterable[ReportLine]) -> None:
-    """Print what was left out, what is doubtful, and what is not carried."""
+    """Print what was left out, what is doubtful, and what the format cannot hold."""
     for line in lines:
         colour = "cyan" if line.kind == "lost" else "yellow"
         out.print(f"[{colour}]{_(line.kind)}[/]  {escape(shown(line.text, MOST_SAID_CHARS))}")

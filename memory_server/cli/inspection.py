@@ -1,4 +1,4 @@
-"""What commands share that look into conversations: all of them, or the one that `-c` names; and `explain`."""
+"""Look into conversations: all of them, or the one that `-c` names; shared by several commands. Also `explain`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ Act = Callable[[Conversation], Awaitable[None]]
 
 
 async def chosen(view: CallerView, flags: Namespace) -> list[str]:
-    """The ids of the conversation that `-c` names, or of all. Raises InvalidInput: there is no such conversation."""
+    """Return the ids of all conversations, or the id of the conversation that `-c` names. Raises InvalidInput if it
+    does not exist."""
     conversation_ids = await view.conversations.ids()
     only = getattr(flags, "conversation", None)
     if only is None:
@@ -48,11 +49,12 @@ async def chosen(view: CallerView, flags: Namespace) -> list[str]:
 async def for_each_conversation(
     view: CallerView, flags: Namespace, doing: str, act: Act
 ) -> tuple[int, int]:
-    """Act on all conversations, or on the one that `-c` names; one of many that cannot be read or written is reported
-    and skipped. Returns how many there were and how many failed. Raises StorageError if the one that was named cannot
-    be read or written, InvalidInput if it does not exist."""
+    """Act on all conversations, or on the one that `-c` names. Report and skip a conversation that cannot be read or
+    written. Return how many there were and how many failed. Raises StorageError if the named conversation cannot be
+    read or written, InvalidInput if it does not exist."""
     conversation_ids = await chosen(view, flags)
     failures = 0
+
     for conversation_id in watched(doing, conversation_ids, len(conversation_ids)):
         try:
             await act(view.conversation(conversation_id))
@@ -65,7 +67,8 @@ async def for_each_conversation(
 
 
 def taken_text(place_name: str, counts: str, *, dry_run: bool, change_id: str | None = None) -> str:
-    """`tea: 3 new, 1 replaced (change 4-37a8)`: what a restore or an import did to a place, or would do, as markup."""
+    """Say, as markup, what a restore or an import did or would do to a place: `tea: 3 new, 1 replaced (change
+    4-37a8)`."""
     if dry_run:
         return _("[bold]{place}[/] (dry run): {counts}", escape(place_name), counts)
     change = ""
@@ -83,7 +86,7 @@ class LocatedMemory:
 
 
 async def with_id(view: CallerView, flags: Namespace, begins: str) -> list[LocatedMemory]:
-    """The short-term memories whose id begins like this, each with its conversation."""
+    """Find the short-term memories whose id begins with `begins`, each with its conversation."""
     matches: list[LocatedMemory] = []
 
     async def look(conversation: Conversation) -> None:
@@ -99,25 +102,28 @@ async def with_id(view: CallerView, flags: Namespace, begins: str) -> list[Locat
 
 
 async def explain(view: CallerView, flags: Namespace) -> None:
-    """Explain the memory with an id that begins like this, as a search of its own conversation sees it, or the one that
-    shares most with these words, as a search of all conversations does."""
+    """Explain one memory. A memory named by the beginning of its id is explained as a search of its own conversation
+    sees it; words choose the memory that shares most of them, as a search of all conversations sees it."""
     if flags.recall is not None:
         await receipt(view, flags)
         return
+
     if flags.memory is None or not flags.ask:
         raise InvalidInput(
             "Name a memory and give --ask; or give --recall ID, which `memory-server recalls` shows."
         )
+
     arguments = await _memory_arguments(view, flags)
     arguments["recentMessages"] = [{"role": "user", "content": text} for text in flags.ask]
     if flags.scope is not None:
         arguments["scope"] = flags.scope
     if flags.other_words is not None:
         arguments["otherWords"] = flags.other_words
-    # In a session of its own, as `recall` asks: otherwise it would hold back what `recall` brings.
+    # Ask in a new session, as `recall` does: otherwise memories that the session has would be held back.
     answer = await called(
         view, "explain_recall", arguments, flags.names, session=secrets.token_hex(8)
     )
+
     if flags.json:
         write(answer.structured)
     else:
@@ -125,8 +131,8 @@ async def explain(view: CallerView, flags: Namespace) -> None:
 
 
 async def _memory_arguments(view: CallerView, flags: Namespace) -> dict[str, Any]:
-    """The arguments of `explain_recall` that name the memory: by the beginning of its id, in the store or in the
-    archive, or else by words and where to look for them."""
+    """Return the arguments of `explain_recall` that name the memory: by the beginning of its id, in the store or in
+    the archive, or else by words and where to look for them."""
     sought: str = flags.memory
     if len(sought) >= LEAST_ID_CHARS:
         matches = await with_id(view, flags, sought)
@@ -135,12 +141,15 @@ async def _memory_arguments(view: CallerView, flags: Namespace) -> dict[str, Any
                 "memory_id": matches[0].memory.id,
                 "conversation_id": matches[0].conversation.id,
             }
+
         archived_arguments = await _archived_memory_arguments(view, flags, sought)
         if archived_arguments is not None:
             return archived_arguments
+
     conversation_ids = await chosen(view, flags)
     for conversation_id in conversation_ids:
         await _refuse_trigger(view, conversation_id, sought)
+
     if not conversation_ids:
         return {"text": sought}
     if len(conversation_ids) == 1:
@@ -149,7 +158,7 @@ async def _memory_arguments(view: CallerView, flags: Namespace) -> dict[str, Any
 
 
 async def _refuse_trigger(view: CallerView, conversation_id: str, name: str) -> None:
-    """Raises InvalidInput: it is the name of a memory with a trigger, which does not come by its words."""
+    """Refuse the name of a memory with a trigger, which is not recalled by its words. Raises InvalidInput."""
     for memory in await view.conversation(conversation_id).long_term.memories():
         if memory.name == name:
             raise InvalidInput(
@@ -162,7 +171,7 @@ async def _refuse_trigger(view: CallerView, conversation_id: str, name: str) -> 
 async def _archived_memory_arguments(
     view: CallerView, flags: Namespace, begins: str
 ) -> dict[str, Any] | None:
-    """The arguments that name the first removed memory whose id begins like this."""
+    """Return the arguments that name the first removed memory whose id begins with `begins`, or None."""
     for conversation_id in await chosen(view, flags):
         for entry in await view.conversation(conversation_id).archive.entries():
             if isinstance(entry.memory, ShortTermMemory) and entry.memory.id.startswith(begins):
@@ -195,16 +204,19 @@ async def ask(
     *,
     why: bool = True,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Print what both searches give for these messages under a heading, and `why`; returns the results: of the
-    short-term search, then of the long-term search."""
+    """Print what both searches give for these messages under a heading, with the reasons if `why`. Return the results
+    of the short-term search, then of the long-term search."""
     short_arguments = {"conversation_id": conversation_id, "recentMessages": messages}
     short = await called(view, "search_short_term_memories", short_arguments)
+
     long_arguments = {"conversation_id": conversation_id, "messages": messages}
     long = await called(view, "search_long_term_memories", long_arguments)
+
     out.print(f"[bold]── {escape(title)} ──[/]")
     for message in messages:
         speaker = message.get("name") or _(message["role"])
         out.print(f"[bold]{escape(speaker)}:[/] {escape(message['content'])}")
+
     _print_recall(
         out, short=short.structured, long=long.structured, zone=view.settings.zone, why=why
     )
@@ -219,19 +231,21 @@ def _print_recall(
     zone: tzinfo | None,
     why: bool,
 ) -> None:
-    """Print both results; without `why` only what comes unasked."""
+    """Print both results; without `why`, only what a prompt would get unasked."""
     any_memory = False
     for tier in _TIERS:
         for item in short[tier.key]:
             if why or not item.get("weak"):
                 any_memory = True
                 _print_memory(out, tier, item, zone, why=why)
+
     if short.get("note"):
         out.print(f"  [yellow]{escape(short['note'])}[/]")
     if why:
         _print_search_counts(out, short)
     elif not (any_memory or long["activated"] or long["random"]):
         out.print(_("  [dim]nothing comes to mind[/]"))
+
     _print_triggers(out, long)
     if long.get("note"):
         out.print(f"  [yellow]{escape(long['note'])}[/]")
@@ -241,7 +255,7 @@ def _print_recall(
 def _print_memory(
     out: Console, tier: _Tier, item: Mapping[str, Any], zone: tzinfo | None, *, why: bool
 ) -> None:
-    """Print one block: tier, time, `why`, and the text below."""
+    """Print a memory: tier, time, the reason if `why`, and the text below."""
     seconds = datetime.fromisoformat(item["timestamp"]).timestamp()
     moment = time_text(round(seconds * 1000), zone)
     reason = ""
@@ -271,8 +285,10 @@ def _print_triggers(out: Console, long: Mapping[str, Any]) -> None:
                 escape(trigger["prompt"]),
             )
         )
+
     for trigger in long["random"]:
         out.print(_("  [dim]by chance {name}[/]", escape(trigger["name"])))
+
     for failure in long["failed"]:
         failure_text = _(
             "{name}: {kind}, {reason}",

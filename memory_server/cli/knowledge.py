@@ -1,4 +1,4 @@
-"""`knowledge`: look into notes and other entries, make pages of notes, and tidy them."""
+"""Look into notes and other entries, make pages of notes, and tidy them (`knowledge`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from memory_server.tools.sessions import deleted_result
 
 
 async def knowledge(view: CallerView, flags: Namespace) -> None:
-    """Run one action. Raises InvalidInput: it does not take a flag or a word that was given, or needs one."""
+    """Run one action. Raises InvalidInput if the action does not take a given flag or word, or needs one that is
+    missing."""
     action = ACTIONS[flags.action]
     superfluous = sorted(name for name in _all_flags() - set(action.takes) if getattr(flags, name))
     if superfluous:
@@ -40,6 +41,7 @@ async def knowledge(view: CallerView, flags: Namespace) -> None:
         raise InvalidInput(
             "`knowledge {action}` does not take --{wrong}; leave it out.", flags.action, flag
         )
+
     takes_id = "id" in action.takes
     if "words" not in action.takes and len(flags.words) != int(takes_id):
         if takes_id:
@@ -51,13 +53,14 @@ async def knowledge(view: CallerView, flags: Namespace) -> None:
             flags.action,
             needs,
         )
+
     if action.changes and not flags.dry_run:
         view.settings.refuse_change(f"knowledge {flags.action}")
     await action.run(view, flags)
 
 
 def _all_flags() -> set[str]:
-    """The names of the flags of all actions."""
+    """Return the names of the flags of all actions."""
     names: set[str] = set()
     for action in ACTIONS.values():
         names.update(action.takes)
@@ -70,8 +73,10 @@ async def _list(view: CallerView, flags: Namespace) -> None:
     )
     found = await view.knowledge.lifecycle.found_entries(sought)
     entry_of = {id(row.item): row.entry for row in found}
+
     narrowed = bool(flags.words or flags.user)
     nothing = nothing_text(flags.space, archived=flags.archived, narrowed=narrowed)
+
     print_items(
         view,
         [row.item for row in found],
@@ -82,7 +87,7 @@ async def _list(view: CallerView, flags: Namespace) -> None:
 
 
 def _entry_json(entry: Entry) -> dict[str, Any]:
-    """The fields of an entry that not every item has, those without a value left out; its times in ISO 8601."""
+    """Return the fields that only entries have, without empty ones; times are in ISO 8601."""
     fields = {
         "number": entry.id,
         "type": entry.kind,
@@ -100,6 +105,7 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
         "version": entry.version,
         "reason": entry.reason,
     }
+
     times = {
         "created_at": entry.created_ms,
         "accessed_at": entry.accessed_ms,
@@ -107,6 +113,7 @@ def _entry_json(entry: Entry) -> dict[str, Any]:
         "archived_at": entry.archived_ms,
     }
     fields |= {name: iso(time_ms) for name, time_ms in times.items() if time_ms}
+
     return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
 
 
@@ -133,13 +140,16 @@ async def _reindex(view: CallerView, flags: Namespace) -> None:
     else:
         merged = _("Merged")
         removed = _("Removed")
+
     change = ""
     if reindexed.change_id:
         change = _(" (change {change_id})", reindexed.change_id)
+
     pairs = counted(len(reindexed.merged), "pair")
     notes = counted(reindexed.remaining, "note")
     out = console()
     out.print(_("{merged} {pairs}{change}; {notes} left.", merged, pairs, change, notes))
+
     if flags.dry_run or flags.verbose:
         for pair in (*reindexed.merged, *reindexed.kept_apart):
             _print_pair(pair)
@@ -150,6 +160,7 @@ async def _reindex(view: CallerView, flags: Namespace) -> None:
             counted(reindexed.removed, "note"),
         )
     )
+
     if reindexed.copy is not None:
         out.print(_("The database as it was: {copy}", escape(str(reindexed.copy))))
 
@@ -160,6 +171,7 @@ def _print_pair(pair: Pair) -> None:
         reason = _("not merged: {differs}", pair.differs)
     else:
         reason = _("say the same")
+
     line = _(
         "  [bold]{id} and {id2}[/] ({dice:.0%} alike), {what}",
         pair.older.id,
@@ -167,6 +179,7 @@ def _print_pair(pair: Pair) -> None:
         pair.dice,
         escape(reason),
     )
+
     out = console()
     out.print(line)
     for entry in (pair.older, pair.newer):
@@ -176,6 +189,8 @@ def _print_pair(pair: Pair) -> None:
 
 async def _delete(view: CallerView, flags: Namespace) -> None:
     scope, entry = await view.knowledge.found(flags.words[0])
+
+    # Each space has its own rules for deletion, which its tool follows.
     match scope.space:
         case "layers":
             await _print_answer(view, tool_name("delete", _layer_of(scope)), key=entry.key)
@@ -228,8 +243,8 @@ async def _history(view: CallerView, flags: Namespace) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action, the names of the flags that it takes (`words`, `id`: its arguments), and whether it changes
-    something."""
+    """An action, the names of the flags that it takes, and whether it changes something. `words` and `id` stand for
+    its arguments."""
 
     run: Callable[[CallerView, Namespace], Awaitable[None]]
     takes: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""`link` and `unlink`: whether this machine uses the memory of a server, and sending there what was remembered here."""
+"""Link this machine to the memory of a server, or unlink it, and send to the server what was remembered here."""
 
 from __future__ import annotations
 
@@ -24,13 +24,16 @@ _ASK_SECONDS = 15.0
 
 
 async def link(settings: Settings, flags: Namespace) -> int | None:
-    """Link this machine to a server, or with --send give it what was remembered here, or with --retry-refused the turns
-    that it refused."""
+    """Link this machine to a server; with --send, send it what was remembered here; with --retry-refused, send it the
+    turns again that it refused."""
     if flags.send:
         return await _send(settings, flags)
     if flags.retry_refused:
         return await _retry_refused(settings, dry_run=flags.dry_run)
+
     settings.refuse_change("link")
+
+    # The link is written only after the server has answered with this token.
     link_typed = _named(flags)
     remote = Remote(link_typed, token_in(link_typed.token_file))
     try:
@@ -40,6 +43,7 @@ async def link(settings: Settings, flags: Namespace) -> int | None:
         await _refuse_older(remote)
     finally:
         await remote.aclose()
+
     home = linked_server.home_of(settings)
     home.link.write(link_typed)
     out = console()
@@ -54,8 +58,10 @@ async def link(settings: Settings, flags: Namespace) -> int | None:
             )
         )
     )
+
     _warn_of_turns(me, home)
     linked_server.warn_of_clock(remote)
+
     hint(
         _(
             "The memories of this machine stay here; `memory-server link --send` sends them to the server."
@@ -65,7 +71,7 @@ async def link(settings: Settings, flags: Namespace) -> int | None:
 
 
 def _warn_of_turns(me: Mapping[str, Any], home: Home) -> None:
-    """Say why turns of this machine would wait, and which ones were refused before."""
+    """Say why turns of this machine would wait, and which turns were refused before."""
     if "write" not in str(me.get("scopes")):
         complain(
             _(
@@ -88,12 +94,13 @@ def _warn_of_turns(me: Mapping[str, Any], home: Home) -> None:
 
 
 def _named(flags: Namespace) -> Link:
-    """The link that was typed. Raises InvalidInput."""
+    """Return the link that was typed. Raises InvalidInput if a part is missing or the certificate does not exist."""
     if flags.url is None or flags.token_file is None:
         raise InvalidInput(
             "Write the server and the file of the token: `memory-server link https://home.example --token-file F`."
         )
     token_file = Path(flags.token_file).expanduser().absolute()
+
     certificate: str | None = None
     if flags.ca is not None:
         certificate_file = Path(flags.ca).expanduser().absolute()
@@ -104,7 +111,7 @@ def _named(flags: Namespace) -> Link:
 
 
 async def _refuse_older(remote: Remote) -> None:
-    """Raises RemoteError: it does not run commands for other machines."""
+    """Refuse a server that does not run commands for other machines. Raises RemoteError."""
     try:
         await remote.ask(
             "/v1/commands/list", {"arguments": ["list", "--limit", "1"]}, seconds=_ASK_SECONDS
@@ -122,6 +129,7 @@ async def unlink(settings: Settings, flags: Namespace) -> None:
         raise InvalidInput(
             "This machine is not linked; `memory-server where` says which memory it uses."
         )
+
     settings.refuse_change("unlink")
     home.link.remove()
     console().print(
@@ -132,6 +140,7 @@ async def unlink(settings: Settings, flags: Namespace) -> None:
             )
         )
     )
+
     waiting = len(home.outbox.waiting())
     if waiting:
         complain(
@@ -143,10 +152,11 @@ async def unlink(settings: Settings, flags: Namespace) -> None:
 
 
 async def _retry_refused(settings: Settings, *, dry_run: bool) -> int:
-    """Let the refused turns wait again, and deliver what waits; 1 if one of them is not delivered."""
+    """Let the refused turns wait again, and deliver the waiting turns. Return 1 if one of them is not delivered."""
     link_here = _link_here(settings)
     outbox = linked_server.home_of(settings).outbox
     out = console()
+
     if dry_run:
         out.print(
             n_(
@@ -156,12 +166,14 @@ async def _retry_refused(settings: Settings, *, dry_run: bool) -> int:
             )
         )
         return 0
+
     settings.refuse_change("link --retry-refused")
     server = linked_server.LinkedServer(link_here, settings, lasts=False)
     try:
         report = await retry_refused(outbox, lambda: server.deliver(linked_server.COMMAND_SECONDS))
     finally:
         await server.remote.aclose()
+
     if report.unreadable > 0:
         complain(
             n_(
@@ -171,6 +183,7 @@ async def _retry_refused(settings: Settings, *, dry_run: bool) -> int:
                 outbox.refused_folder,
             )
         )
+
     if not report.turns:
         out.print(_("There is no refused turn that could be sent again."))
         return 0
@@ -183,13 +196,14 @@ async def _retry_refused(settings: Settings, *, dry_run: bool) -> int:
             report.waiting,
         )
     )
+
     if report.stopped is not None:
         complain(report.stopped)
     return int(report.delivered < report.turns)
 
 
 def _link_here(settings: Settings) -> Link:
-    """The link of this machine. Raises InvalidInput: there is none."""
+    """Return the link of this machine. Raises InvalidInput if it is not linked."""
     link_here = linked_server.link_of(settings)
     if link_here is None:
         raise InvalidInput("This machine is not linked; run `memory-server link` first.")
@@ -197,13 +211,14 @@ def _link_here(settings: Settings) -> Link:
 
 
 async def _send(settings: Settings, flags: Namespace) -> int:
-    """Let the server import what is here: first it only says what would change."""
+    """Let the server import what is here, after a dry run that only says what would change."""
     link_here = _link_here(settings)
     server = linked_server.LinkedServer(link_here, settings, lasts=False)
     try:
         async with App.for_one_question(settings) as app:
             names = SharedNames(linked_server.shared_folder, shared_key)
             shipment = await shipment_of(app, names)
+
         sentences = list(shipment.remarks)
         if shipment.too_large:
             sentences.append(
@@ -213,11 +228,14 @@ async def _send(settings: Settings, flags: Namespace) -> int:
                     counted(shipment.too_large, "memory"),
                 )
             )
+
         status = await _import_there(server, shipment.texts, "--dry-run")
         for sentence in sentences:
             hint(sentence)
+
         if flags.dry_run or status:
             return status
+
         without = _("Nothing was sent, because this is not a terminal; add --yes to send it.")
         if not flags.yes and not confirmed(
             _("Send this to {url}?", link_here.url), otherwise=without
@@ -233,7 +251,7 @@ async def _send(settings: Settings, flags: Namespace) -> int:
 async def _import_there(
     server: linked_server.LinkedServer, texts: Sequence[str], *more: str
 ) -> int:
-    """Let the server import each text; returns the worst status."""
+    """Let the server import each text; return the worst status."""
     arguments = ["import", "-", "--format", "native", *more]
     worst_status = 0
     for text in texts:

@@ -1,4 +1,4 @@
-"""The commands that look: their arguments and help. The others are in commands.py."""
+"""The arguments and the help of the commands that look. The other commands are in commands.py."""
 
 from __future__ import annotations
 
@@ -28,14 +28,18 @@ def looking(add: Add) -> None:
     both = ("list, show", _("List what is stored; show one memory."))
     list_ = add("list", about, "list --family notes", about_c=ALL, listed=both)
     switch(list_, "--archived", ABOUT_ARCHIVED)
+
     about = _("Show everything that is known about one memory.")
     show = add("show", about, "show 3f2a", about_c=ALL, listed=UNLISTED)
     argument(show, "memory", "ID|NAME", _ID_OR_NAME)
+
     about = _("Find memories by words, dates, scores and tags.")
     example = "search mango --since 2026-05-01"
     search = add("search", about, example, about_c=ALL)
     about = _("text whose words are searched for")
     argument(search, OF_TOOL + "query", "TEXT", about, nargs="?", default=argparse.SUPPRESS)
+
+    # Errors name the flag in place of the tool's argument.
     names = {"query": "TEXT", "conversation_id": "-c"}
     for row in SEARCH:
         options = dict(row.options)
@@ -47,6 +51,7 @@ def looking(add: Add) -> None:
         )
         names[row.name] = row.flag
     search.set_defaults(sentence=OF_TOOL + "query", names=names)
+
     about = _("Explain why a memory is recalled, or why not.")
     example = 'explain mango --ask "What can I bake?"'
     both = ("explain, recalls", _("Explain why a memory came or not; list recalls."))
@@ -69,12 +74,14 @@ def looking(add: Add) -> None:
         "scope": "--scope",
     }
     explain.set_defaults(sentence="memory", names=names)
+
     about = _("List the recalls, newest last.")
     recalls = add("recalls", about, "recalls -n 5", about_c=ALL, listed=UNLISTED)
     about = _("how many recalls to show; usually 20")
     recalls.add_argument("-n", "--limit", metavar="N", help=about, dest="n", type=int, default=20)
     switch(recalls, "--empty", _("only recalls that found nothing"))
     json_lines(recalls)
+
     about = _("Open the page that shows what is remembered, and why.")
     both = ("web, view", _("Open the page, or write it to a file."))
     web = add("web", about, "web", about_c=USUAL, listed=both)
@@ -82,10 +89,12 @@ def looking(add: Add) -> None:
         web, "--port", "N", _("port of the page; by default 8771, or the next free one"), type=int
     )
     switch(web, "--no-open", _("only print the link"))
+
     about = _("Write the first two pages to a file that needs no server.")
     view = add("view", about, "view --html memories.html", about_c=USUAL, listed=UNLISTED)
     view.add_argument("--html", metavar="FILE", required=True, help=_("the file to write"))
     switch(view, "--force", _("replace a file that exists"))
+
     about = _("Show who changed what and when, newest first.")
     history = add("history", about, "history --limit 5", about_c=ALL)
     argument(history, "--limit", "N", _("how many changes to show; usually 20"), type=int)
@@ -94,13 +103,16 @@ def looking(add: Add) -> None:
     )
     argument(list_, "--limit", "N", _("how many rows to show; usually 50"), type=int)
     json_lines(explain)
+
     for parser in (list_, show, search, history):
         family(parser)
         json_lines(parser)
     argument(history, "--before", "CHANGE", _("only changes before this one"))
+
     about = _("Show the folders and the settings file in use.")
     both = ("where, daemon", _("Show folders, settings and the shared process."))
     json_lines(add("where", about, "where", listed=both))
+
     about = _("List and show notes, write pages of them, tidy them up.")
     example = "knowledge list"
     both = ("knowledge, books", _("Show and change notes and lorebooks."))
@@ -126,6 +138,7 @@ def _knowledge(parser: ArgumentParser) -> None:
         "assign notes to the project of the folder; words: ask the model of [llm] for other words by "
         "which memories are found"
     )
+
     argument(parser, "action", None, about, choices=(*actions, "words", "history"))
     argument(
         parser,
@@ -141,6 +154,7 @@ def _knowledge(parser: ArgumentParser) -> None:
         _("list: only this kind"),
         choices=("notes", "sessions", "layers", "refs"),
     )
+
     argument(parser, "--user", "USER", _("list: only memories of this user"))
     switch(parser, "--archived", _("list: only the archive"))
     switch(parser, "--json", _("list, projects, history: print JSON, one object a line"))
@@ -152,6 +166,7 @@ def _knowledge(parser: ArgumentParser) -> None:
         _("document: only this page"),
         choices=("tech", "project-tech", "domain"),
     )
+
     argument(parser, "--output", "DIR", _("document: folder of the pages; memory-docs by default"))
     switch(parser, "--stable", _("document: write pages that change only if a note changes"))
     switch(parser, "--force", _("document: also replace files that `document` did not write"))

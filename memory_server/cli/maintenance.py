@@ -1,4 +1,4 @@
-"""Keeping in order: `pin`, `mute`, `edit`, `pause`, `resume`, `backup` and its kin, `doctor`."""
+"""Keep memories in order: `pin`, `mute`, `edit`, `pause`, `resume`, `backup` and its kin, `doctor`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ _UNIT_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 async def pin(view: CallerView, flags: Namespace) -> None:
-    """Keep the memory whose id begins like this from being forgotten, or with --off let it be forgotten again."""
+    """Keep the memory whose id begins with the typed text from being forgotten, or with --off let it be forgotten
+    again."""
     tool = "pin_memory"
     if flags.off:
         tool = "unpin_memory"
@@ -64,19 +65,20 @@ async def pin(view: CallerView, flags: Namespace) -> None:
 
 
 async def mute(view: CallerView, flags: Namespace) -> None:
-    """Let the memory whose id begins like this no longer come unasked here, or with --off let it come again."""
+    """Keep the memory whose id begins with the typed text from coming unasked here, or with --off let it come again."""
     await _change(view, flags, "mute_memory", where=flags.where)
 
 
 async def edit(view: CallerView, flags: Namespace) -> None:
-    """Put other words into the memory whose id begins like this."""
+    """Put other words into the memory whose id begins with the typed text."""
     arguments = {"find": flags.find, "replace": flags.replacement, "otherWords": flags.other_words}
     named_arguments = {name: value for name, value in arguments.items() if value is not None}
     await _change(view, flags, "edit_memory", **named_arguments)
 
 
 async def _change(view: CallerView, flags: Namespace, tool: str, **arguments: object) -> None:
-    """Call a tool for the one memory whose id begins like `flags.memory`. Raises MemoryNotFound: none or several do."""
+    """Call a tool for the memory whose id begins with `flags.memory`. Raises MemoryNotFound if no memory or several
+    match."""
     matches = await with_id(view, flags, flags.memory)
     if not matches:
         raise MemoryNotFound(
@@ -85,6 +87,7 @@ async def _change(view: CallerView, flags: Namespace, tool: str, **arguments: ob
                 flags.memory,
             )
         )
+
     if len(matches) > 1:
         ids = ", ".join(match.memory.id for match in matches[:SHOWN])
         many = _(
@@ -95,6 +98,7 @@ async def _change(view: CallerView, flags: Namespace, tool: str, **arguments: ob
         )
         raise MemoryNotFound(many)
     [match] = matches
+
     arguments = {"id": match.memory.id, "conversation_id": match.conversation.id, **arguments}
     names = {"find": "FIND", "replace": "REPLACEMENT", "otherWords": "--other-words"}
     answer = await called(view, tool, arguments, names)
@@ -118,8 +122,8 @@ async def resume(view: CallerView, _flags: Namespace) -> None:
 
 
 def _pause(duration: str | None, now_ms: int) -> Pause:
-    """The pause that begins at `now_ms` and lasts for `duration`: `30m`, `2h`, `3d`; None: until it is ended. Raises
-    InvalidInput if that is not a duration, or longer than dates can show."""
+    """Return the pause that begins at `now_ms` and lasts for `duration` (`30m`, `2h`, `3d`), or until it is ended if
+    that is None. Raises InvalidInput if `duration` is not a duration, or longer than dates can show."""
     if duration is None:
         return Pause()
     until_ms = 0
@@ -135,18 +139,22 @@ def _pause(duration: str | None, now_ms: int) -> Pause:
 
 
 async def backup(view: CallerView, flags: Namespace) -> int:
-    """Make a backup; 1 if a conversation or tenant had to be left out."""
+    """Make a backup. Return 1 if a conversation or tenant had to be left out."""
     view.home.backups.must_be_possible()  # before any advice on what else to back up
     if flags.all_tenants:
         return await _backup_of_all(view, flags)
+
     conversation_id = None
     if hasattr(flags, "conversation"):
         [conversation_id] = await chosen(view, flags)
+
+    # A backup named `list` would be hidden by the command `backup list`.
     if f"backup {flags.name}" in COMMANDS:
         raise InvalidInput(
             "Write `memory-server backup {name}` without anything between the two words.",
             flags.name,
         )
+
     new_backup = await back_up(view, BackupRequest(flags.name, conversation_id), progress)
     print_result(view, backup_result(new_backup))
     if conversation_id is None:
@@ -160,9 +168,11 @@ async def backup(view: CallerView, flags: Namespace) -> int:
 async def _backup_of_all(view: CallerView, flags: Namespace) -> int:
     if hasattr(flags, "conversation") or hasattr(flags, "tenant"):
         raise InvalidInput("--all-tenants backs up all memories; leave out --tenant and -c.")
+
     tenants = tenants_of(view)
     out = console()
     saved = 0
+
     parts = await back_up_all(view, tenants, flags.name, progress)
     for part in parts:
         if part.reason:
@@ -174,17 +184,19 @@ async def _backup_of_all(view: CallerView, flags: Namespace) -> int:
                 saved += 1
                 out.print(f"[bold]{escape(part.tenant)}[/]")
             print_result(view, backup_result(part.backup))
+
     if tenants:
         out.print(_("{saved} of {tenants} backed up.", saved, counted(len(tenants), "tenant")))
     return int(not all(part.is_complete for part in parts))
 
 
 async def restore(view: CallerView, flags: Namespace) -> int:
-    """Restore a backup, or with --dry-run say what that would change; 1 if a memory was left out."""
+    """Restore a backup, or with --dry-run say what that would change. Return 1 if a memory was left out."""
     backups = view.memories.backups
     mode: Mode = "merge"
     if flags.overwrite:
         mode = "overwrite"
+
     conversations = {backup.name: backup.conversations for backup in await backups.listed()}
     with progress(_("restoring"), conversations.get(flags.name, 0)) as advance:
         restored = await backups.restore(
@@ -195,6 +207,7 @@ async def restore(view: CallerView, flags: Namespace) -> int:
             by="restore",
             advance=advance,
         )
+
     print_result(view, restore_result(restored, dry_run=flags.dry_run))
     return int(any(place.left_out for place in restored))
 
@@ -213,8 +226,8 @@ async def backups(view: CallerView, _flags: Namespace) -> None:
 
 
 async def _reindex(view: CallerView, flags: Namespace) -> int:
-    """Find the words of older memories again, with the present settings; with --dry-run only say what that would
-    change. 1 if a conversation cannot be read. Raises InvalidInput: only tenants have conversations."""
+    """Find the words of older memories again, with the present settings; with --dry-run only say what would change.
+    Return 1 if a conversation cannot be read. Raises InvalidInput if only tenants have conversations."""
 
     async def renew(conversation: Conversation) -> None:
         reindexed = await conversation.short_term.reindex(dry_run=flags.dry_run, by="reindex")
@@ -238,17 +251,20 @@ async def _reindex(view: CallerView, flags: Namespace) -> int:
 def _print_reindexed(
     view: CallerView, conversation_id: str, reindexed: Reindexed, *, dry_run: bool
 ) -> None:
-    """Print how many memories of a conversation get other words, and before a change also which."""
+    """Print how many memories of a conversation get other words; in a dry run, print also which memories."""
     out = console()
     edits = [edit for edit in reindexed.changes if _changes_words(edit)]
+
     if dry_run:
         counts = _("would change {other} of {total}", len(edits), reindexed.total)
     else:
         counts = _("changed {other} of {total}", len(edits), reindexed.total)
+
     change = ""
     if reindexed.change_id:
         change = _(", change {change_id}", reindexed.change_id)
     out.print(f"[bold]{escape(conversation_id)}[/] {counts}{change}")
+
     if not dry_run:
         return
     for edit in edits[:SHOWN]:
@@ -259,12 +275,12 @@ def _print_reindexed(
 
 
 def _changes_words(edit: Edited) -> bool:
-    """Whether words or weights change; otherwise only the record of the settings that found them does."""
+    """Return whether words or weights change; otherwise only the record of the settings that found them changes."""
     return edit.before.words != edit.memory.words or edit.before.weights != edit.memory.weights
 
 
 def _words(edit: Edited) -> str:
-    """`+5月2日 -喜歡`: added and removed words; if there are none, a note that weights change."""
+    """Describe the added and removed words, as `+5月2日 -喜歡`, or say that only weights change."""
     added = [f"+{word}" for word in edit.memory.words if word not in edit.before.words]
     removed = [f"-{word}" for word in edit.before.words if word not in edit.memory.words]
     parts = added[:SHOWN_WORDS] + removed[:SHOWN_WORDS]
@@ -276,7 +292,7 @@ def _words(edit: Edited) -> str:
 
 
 async def _repair(view: CallerView, flags: Namespace) -> int:
-    """Mend what is broken, and report every step; 1 if a conversation could not be mended."""
+    """Mend what is broken, and report every step. Return 1 if a conversation could not be mended."""
     conversation_id = None
     if hasattr(flags, "conversation"):
         [conversation_id] = await chosen(view, flags)
@@ -306,8 +322,8 @@ def _print_repair(plan: RepairPlan, *, dry_run: bool) -> None:
 
 
 async def doctor(view: CallerView, flags: Namespace) -> int:
-    """Print what is found about the data folder, the disk, the clock and the sandbox; 1 if something is an error.
-    Nothing is changed, except with --repair and --reindex."""
+    """Print the findings about the data folder, the disk, the clock and the sandbox. Return 1 if a finding is an
+    error. Change nothing, except with --repair and --reindex."""
     if flags.repair:
         if not flags.dry_run:
             view.settings.refuse_change("doctor --repair")
@@ -326,7 +342,7 @@ async def doctor(view: CallerView, flags: Namespace) -> int:
 
 
 def _versions() -> Finding:
-    """The versions of this program, of Python and of the packages on which most depends."""
+    """Report the versions of this program, of Python and of the packages on which most depends."""
     system = _("Python {python_version} on {system}", platform.python_version(), platform.system())
     packages: list[str] = []
     for name in ("mcp", "mini-racer", "jieba", "rjieba", "orjson"):
@@ -338,7 +354,7 @@ def _versions() -> Finding:
 
 
 async def _word_index_finding(view: CallerView) -> Finding | None:
-    """Whether the present settings found the words of all memories; None if there is no conversation."""
+    """Report whether the present settings found the words of all memories. Return None if no conversation exists."""
     if not await view.conversations.ids():
         return None
     async with _reader(view) as reader:
@@ -362,29 +378,34 @@ def _reader(view: CallerView) -> AbstractAsyncContextManager[App]:
 
 
 async def _examined(view: CallerView) -> AsyncIterator[Finding]:
-    """The findings of all examinations, in the order in which they are printed."""
+    """Yield the findings of all examinations, in the order in which they are printed."""
     yield _versions()
     for finding in await asyncio.to_thread(view.home.examine):
         yield finding
     yield await asyncio.to_thread(view.recalls.finding)
+
     examinations: list[Examine] = []
     for engine in view.memories.engines:
         examinations += await engine.examinations()
     for examine in watched("examining", examinations, len(examinations)):
         for finding in await examine():
             yield finding
+
     possible_findings = [await _word_index_finding(view), await words_finding(view)]
     for possible in (*possible_findings, tool_hooks_finding()):
         if possible is not None:
             yield possible
+
     yield await _secrets_finding(view)
     for finding in await examine_sandbox(view.sandbox):
         yield finding
+
     tenants = view.home.tenant_names()
     if tenants:
         yield Finding(
             "note", _("tenants"), _("{names}; --tenant NAME examines one", ", ".join(tenants))
         )
+
     for socket_path, facts in await asyncio.to_thread(running_for, view.home.shown):
         grade: Grade = "ok"
         if not facts:
@@ -397,6 +418,7 @@ def _print(findings: Sequence[Finding]) -> None:
     out = console()
     widths = [cells(finding.about) for finding in findings]
     width = min(_SUBJECT_CELLS, max(widths, default=0))
+
     for finding in findings:
         grade = f"[{STYLES[finding.grade]}]{padded(finding.grade, 8)}[/]"
         blanks = " " * max(0, width - cells(finding.about))

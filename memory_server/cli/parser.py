@@ -1,4 +1,4 @@
-"""The command `memory-server`: it finds the typed command in the table, imports it and runs it."""
+"""The command `memory-server`: find the typed command in the table, import it and run it."""
 
 from __future__ import annotations
 
@@ -43,14 +43,15 @@ SETTINGS = {
 }
 """The placeholder and the meaning of each row of `SETTING_FLAGS`."""
 _MEANT = MappingProxyType(dict.fromkeys(("delete", "erase", "remove", "rm"), "forget"))
-"""Commands that people try, and which one they mean."""
+"""Commands that people try, and the commands that they mean."""
 READ_ONLY = N_("change nothing, offer only tools that read")
 
 ABOUT_VERSION = "show program's version number and exit"
 
 
 class CommandParser(Parser):
-    """The parser of all commands. Its help is one screen: `rows` are group, name and summary of the commands."""
+    """The parser of all commands. Its help fits on one screen. `rows` holds the group, name and summary of each
+    command."""
 
     meant = _MEANT
     rows: list[tuple[str, str, str]]
@@ -66,6 +67,7 @@ class CommandParser(Parser):
             blanks = " " * (10 - cells(title))
             lines.append(f"{title}{blanks}{name:<20}{summary}")
             last_group = group
+
         lines += ["", _("settings, for every command:")]
         for name, (metavar, about) in {**SETTINGS, "read-only": ("", READ_ONLY)}.items():
             flag = f"--{name} {metavar}"
@@ -79,15 +81,18 @@ class CommandParser(Parser):
             args = sys.argv[1:]
         words = _with_one_name(list(args))
         flags, rest = self.parse_known_args(words, namespace)
+
         if not rest:
             return flags
+
+        # The remaining words may belong to the command: only an unknown flag is surely an error.
         if not any(word.startswith("-") for word in rest):
             if isinstance(getattr(flags, "words", None), list):
                 flags.words += rest  # argparse takes no more words after an option: `knowledge list --json WORD`
                 return flags
             sentence_name = getattr(flags, "sentence", "")
             first = getattr(flags, sentence_name, None)
-            # A sentence without quotation marks, if its words stand side by side.
+            # Accept a sentence without quotation marks if its words are side by side.
             if first is not None and _has_in_order(words, [first, *rest]):
                 setattr(flags, sentence_name, " ".join([first, *rest]))
                 return flags
@@ -95,12 +100,12 @@ class CommandParser(Parser):
 
 
 def _has_in_order(words: Sequence[str], part: Sequence[str]) -> bool:
-    """Whether the words of `part` stand side by side in `words`."""
+    """Return whether the words of `part` are side by side in `words`."""
     return any(words[start : start + len(part)] == part for start in range(len(words)))
 
 
 class _ShowVersion(argparse.Action):
-    """The flag `--version`. The commit is looked up only when somebody asks."""
+    """The flag `--version`. It looks up the commit only when it is used."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_arguments: object) -> NoReturn:
         print(version_line())
@@ -108,17 +113,20 @@ class _ShowVersion(argparse.Action):
 
 
 def parser() -> CommandParser:
-    """All commands with their flags; docs/reference/commands.md is generated from it."""
+    """Make the parser of all commands with their flags; docs/reference/commands.md is generated from it."""
     # `copy --to` is not an abbreviation of --tools.
     usage = "memory-server [SETTINGS] COMMAND ..."
     top = CommandParser(prog="memory-server", description=ABOUT, usage=usage, allow_abbrev=False)
     _add_settings(top, shown=True)
+
     conversation: dict[str, Any] = {"metavar": "ID", "default": argparse.SUPPRESS}
     top.add_argument("-c", "--conversation", help=SETTINGS["conversation"][1], **conversation)
     top.add_argument("--version", action=_ShowVersion, nargs=0, help=ABOUT_VERSION)
+
     top.rows = []
     top.set_defaults(command=COMMANDS["serve"])
     top.commands = top.add_subparsers(metavar="COMMAND", prog="memory-server", parser_class=Parser)
+
     common = Parser(add_help=False)
     _add_settings(common, shown=False)
 
@@ -138,6 +146,7 @@ def parser() -> CommandParser:
         )
         command_parser.add_argument("-c", "--conversation", help=about_c, **conversation)
         command_parser.set_defaults(command=COMMANDS[name])
+
         label, text = listed or (name, summary)
         if label:
             top.rows.append((group, label, text))
@@ -149,7 +158,7 @@ def parser() -> CommandParser:
 
 
 def _add_settings(parser: argparse.ArgumentParser, *, shown: bool) -> None:
-    """Add the flags of `SETTINGS`; where they are not `shown`, they work and the help leaves them out."""
+    """Add the flags of `SETTINGS`; if they are not `shown`, they work and the help leaves them out."""
     # SUPPRESS as the default: a flag before the command must not be overwritten by the default of the one after it.
     hidden = argparse.SUPPRESS
     for name, (metavar, about) in {**SETTINGS, "read-only": ("", READ_ONLY)}.items():
@@ -165,7 +174,7 @@ def _add_settings(parser: argparse.ArgumentParser, *, shown: bool) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line and return the exit status."""
     is_program = arguments is None
     if is_program and sys.getfilesystemencoding() != "utf-8":
         begin_again_in_utf8_mode()
@@ -175,12 +184,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _begun(words: Sequence[str], *, is_program: bool) -> int:
-    """Run the command line in the language of its reader; returns the exit status."""
+    """Run the command line in the language of its reader and return the exit status."""
     command = _command_in(words)
     if command != "hook":
         if is_program and command in (None, "serve"):
             gc.disable()  # imports make no garbage; looking for it takes a fifth of the start. App ends this
         return _main(words, owns_process=is_program)
+
     say_if_waiting(_("the event of a hook as JSON"))
     _hurry()
     # An error of a hook, of its settings or flags must not end with 2, which would block the user's prompt.
@@ -204,7 +214,7 @@ def _tell_user(reason: str) -> None:
 
 
 def _command_in(words: Sequence[str]) -> str | None:
-    """The typed command, found without the parser: errors in the other arguments must not matter here."""
+    """Find the typed command without the parser: errors in the other arguments must not matter here."""
     position = _position_of_command(words)
     if position is None:
         return None
@@ -223,7 +233,7 @@ def _position_of_command(words: Sequence[str]) -> int | None:
 
 
 def _with_one_name(words: list[str]) -> list[str]:
-    """The same arguments, with a command of two words as one, and `call TOOL --help` as `tools TOOL`."""
+    """Return the arguments with a command of two words as one word, and `call TOOL --help` as `tools TOOL`."""
     position = _position_of_command(words)
     if position is None:
         return words
@@ -236,7 +246,7 @@ def _with_one_name(words: list[str]) -> list[str]:
 
 
 def _hurry() -> None:
-    """Leave out what a process that asks once does not need: this saves a fifth of the time that a user waits at a
+    """Leave out what a process for one question does not need: this saves a fifth of the user's waiting time at a
     prompt."""
     if "asyncio" in sys.modules:
         return  # not a process of its own
@@ -253,6 +263,7 @@ def _main(arguments: Sequence[str], *, owns_process: bool = False) -> int:
     if sys.stdout is None and name != "serve":
         complain(_("There is no standard output to write to; leave out `>&-`."))
         return 1
+
     flags = parsed(arguments)
     try:
         import asyncio
@@ -265,6 +276,7 @@ def _main(arguments: Sequence[str], *, owns_process: bool = False) -> int:
         log_to_stderr(settings.log_level, serves=name in ("serve", "hook"))
         if settings.data_dir is not None:
             _refuse_file(settings.data_dir.expanduser())
+
         leaves = owns_process and command.name == "serve"
         return asyncio.run(_run(settings, flags, leaves=leaves))
     except MemoryServerError as error:
@@ -292,7 +304,7 @@ def _main(arguments: Sequence[str], *, owns_process: bool = False) -> int:
 
 
 def _failure(error: Exception) -> str:
-    """What failed inside the program, and where; with `--log-level DEBUG` its traceback goes to the log."""
+    """Say what failed inside the program, and where; with `--log-level DEBUG` the log gets the traceback."""
     import logging
 
     from memory_server.kernel.failures import failure_text
@@ -312,7 +324,7 @@ def _refuse_file(data_dir: Path) -> None:
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """The flags of a command line. Exits, as argparse does, if it cannot be used."""
+    """Parse a command line into flags. Exits, as argparse does, if the command line is wrong."""
     flags: argparse.Namespace = parser().parse_args(arguments)
     flags.typed = tuple(arguments)
     return flags

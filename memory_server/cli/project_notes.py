@@ -1,4 +1,4 @@
-"""`knowledge projects` and `knowledge assign`: which projects have notes, and giving notes to another project."""
+"""List the projects that have notes, and give notes to another project (`knowledge projects`, `knowledge assign`)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from memory_server.runtime.homes import project_at
 
 
 async def projects(view: CallerView, flags: Namespace) -> None:
-    """The projects that have notes, those with the most first."""
+    """List the projects that have notes; a project with more notes comes first."""
     counts = await view.knowledge.notes.project_counts()
     names = shown_names(counts)
     ordered = sorted(counts, key=lambda key: (-counts[key], names[key]))
+
     if flags.json:
         for key in ordered:
             write({"project": key, "name": names[key], "notes": counts[key]})
@@ -30,6 +31,7 @@ async def projects(view: CallerView, flags: Namespace) -> None:
     if not ordered:
         console().print(_("No project has a note yet."))
         return
+
     rows = [(_("project"), _("notes"), _("place"))]
     rows += [(names[key], str(counts[key]), _place_text(key)) for key in ordered]
     print_columns(rows, cut=False)
@@ -42,21 +44,25 @@ def _place_text(key: str) -> str:
 
 
 async def assign(view: CallerView, flags: Namespace) -> None:
-    """Give the notes that are named to the project of this folder, or to that of --to. Raises InvalidInput: it is not
-    known which project or note is meant."""
+    """Give the named notes to the project of this folder, or to the project of --to. Raises InvalidInput if it is not
+    clear which project or note is meant."""
     if not flags.words:
         raise InvalidInput(
             "`knowledge assign` needs a project or the ids of notes; `knowledge projects` shows all projects."
         )
+
     notes = view.knowledge.notes
     counts = await notes.project_counts()
     names = shown_names(counts)
     key = _target(view, flags.to, list(counts))
+
     keys: list[str] = []
     ids: list[int] = []
     for word in flags.words:
         taken = [project for project in projects_taken(word, counts) if project != key]
         meant = [project for project in projects_meant(word, counts) if project != key]
+
+        # A short name may mean several projects, and notes must not go to the wrong one.
         if meant and not taken:
             shown = ", ".join(f"`{project}`" for project in meant)
             raise InvalidInput("`{word}` may be {projects}; write one of these.", word, shown)
@@ -64,9 +70,11 @@ async def assign(view: CallerView, flags: Namespace) -> None:
             keys += taken
         else:
             ids.append(await _note_named(view, word))
+
     done = await notes.assign(_chosen(keys, ids), key, dry_run=flags.dry_run, by="knowledge assign")
     name = {**names, **shown_names([*counts, key])}[key]
     count = counted(len(done.result.moved), "note")
+
     if flags.dry_run:
         console().print(escape(_("Would assign {notes} to {project}.", count, name)))
     elif done.change_id is None:
@@ -77,6 +85,7 @@ async def assign(view: CallerView, flags: Namespace) -> None:
                 _("Assigned {notes} to {project}. Change {change}.", count, name, done.change_id)
             )
         )
+
     for note in done.result.in_the_way:
         sentence = _(
             "{id} {topic} was not moved, because that project has a note of this topic; delete or edit one of the two.",
@@ -87,7 +96,7 @@ async def assign(view: CallerView, flags: Namespace) -> None:
 
 
 def _target(view: CallerView, typed: str | None, keys: Sequence[str]) -> str:
-    """The key of the project that notes are given to: the typed one, or that of this folder."""
+    """Return the key of the project that gets the notes: the typed one, or the project of this folder."""
     if typed is None:
         here = view.knowledge.notes.project_of()
         if here is None:
@@ -96,10 +105,12 @@ def _target(view: CallerView, typed: str | None, keys: Sequence[str]) -> str:
                 "the project with --to."
             )
         return here.key
+
     if Path(typed).is_dir():
         project = project_at(Path(typed), on_several_machines=view.home.on_several_machines)
         if project is not None:
             return project.key
+
     meant = [key for key in projects_meant(typed, keys) if not key.startswith(UNSETTLED)]
     if len(meant) != 1:
         raise InvalidInput(
@@ -110,7 +121,7 @@ def _target(view: CallerView, typed: str | None, keys: Sequence[str]) -> str:
 
 
 async def _note_named(view: CallerView, word: str) -> int:
-    """The number of the note of a project that has this number or id."""
+    """Return the number of the project note that has this number or id."""
     scope, entry = await view.knowledge.found(word)
     if scope != NOTES or entry.kind not in OF_PROJECTS.kinds:
         raise InvalidInput(

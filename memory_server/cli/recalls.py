@@ -1,4 +1,4 @@
-"""`recalls` and `explain --recall`: what models were given, when, and why."""
+"""Show what models were given, when, and why (`recalls` and `explain --recall`)."""
 
 from __future__ import annotations
 
@@ -35,25 +35,29 @@ _SESSION_START = N_("(session start)")
 
 
 async def recalls(view: CallerView, flags: Namespace) -> None:
-    """List the newest recalls; with --empty those to which nothing came."""
+    """List the newest recalls; with --empty, list the recalls that found nothing."""
     if flags.n < 1:
         raise InvalidInput("-n must be at least 1 recall.")
     conversation_id = None
     if hasattr(flags, "conversation"):
         conversation_id = view.conversation(flags.conversation).id
+
     all_recalls = view.recalls.found(conversation_id)
     quiet_recalls = [recall for recall in all_recalls if recall.is_quiet]
     listed = all_recalls
     if flags.empty:
         listed = quiet_recalls
+
     shown = listed[-flags.n :]
     if flags.json:
         for recall in shown:
             write(recall.line)
         return
+
     if shown:
         heading = (_("recall"), _("time"), _("asked by"), _("recalled"), _("last message"))
         print_columns([heading, *(_row(view, recall) for recall in shown)])
+
     if all_recalls:
         total = counted(len(all_recalls), "recall")
         console().print(_("{empty} of {recalls} found nothing.", len(quiet_recalls), total))
@@ -72,7 +76,7 @@ def _asker(recall: RecordedRecall) -> str:
 
 
 def _came(recall: RecordedRecall) -> str:
-    """How much came, and what it took of the context."""
+    """Say how much was recalled, and how much of the context it took."""
     if recall.is_quiet:
         return _("nothing came")
     if recall.was_in_context:
@@ -96,21 +100,25 @@ def _time(view: CallerView, recall: RecordedRecall) -> str:
 
 
 async def receipt(view: CallerView, flags: Namespace) -> None:
-    """Print why each memory of the recall came whose id begins so, and what nearly did."""
+    """Print why each memory of a recall was given, and which memories nearly were. The recall's id begins with the
+    typed text."""
     recall = _named(view.recalls.found(), flags.recall)
     if flags.json:
         write(recall.line)
         return
+
     now = await _memories_now(view, recall)
     texts = {memory_id: memory.text for memory_id, memory in now.memories.items()}
     out = console()
     about = ", ".join(filter(None, (_(recall.by), recall.client, recall.cwd, recall.conversation)))
-    # As `Text`, in which Rich finds no markup: users may have written some.
+    # Print `Text`, in which Rich finds no markup: users may have written some.
     out.print(Text(f"{recall.id} {_time(view, recall)} {about}"))
+
     _print_question(out, recall)
     out.print(_amount(recall))
     if recall.line.get("secrets"):
         out.print(removed_text(recall.line["secrets"]))
+
     for item in recall.came:
         reason = ""
         words = words_that_brought(item, texts.get(item.id, ""))
@@ -120,10 +128,12 @@ async def receipt(view: CallerView, flags: Namespace) -> None:
         about = now.about(item)
         if about:
             out.print(Text(f"    {about}"))
+
     if recall.left_out:
         out.print(_("Left out:"))
     for left_out in recall.left_out:
         out.print(Text(f"  {left_out.id}: {left_out_text(left_out)}"))
+
     if recall.near:
         out.print(_("Nearly recalled:"))
     for item in recall.near:
@@ -131,8 +141,11 @@ async def receipt(view: CallerView, flags: Namespace) -> None:
         out.print(Text(f"  {_shown(item, texts)}: {lacked}"))
     for rule, count in recall.held.items():
         out.print(held_back(rule, count))
+
+    # A book that is switched off is the usual reason why nothing came.
     if recall.is_quiet:
         await _print_books_off(view, out, recall)
+
     if recall.used:
         out.print(_("The answer used {ids}.", ", ".join(recall.used)))
     elif recall.used is not None:
@@ -140,14 +153,14 @@ async def receipt(view: CallerView, flags: Namespace) -> None:
 
 
 async def _print_books_off(view: CallerView, out: Console, recall: RecordedRecall) -> None:
-    """Name the lorebooks of the conversation that are switched off now: none of their entries comes."""
+    """Name the lorebooks of the conversation that are switched off now, so that none of their entries is recalled."""
     for book in await view.conversation(recall.conversation).books.listed():
         if not book.is_on:
             out.print(Text(_("The lorebook {name} is switched off now.", one_line(book.name))))
 
 
 async def _memories_now(view: CallerView, recall: RecordedRecall) -> StoredNow:
-    """The memories of all conversations from which something came or nearly did."""
+    """Read the present memories of all conversations that the recall took or nearly took memories from."""
     now = StoredNow(view.memories.services.day_notes)
     conversation_ids = {item.conversation for item in (*recall.came, *recall.near)}
     for conversation_id in conversation_ids:
@@ -157,7 +170,7 @@ async def _memories_now(view: CallerView, recall: RecordedRecall) -> StoredNow:
 
 
 def _print_question(out: Console, recall: RecordedRecall) -> None:
-    """Print the last message, or that a session began, and the words that the caller gave beside it."""
+    """Print the last message, or that a session began, and the other words that the caller gave."""
     if recall.begins_session:
         out.print(Text(_question(recall)))
     elif recall.said:
@@ -168,7 +181,7 @@ def _print_question(out: Console, recall: RecordedRecall) -> None:
 
 
 def _amount(recall: RecordedRecall) -> str:
-    """How much text was given."""
+    """Say how much text was given."""
     if recall.is_quiet:
         return _("Nothing came to mind.")
     if recall.chars:
@@ -184,7 +197,7 @@ def _amount(recall: RecordedRecall) -> str:
 
 
 def _named(recalls: Sequence[RecordedRecall], begin: str) -> RecordedRecall:
-    """The recall whose id begins so. Raises InvalidInput: there is none, or more than one."""
+    """Return the recall whose id begins with `begin`. Raises InvalidInput if no recall or several match."""
     matches = [recall for recall in recalls if begin and recall.id.startswith(begin)]
     if len(matches) == 1:
         return matches[0]
@@ -197,7 +210,7 @@ def _named(recalls: Sequence[RecordedRecall], begin: str) -> RecordedRecall:
 
 
 def _shown(item: RecordedItem, texts: Mapping[str, str]) -> str:
-    """The name; or the id of a memory, its relevance then, and its text now."""
+    """Return the name of a trigger or entry; for a memory, return its id, its relevance then, and its text now."""
     if item.is_memory:
         text = spoken(texts.get(item.id, "")) or _("no longer stored")
         points = ""

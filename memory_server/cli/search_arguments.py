@@ -19,8 +19,8 @@ _SORT = N_("usually relevance if you search for something, otherwise timestamp")
 
 @dataclass(frozen=True, slots=True)
 class SearchArgument:
-    """An argument of `search_memories`: its name there, its flag, its meaning, the placeholder of its value (None:
-    argparse shows its choices, or it takes no value), and what else argparse is told of it."""
+    """An argument of `search_memories`: its name there, its flag, its meaning, the placeholder of its value, and
+    further options for argparse. `metavar` is None if argparse shows its choices, or if it takes no value."""
 
     name: str
     flag: str

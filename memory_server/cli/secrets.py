@@ -1,4 +1,5 @@
-"""`secrets test`: show what would be removed from a text; `secrets erase`: erase the memories that hold secrets."""
+"""Show which secrets would be removed from a text (`secrets test`), and erase the memories that hold secrets
+(`secrets erase`)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from memory_server.runtime.app import CallerView
 
 
 async def test(_settings: Settings, flags: Namespace) -> None:
-    """Print a text as a client that writes code would have it stored."""
+    """Print a text as it would be stored for a client that writes code."""
     text = flags.text
     if text == "-":
         text = standard_input().decode(errors="replace")
@@ -26,7 +27,7 @@ async def test(_settings: Settings, flags: Namespace) -> None:
 
 
 async def erase(view: CallerView, flags: Namespace) -> int:
-    """Erase for good the memories that hold secrets; 1 if some of it stays."""
+    """Erase for good the memories that hold secrets. Return 1 if a secret remains."""
     request = EraseRequest(
         (), Sought(archived=None), in_backups=flags.in_backups, holding_secrets=True
     )

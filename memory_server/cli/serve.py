@@ -1,4 +1,4 @@
-"""`serve`: MCP over standard input and output, or with `--http` over HTTP."""
+"""Serve MCP over standard input and output, or with `--http` over HTTP (`serve`)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from memory_server.runtime.app import App, offered_tools, usual_offer
 
 
 async def serve(settings: Settings, flags: Namespace) -> None:
-    """Serve until the client closes its end. Raises InvalidInput if there is no input or output, a toolset is unknown,
-    or the folder's file cannot be used."""
+    """Serve until the client closes its end. Raises InvalidInput if standard input or output is missing, a toolset is
+    unknown, or the folder's file cannot be used."""
     link = linked_server.link_of(settings)
     if (listen := getattr(flags, "http", None)) is not None:
         if link is not None:
@@ -33,13 +33,16 @@ async def serve(settings: Settings, flags: Namespace) -> None:
         from memory_server.process.http_service import serve_http
 
         offered_tools(settings)
+
         use_one_arena()
         await serve_http(settings, listen or settings.http.listen, parsed)
         return
+
     if sys.stdin is None or sys.stdout is None:
         raise InvalidInput(
             "There is no standard input or output to serve on; let a client such as Claude start the server."
         )
+
     if sys.stdin.isatty():
         complain(
             _(
@@ -47,6 +50,7 @@ async def serve(settings: Settings, flags: Namespace) -> None:
                 "Ctrl-D ends it; --help says more."
             )
         )
+
     workspace = workspace_of(os.environ)
     folder = workspace.folder
     if link is not None:
@@ -54,6 +58,7 @@ async def serve(settings: Settings, flags: Namespace) -> None:
             window_settings = in_folder(settings, folder)
             await linked_server.window(link, window_settings, Session(secrets.token_hex(8)), folder)
         return
+
     if not usual_offer(settings):
         # Wrong tool names are refused here, in one sentence, and not at a client's first call; the default needs no
         # check.

@@ -1,4 +1,4 @@
-"""`show`: everything that is known about one memory, trigger or entry."""
+"""Show everything that is known about one memory, trigger or entry (`show`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from memory_server.runtime.app import CallerView
 from nlp import is_kept
 
 MOST = 100
-"""Most memories at once: nobody reads more, and the other tenants of a server wait meanwhile."""
+"""Most memories at once: a longer list is not read, and the other tenants of a server wait meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,11 @@ class _Record:
 
 
 async def show(view: CallerView, flags: Namespace) -> None:
-    """Everything that is known about the memories, triggers and entries of this id or name."""
+    """Show everything that is known about the memories, triggers and entries with this id or name."""
     records: list[_Record] = []
     if flags.family is None or flags.family in OF_CONVERSATIONS:
         records += await _records_of_conversations(view, flags)
+
     if flags.family not in OF_CONVERSATIONS and not hasattr(flags, "conversation"):
         try:
             scope, entry = await view.knowledge.found(flags.memory)
@@ -57,12 +58,14 @@ async def show(view: CallerView, flags: Namespace) -> None:
             if flags.family in (None, scope.space):
                 row = _row(scope.space, place_text(scope), json_of(entry))
                 records.append(_Record(entry_text(view, scope, entry), row))
+
     if not records:
         raise MemoryNotFound(
             "No memory has the id or name `{memory}`; {whereabouts}",
             flags.memory,
             await whereabouts(view),
         )
+
     for record in records:
         if flags.json:
             write(record.row)
@@ -71,8 +74,8 @@ async def show(view: CallerView, flags: Namespace) -> None:
 
 
 async def _records_of_conversations(view: CallerView, flags: Namespace) -> list[_Record]:
-    """The memories whose id begins with `flags.memory`, then the triggers of this name. Raises InvalidInput: so many
-    memories match that nobody reads them."""
+    """Return the memories whose id begins with `flags.memory`, then the triggers of this name. Raises InvalidInput if
+    too many memories match."""
     matches = await with_id(view, flags, flags.memory)
     if len(matches) > MOST:
         ids = ", ".join(match.memory.id for match in matches[:SHOWN_NAMES])
@@ -82,6 +85,7 @@ async def _records_of_conversations(view: CallerView, flags: Namespace) -> list[
             flags.memory,
             ids,
         )
+
     records: list[_Record] = []
     if flags.family != "triggers":
         for match in matches:
@@ -107,14 +111,16 @@ def _row(family: str, place_name: str, fields: Mapping[str, Any]) -> dict[str, A
 
 
 def _short_term(view: CallerView, conversation_id: str, memory: ShortTermMemory) -> str:
-    """The memory as markup, its text below."""
+    """Describe a memory as markup, with its text below."""
     age = age_at(memory, view.clock())
     pinned = ""
     if memory.pinned:
         pinned = _(", pinned")
+
     words = ", ".join(
         f"{word} {weight:.1f}" for word, weight in weighted_words(memory) if not is_kept(word)
     )
+
     head = _(
         "[bold]short-term memory {id}[/] in {conversation}\n"
         "time      {time} ({age} ago)\n"
@@ -128,20 +134,23 @@ def _short_term(view: CallerView, conversation_id: str, memory: ShortTermMemory)
         pinned,
         escape(words) or _("none"),
     )
+
     other_words = found_by_text(memory.other_words)
     about = plan_of(memory, view.memories.services.day_notes)
     corrected = ""
     if memory.corrects:
         corrected = _("corrects  {ids}", ", ".join(older.id for older in memory.corrects))
+
     done = "\n".join(escape(line) for line in work_lines(memory.work))
     text = view.memories.services.day_notes.within(memory.text, memory.time_ms)
+
     return "\n".join(
         filter(None, (head, about, corrected, done, escape(other_words), escape(spoken(text))))
     )
 
 
 def work_lines(work: Work) -> list[str]:
-    """What was done in a turn, for a person: a line for the files, and one for each command."""
+    """Describe what was done in a turn: a line for the files, and one for each command."""
     lines: list[str] = []
     if work.touched:
         lines.append(_("changed   {files}", one_line(", ".join(work.touched))))
@@ -154,11 +163,12 @@ def work_lines(work: Work) -> list[str]:
 
 
 def _long_term(view: CallerView, conversation_id: str, memory: LongTermMemory) -> str:
-    """The trigger as markup."""
+    """Describe a trigger as markup."""
     zone = view.settings.zone
     updated = ""
     if memory.updated_ms:
         updated = _(", updated {time}", time_text(memory.updated_ms, zone))
+
     head = _(
         "[bold]long-term memory {name}[/] in {conversation}\ncreated   {time}{updated}",
         escape(memory.name),
@@ -166,6 +176,7 @@ def _long_term(view: CallerView, conversation_id: str, memory: LongTermMemory) -
         time_text(memory.created_ms, zone),
         updated,
     )
+
     lines = [head]
     lines.append(f"{padded('trigger', 9)} {escape(memory.trigger)}")
     lines.append(f"{padded('prompt', 9)} {escape(memory.prompt)}")
@@ -180,7 +191,7 @@ def place_text(scope: Scope, *more: str) -> str:
 
 
 def entry_text(view: CallerView, scope: Scope, entry: Entry) -> str:
-    """The entry as markup: its title, its facts that have a value, its text and its examples."""
+    """Describe an entry as markup: its title, its facts that have a value, its text and its examples."""
     lines = [f"[bold]{escape(entry.title or entry.ref)}[/]"]
     for name, value in _facts(scope, entry, view.settings.zone).items():
         if value:
@@ -191,13 +202,14 @@ def entry_text(view: CallerView, scope: Scope, entry: Entry) -> str:
 
 
 def _facts(scope: Scope, entry: Entry, zone: tzinfo | None) -> dict[str, object]:
-    """The facts of an entry by their shown names; one without a value is not shown."""
+    """Return the facts of an entry by their shown names; a fact without a value is not shown."""
     facts: dict[str, object] = {}
     if scope.space == "layers":
         facts[_("file")] = entry.ref
     else:
         facts[_("number")] = entry.id
         facts[_("id")] = entry.ref
+
     facts[_("where")] = place_text(scope, entry.kind)
     facts[_("project")] = entry.project
     facts[_("tags")] = ", ".join(entry.tags)
@@ -206,11 +218,13 @@ def _facts(scope: Scope, entry: Entry, zone: tzinfo | None) -> dict[str, object]
         facts[_("used")] = _(
             "{uses} times, last {time}", entry.uses, time_text(entry.accessed_ms, zone)
         )
+
     facts[_("confidence")] = f"{entry.confidence:g}"
     facts[_("made")] = time_text(entry.created_ms, zone)
     facts[_("changed")] = _(
         "{time}, version {version}", time_text(entry.updated_ms, zone), entry.version
     )
+
     if entry.expires_ms:
         facts[_("ends")] = time_text(entry.expires_ms, zone)
     if entry.archived_ms:

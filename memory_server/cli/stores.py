@@ -1,4 +1,4 @@
-"""Between stores: `copy`, and `migrate` for the tables of a database."""
+"""Copy memories between stores (`copy`), and update the tables of a database (`migrate`)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from memory_server.runtime.homes import HomesAt, TokenFile, home_of
 
 
 async def copy(settings: Settings, flags: Namespace) -> int:
-    """Copy memories from one store to another, and print a sum. Return 1 if something was not copied and is not there
-    as it is here."""
+    """Copy memories from one store to another, and print a sum. Return 1 if something was not copied and the target
+    does not have it in the same form."""
     request = CopyRequest(
         HomesAt(settings, flags.from_),
         HomesAt(settings, flags.to),
@@ -38,6 +38,7 @@ def _print_report(report: CopyReport, *, dry_run: bool) -> None:
             out.print(escape(step.sentence))
     conversations = counted(report.conversations, "conversation")
     present = counted(report.present, "conversation")
+
     if dry_run:
         out.print(
             _(
@@ -54,6 +55,7 @@ def _print_report(report: CopyReport, *, dry_run: bool) -> None:
                 present,
             )
         )
+
     if report.tenants:
         out.print(_("The memories of {tenants} are included.", counted(report.tenants, "tenant")))
     if report.not_copied:
@@ -61,7 +63,7 @@ def _print_report(report: CopyReport, *, dry_run: bool) -> None:
 
 
 def _tenants_of_tokens(settings: Settings) -> list[str]:
-    """The tenants in the file that `http.tokens` names."""
+    """List the tenants in the file that `http.tokens` names."""
     path = settings.http.tokens
     if path is None or not path.expanduser().exists():
         return []

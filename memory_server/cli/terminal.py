@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 ASKER = N_("command")
-"""The name under which the record of recalls has what a command recalls."""
+"""The name that the record of recalls has for recalls of commands."""
 TEXT_CELLS = 70
 """Columns of a memory's text in a list."""
 _OBEYED = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "\ufffd")
-"""Characters that a terminal obeys, besides tab and the end of a line: one may write to the clipboard."""
+"""Control characters besides tab and line feed: a terminal obeys them, and one may write to the clipboard."""
 _ESCAPED = {code: f"\\u{code:04x}" for code in range(127, 160)}
-"""The same in JSON, where only these stand as they are."""
+"""The control characters that JSON does not escape, with their escapes."""
 _COLOUR_OR_OBEYED = re.compile("(\x1b\\[[0-9;]{0,40}m)|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Standard output, or standard error. Lines are not wrapped: in a pipe `grep` finds whole lines, and a terminal
-    breaks a Chinese sentence at its edge, while Rich would look for a blank."""
+    """Return standard output, or standard error. Lines are not wrapped: in a pipe `grep` finds whole lines, and a
+    terminal breaks a Chinese sentence at its edge, while Rich would look for a blank."""
     from rich.console import Console
 
     class _Console(Console):
@@ -52,6 +52,7 @@ def console(*, stderr: bool = False) -> Console:
             raise BrokenPipeError
 
     streams = CAPTURED_IO.get()
+
     options: dict[str, Any] = {"soft_wrap": True, "highlight": False, "stderr": stderr}
     if streams is not None:
         file: Any = CapturedStream(streams, stderr=stderr)
@@ -61,13 +62,15 @@ def console(*, stderr: bool = False) -> Console:
         file = sys.stderr
     else:
         file = sys.stdout
+
+    # A pipe has no edge at which to break a line.
     if not file.isatty():
         options["width"] = 10_000
     return _Console(**options)
 
 
 def _unobeyed(printed: Any) -> Any:
-    """An object to print, without the characters that a terminal obeys: it holds what others have said."""
+    """Return an object to print, without the characters that a terminal obeys: it may hold text of other people."""
     from rich.text import Text
 
     if isinstance(printed, str):
@@ -81,11 +84,12 @@ def _unobeyed(printed: Any) -> Any:
 
 @contextlib.contextmanager
 def progress(title: str, total: int) -> Iterator[Callable[..., None]]:
-    """A progress bar on standard error that disappears at the end; nothing if that is not a terminal of this process.
-    Gives a function that advances it by one, or by its argument."""
+    """Show a progress bar on standard error that disappears at the end, or nothing if that is not a terminal of this
+    process. Yields a function that advances it by one, or by its argument."""
     if CAPTURED_IO.get() is not None:
         yield lambda *_: None
         return
+
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -101,6 +105,7 @@ def progress(title: str, total: int) -> Iterator[Callable[..., None]]:
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
+
     out = Console(stderr=True)
     with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
         task_id = bar.add_task(_(title), total=total)
@@ -108,7 +113,7 @@ def progress(title: str, total: int) -> Iterator[Callable[..., None]]:
 
 
 def watched(title: str, steps: Iterable[T], total: int) -> Iterator[T]:
-    """The same steps, with a progress bar that advances with each."""
+    """Yield the same steps, with a progress bar that advances with each."""
     with progress(title, total) as advance:
         for step in steps:
             yield step
@@ -116,12 +121,12 @@ def watched(title: str, steps: Iterable[T], total: int) -> Iterator[T]:
 
 
 def spoken(text: str) -> str:
-    """A text of `role: content` lines with the roles in the reader's language."""
+    """Translate the roles in a text of `role: content` lines into the reader's language."""
     return with_roles(text)
 
 
 def escape(text: str) -> str:
-    """A text or a message in the reader's language, which Rich shows as it is."""
+    """Escape a text or a message so that Rich shows it as it is."""
     from rich.markup import escape
 
     return escape(text)
@@ -130,16 +135,18 @@ def escape(text: str) -> str:
 def print_columns(
     rows: Sequence[Sequence[str]], marked: Sequence[str] = (), *, cut: bool = True
 ) -> None:
-    """Print rows below the first, which are the headings. On a terminal the last column is cut at its edge if `cut`,
-    and the words `marked` stand out."""
+    """Print rows below the first, which holds the headings. On a terminal, cut the last column at its edge if `cut`,
+    and highlight the words `marked`."""
     from rich.cells import cell_len
     from rich.text import Text
 
     headings = [_(heading) for heading in rows[0]]
     table = [headings, *rows[1:]]
     out = console()
+
     widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)][:-1]
     room = max(20, out.width - sum(widths) - 2 * len(widths))
+
     for number, (*cells, last) in enumerate(table):
         padded_cells = [
             cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)
@@ -155,7 +162,7 @@ def print_columns(
 
 
 def size_text(size: int) -> str:
-    """A size for people: `633 bytes`, `1.2 kB`."""
+    """Format a size for people: `633 bytes`, `1.2 kB`."""
     from rich.filesize import decimal
 
     if size < 1_000:
@@ -164,14 +171,14 @@ def size_text(size: int) -> str:
 
 
 def time_text(time_ms: int | None, zone: tzinfo | None) -> str:
-    """A time for people, to the minute, in `zone` (None: the system's)."""
+    """Format a time for people, to the minute, in `zone` (None means the system's)."""
     if time_ms is None:
         return "-"
     return f"{times.local(time_ms, zone):%Y-%m-%d %H:%M}"
 
 
 def clipped(text: str, cells: int) -> str:
-    """The text on one line, at most `cells` columns wide; a Chinese character takes two."""
+    """Return the text on one line, at most `cells` columns wide; a Chinese character takes two."""
     from rich.cells import cell_len, set_cell_size
 
     line = " ".join(text.split())
@@ -188,12 +195,13 @@ def show_all_characters() -> None:
 
 
 def hint(sentence: str) -> None:
-    """Say on standard error how to see more; it belongs to no list that a program reads."""
+    """Say on standard error how to see more, so that it is not part of a list that a program reads."""
     console(stderr=True).print(escape(sentence))
 
 
 def write_target(name: str, parts: Iterable[bytes], *, force: bool) -> int:
-    """Write a file, or standard output if its name is `-`; returns its bytes. Raises InvalidInput as `write_file`."""
+    """Write a file, or standard output if its name is `-`; return the number of bytes. Raises InvalidInput as
+    `write_file`."""
 
     from memory_server.operations.exchanged_files import write_file  # a hook does not need it
 

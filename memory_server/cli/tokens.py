@@ -1,4 +1,4 @@
-"""`tokens`: who may enter over HTTP."""
+"""Add, list and revoke the tokens for access over HTTP (`tokens`)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from memory_server.runtime.homes import StoredToken, TokenFile, home_of, tokens_
 
 
 async def tokens(settings: Settings, flags: Namespace) -> None:
-    """Add a token and print it, list the tokens, or take one back. Raises InvalidInput: a name is missing, taken or not
-    known."""
+    """Add a token and print it, list the tokens, or revoke one. Raises InvalidInput if a name is missing, in use or
+    unknown."""
     path = settings.http.tokens or tokens_at(settings.folder)
     file = TokenFile(path.expanduser())
     if flags.action == "list":
@@ -26,8 +26,10 @@ async def tokens(settings: Settings, flags: Namespace) -> None:
         return
     if flags.erase and flags.action != "remove":
         raise InvalidInput("--erase works only with `tokens remove NAME`.")
+
     if flags.name is None:
         raise InvalidInput("Name the token: `memory-server tokens {action} NAME`.", flags.action)
+
     if flags.action == "remove":
         await _remove(file, settings, flags)
     else:
@@ -44,14 +46,17 @@ def _list(file: TokenFile, settings: Settings) -> None:
             end = _("expired")
         else:
             end = _local(token.expires, settings)
+
         created = _local(token.created, settings)
         rows.append(
             (token.name, tenant, ",".join(token.scopes), created, end, token.timezone or "-")
         )
+
     if len(rows) > 1:
         print_columns(rows)
     else:
         console().print(_("There are no tokens yet; `memory-server tokens add NAME` makes one."))
+
     hint(
         _(
             "The tokens are in {path}; the setting http.tokens gives another server the same file.",
@@ -61,7 +66,7 @@ def _list(file: TokenFile, settings: Settings) -> None:
 
 
 async def _remove(file: TokenFile, settings: Settings, flags: Namespace) -> None:
-    """Take a token back, with --erase after everything of its tenant was erased."""
+    """Revoke a token; with --erase, first erase everything of its tenant."""
     kept_tenant = None
     if flags.erase:
         tenant = _to_erase(file, flags)
@@ -71,9 +76,10 @@ async def _remove(file: TokenFile, settings: Settings, flags: Namespace) -> None
         console().print(_("Everything of {tenant} was erased.", escape(tenant)))
     else:
         kept_tenant = _tenant_without_other_tokens(file, flags.name)
-    # The token last: as long as it is there, the erasing can be done again.
+    # Remove the token last: as long as it exists, the erasure can be repeated.
     file.remove(flags.name)
     console().print(_("The token {name} was revoked and no longer works.", escape(flags.name)))
+
     if kept_tenant is not None:
         hint(
             _(
@@ -85,7 +91,7 @@ async def _remove(file: TokenFile, settings: Settings, flags: Namespace) -> None
 
 
 def _add(file: TokenFile, settings: Settings, flags: Namespace) -> None:
-    """Add a token and print it, which is not possible later."""
+    """Add a token and print it; it cannot be printed later."""
     scopes = ["read"]
     if not settings.read_only:
         scopes.append("write")
@@ -104,7 +110,7 @@ def _tokens_of(file: TokenFile) -> Sequence[StoredToken]:
 
 
 def _tenant_without_other_tokens(file: TokenFile, name: str) -> str | None:
-    """The tenant that only the token `name` can access; None if there is none."""
+    """Return the tenant that only the token `name` can access, or None."""
     tenants = {token.name: token.tenant for token in _tokens_of(file)}
     tenant = tenants.pop(name, None)
     if tenant in tenants.values():
@@ -113,19 +119,21 @@ def _tenant_without_other_tokens(file: TokenFile, name: str) -> str | None:
 
 
 def _to_erase(file: TokenFile, flags: Namespace) -> str:
-    """The tenant of a token, of which everything is erased. Raises InvalidInput: it has none, or others enter it too,
-    or nobody agrees."""
+    """Return the tenant of a token, of which everything is erased. Raises InvalidInput if the token has no tenant,
+    other tokens can access the tenant, or the user does not confirm."""
     tenants = {token.name: token.tenant for token in _tokens_of(file)}
     if flags.name not in tenants:
         raise InvalidInput(
             "There is no token `{name}`; `memory-server tokens list` shows all.", flags.name
         )
+
     tenant = tenants.pop(flags.name)
     if tenant is None:
         raise InvalidInput(
             "The token {name} has no tenant; `memory-server forget` erases single memories.",
             flags.name,
         )
+
     other_names = [name for name, other_tenant in tenants.items() if other_tenant == tenant]
     if other_names:
         raise InvalidInput(
@@ -133,6 +141,7 @@ def _to_erase(file: TokenFile, flags: Namespace) -> str:
             ", ".join(other_names),
             tenant,
         )
+
     if flags.yes:
         return tenant
     question = _("Erase everything of {tenant} for good?", tenant)

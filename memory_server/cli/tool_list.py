@@ -1,4 +1,4 @@
-"""`tools`: which tools there are, what a toolset is for, and how one tool is called."""
+"""List the tools, the purpose of each toolset, and how to call one tool (`tools`)."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _EXAMPLES: Mapping[str, Any] = {
     "find": "Halloran",
     "replace": "O'Halloran",
 }
-"""The values of needed arguments in examples."""
+"""The values of required arguments in examples."""
 _ONE_OF: Mapping[str, Any] = {"forget": {"words": "mango"}, "explain_recall": {"text": "mango"}}
 """The argument in the example of a tool that needs one of several arguments."""
 
 
 async def tools(_settings: Settings, flags: Namespace) -> None:
-    """Print all toolsets, one toolset or one tool. Raises InvalidInput: there is none of this name."""
+    """Print all toolsets, one toolset or one tool. Raises InvalidInput if no toolset or tool has the name."""
     if flags.name is None:
         toolsets = list(TOOLSETS)
     elif flags.name in TOOLSETS:
@@ -52,6 +52,7 @@ async def tools(_settings: Settings, flags: Namespace) -> None:
     else:
         _print_tool(tool_named(flags.name), flags)
         return
+
     if flags.json:
         for toolset in toolsets:
             _write_toolset(toolset)
@@ -99,22 +100,25 @@ def _print_tool(tool: Tool, flags: Namespace) -> None:
             }
         )
         return
+
     out = console()
     toolset = next(name for name, members in TOOLSETS.items() if tool in members)
     out.print(
         f"[bold]{tool.name}[/]  {escape(str(tool.title))} ({toolset})\n{escape(tool.description)}\n"
     )
+
     for name, property_schema in schema["properties"].items():
         needed = " " * 10
         if name in schema.get("required", ()):
             needed = padded("required", 10)
         description = clipped(property_schema.get("description", ""), 90)
         out.print(f"  {name:<18}{needed}{escape(description)}", highlight=False)
+
     out.print(_("example:\n  memory-server {example}", escape(example_of(tool))))
 
 
 def example_of(tool: Tool) -> str:
-    """A call of the tool in a shell, with the arguments that it needs."""
+    """Return a call of the tool in a shell, with the arguments that it needs."""
     schema = tool.input_schema()
     arguments: dict[str, Any] = {}
     for name in schema.get("required", ()):

@@ -1,4 +1,4 @@
-"""`undo`: take back a change, by its id or the last one, or bring back what was removed."""
+"""Undo a change, by its id or the last one, or bring back what was removed (`undo`)."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from memory_server.tools.archive import StepRow, UndoResult
 from memory_server.tools.base.shapes import moment_ms
 
 _LOOKED_BACK = 200
-"""Changes of each place that are looked at for the last one: a chat reinforces a few memories with each prompt."""
+"""Changes of each place that are searched for the last one: a chat reinforces a few memories with each prompt."""
 _SHOWN_STEPS = 20
 _BY_ITSELF = ("reinforced", "counted", "cleaned up", ASKED_FOR_WORDS)
-"""Steps that nobody would take back."""
+"""Steps that a user would not undo."""
 
 
 async def undo(view: CallerView, flags: Namespace) -> None:
@@ -40,10 +40,12 @@ async def undo(view: CallerView, flags: Namespace) -> None:
         raise InvalidInput(
             "Give the id of a change, or --memory; `memory-server history` lists the changes."
         )
+
     if flags.family is not None and (brings_back or flags.change is not None):
         raise InvalidInput(
             "--family chooses the kind whose last change is undone; leave it out here."
         )
+
     if brings_back:
         await _bring_back(view, flags)
     elif flags.change is None:
@@ -68,7 +70,7 @@ async def _undo_change(view: CallerView, flags: Namespace, change: str) -> None:
 
 
 async def _only(view: CallerView, flags: Namespace) -> str | None:
-    """The conversation that `-c` names; None: it was left out."""
+    """Return the conversation that `-c` names, or None if `-c` was left out."""
     if not hasattr(flags, "conversation"):
         return None
     [conversation_id] = await chosen(view, flags)
@@ -88,7 +90,7 @@ async def _newest_changes(view: CallerView, flags: Namespace) -> Sequence[PastCh
 
 
 async def _show_change(view: CallerView, flags: Namespace, change: str) -> None:
-    """Show a change that an undo would take back. Raises InvalidInput: it is not among the newest ones."""
+    """Show a change that an undo would take back. Raises InvalidInput if it is not among the newest ones."""
     changes = await _newest_changes(view, flags)
     parts = [past for past in changes if change in (past.id, _id_of(past))]
     if not parts:
@@ -97,6 +99,7 @@ async def _show_change(view: CallerView, flags: Namespace, change: str) -> None:
             change,
             _LOOKED_BACK,
         )
+
     first = parts[0]
     heading = _(
         "The change {change}, {when}, by {by}:",
@@ -108,15 +111,18 @@ async def _show_change(view: CallerView, flags: Namespace, change: str) -> None:
 
 
 async def _undo_last(view: CallerView, flags: Namespace) -> None:
-    """Show the last change, ask, and undo it. Raises InvalidInput: there is no change, or the command cannot ask."""
+    """Show the last change, ask, and undo it. Raises InvalidInput if there is no change."""
     parts = await _last_change(view, flags)
     if not parts:
         raise InvalidInput("The history has no changes; {whereabouts}", await whereabouts(view))
+
     change = _id_of(parts[0])
     when = time_text(parts[0].at_ms, view.settings.zone)
     _show(_("The last change is {change}, {when}, by {by}:", change, when, parts[0].by), parts)
+
     if flags.dry_run:
         return
+
     otherwise = _(
         "Nothing was undone, because this is not a terminal. To undo it: `memory-server undo {change}`.",
         change,
@@ -128,8 +134,8 @@ async def _undo_last(view: CallerView, flags: Namespace) -> None:
 
 
 async def _last_change(view: CallerView, flags: Namespace) -> Sequence[PastChange]:
-    """The newest change that somebody made, with all its parts; a recall that only reinforced memories is not one, and
-    neither is a question to a model that gave nothing."""
+    """Return the newest change that a user or a program made on purpose, with all its parts. A recall that only
+    reinforced memories does not count, and neither does a question to a model that gave nothing."""
     changes = await _newest_changes(view, flags)
     deliberate = [change for change in changes if _is_deliberate(change)]
     if not deliberate:
@@ -143,7 +149,7 @@ def _is_deliberate(change: PastChange) -> bool:
 
 
 def _id_of(change: PastChange) -> str:
-    """The id by which `undo` takes all parts of a change."""
+    """Return the id by which `undo` takes all parts of a change."""
     shared_id = change.by.rpartition(" ")[2]
     if forgetting.is_together(shared_id):
         return shared_id
@@ -166,11 +172,12 @@ def _show(heading: str, parts: Sequence[PastChange]) -> None:
 
 
 async def _bring_back(view: CallerView, flags: Namespace) -> None:
-    """Bring back what was removed; each memory may be in another archive, and an id may be typed by its beginning."""
+    """Bring back what was removed. Each memory may be in another archive, and an id may be typed by its beginning."""
     zone = view.settings.zone
     typed_ids: Sequence[str] = flags.memory or ()
     since_ms = moment_ms("--since", flags.since, zone)
     until_ms = moment_ms("--until", flags.until, zone)
+
     conversation_ids = await chosen(view, flags)
     matched_ids: set[str] = set()
     for conversation_id in conversation_ids:
@@ -180,8 +187,10 @@ async def _bring_back(view: CallerView, flags: Namespace) -> None:
             if meant:
                 ids.add(name_of(entry))
                 matched_ids |= meant
+
         if typed_ids and not ids:
             continue
+
         arguments: dict[str, Any] = {
             "ids": sorted(ids),
             "dry_run": flags.dry_run,
@@ -191,14 +200,18 @@ async def _bring_back(view: CallerView, flags: Namespace) -> None:
             arguments["removedSince"] = iso(since_ms)
         if until_ms is not None:
             arguments["removedUntil"] = iso(until_ms)
+
+        # The tool requires an id, a time or a pattern; this pattern matches every text.
         if not (ids or since_ms or until_ms) or flags.pattern:
             arguments["pattern"] = flags.pattern or "/./"
+
         answer = await called(view, "restore_memories_from_archive", arguments)
         text = escape(answer.text)
         if len(conversation_ids) == 1:
             console().print(Text.from_markup(text))
         elif answer.structured["restored"] or answer.structured["inTheWay"]:
             console().print(Text.from_markup(f"[bold]{escape(conversation_id)}[/] {text}"))
+
     missing = [begins for begins in typed_ids if begins not in matched_ids]
     if missing:
         raise MemoryNotFound(
@@ -208,7 +221,7 @@ async def _bring_back(view: CallerView, flags: Namespace) -> None:
 
 
 def _is_meant(entry: Archived, begins: str) -> bool:
-    """Whether an archived memory has this name, or an id that begins like this."""
+    """Return whether an archived memory has this name, or an id that begins with it."""
     key = name_of(entry)
     return key == begins or (
         isinstance(entry.memory, ShortTermMemory) and bool(begins) and key.startswith(begins)

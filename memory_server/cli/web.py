@@ -1,4 +1,4 @@
-"""`web` serves the page to this user of this machine; `view --html` writes two of its pages into one file."""
+"""Serve the page to this user of this machine (`web`), or write two of its pages into one file (`view --html`)."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
 PORT = 8771
 _TRIES = 20
-"""Ports that are tried, from the usual one on."""
+"""Ports that are tried, starting with the usual one."""
 FIRINGS_SECONDS = 20.0
-"""How long `view` waits to know when triggers fire next, which runs each at 390 moments. Some 20 usual triggers take
-half of this; one that never ends would take a quarter of an hour, and its row then has no next day."""
+"""Seconds that `view` waits to know when triggers fire next, which runs each trigger at 390 moments. About 20 usual
+triggers take half of this. A trigger that never ends would take a quarter of an hour; its row then has no next day."""
 
 
 def site_of(view: CallerView) -> Site:
-    """The page of an open app."""
+    """Make the page of an open app."""
 
     @asynccontextmanager
     async def call(_scope: Scope) -> AsyncIterator[Call]:
@@ -61,7 +61,7 @@ def site_of(view: CallerView) -> Site:
 
 
 async def web(settings: Settings, flags: Namespace) -> None:
-    """Serve until a signal asks for the end. Raises InvalidInput: the port is in use."""
+    """Serve until a signal asks for the end. Raises InvalidInput if the port is in use."""
     app = App(settings)
     stop = asyncio.Event()
     async with app, serve_page(app, flags.port, stop) as link:
@@ -77,17 +77,19 @@ async def web(settings: Settings, flags: Namespace) -> None:
 async def serve_page(
     view: CallerView, port: int | None, stop: asyncio.Event | None = None
 ) -> AsyncIterator[str]:
-    """The page of an open app, which gives its link; `stop` is set by a signal. Raises InvalidInput: the port is in
+    """Serve the page of an open app, and yield its link; a signal sets `stop`. Raises InvalidInput if the port is in
     use."""
     listener = _listener(port)
     gate = OneTimeLink(Principal(None, ALL))
     site = site_of(view)
     stop = stop or asyncio.Event()
+
     page = page_app(lambda _scope: site, gate, LOOPBACK)
     tasks = [
         asyncio.create_task(run_app(page, listener, stop, use_more_files())),
         asyncio.create_task(_prepare(view, site)),
     ]
+
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}{gate.door}?key={gate.key}"
     finally:
@@ -98,8 +100,8 @@ async def serve_page(
 
 
 def _listener(port: int | None) -> socket:
-    """A socket at this port of this machine, or at the first free one of the usual ports. Raises InvalidInput: there
-    is none."""
+    """Listen at this port of this machine, or at the first free one of the usual ports. Raises InvalidInput if it is
+    in use."""
     ports: Sequence[int] = range(PORT, PORT + _TRIES)
     if port is not None:
         ports = [port]
@@ -113,7 +115,7 @@ def _listener(port: int | None) -> socket:
 
 
 async def _prepare(view: CallerView, site: Site) -> None:
-    """What the first pages would wait for."""
+    """Prepare what the first pages would wait for."""
     await view.warm()
     with contextlib.suppress(Exception):
         async with viewed(site, request_of(spoken())) as seen:
@@ -122,7 +124,7 @@ async def _prepare(view: CallerView, site: Site) -> None:
 
 
 async def view(view: CallerView, flags: Namespace) -> None:
-    """Write the first two pages into one file, without script. Raises InvalidInput: it is there already, or cannot be
+    """Write the first two pages into one file, without script. Raises InvalidInput if the file exists or cannot be
     written."""
     site = site_of(view)
     async with viewed(site, request_of(spoken())) as seen:
@@ -133,6 +135,7 @@ async def view(view: CallerView, flags: Namespace) -> None:
         text = await whole(seen)
         for task in firings:
             task.cancel()
+
     target = flags.html
     await asyncio.to_thread(write_target, target, [text.encode()], force=flags.force)
     if target != "-":

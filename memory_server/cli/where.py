@@ -1,4 +1,5 @@
-"""`where`: which folder and process holds what. It imports no engine and no tool, so that it answers at once."""
+"""Say which folder and process holds what (`where`). This module imports no engine and no tool, so that it answers at
+once."""
 
 from __future__ import annotations
 
@@ -36,9 +37,9 @@ _MOST_REFUSED = 5
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """All that the command shows of a data folder. `figures`: by the names of families; `layers`: the folder of each.
-    `notes_of`: the project whose notes come here; None: it is not known. `shared`: the sockets of shared processes, with
-    their facts (empty: no answer)."""
+    """All that the command shows of a data folder. `figures` are by family name; `layers` holds the folder of each
+    layer. `notes_of` is the project whose notes come here, or None if it is not known. `shared` holds the sockets of
+    shared processes with their facts, which are empty if the process does not answer."""
 
     home: Home
     settings_file: Path
@@ -71,6 +72,7 @@ async def _places(settings: Settings, settings_file: Path, workspace: Workspace)
     folder = workspace.folder
     home = home_of(settings, lambda: settings.now_ms or time.time_ns() // 1_000_000)
     knowledge = knowledge_of(settings, home, home.clock, lambda: None, folder=folder)
+
     try:
         figures = await knowledge.overview(layers=True)
         conversation_ids = await home.conversations.conversations()
@@ -80,6 +82,7 @@ async def _places(settings: Settings, settings_file: Path, workspace: Workspace)
     finally:
         await knowledge.aclose()
         await home.aclose()
+
     return _Places(
         home=home,
         settings_file=settings_file,
@@ -105,6 +108,7 @@ def _json_of(places: _Places, settings: Settings) -> dict[str, Any]:
     sent_for_words = ""
     if settings.gives_words:
         sent_for_words = settings.llm.names
+
     return {
         "linked": places.link and places.link.url,
         "waiting": places.waiting,
@@ -131,10 +135,12 @@ def _json_of(places: _Places, settings: Settings) -> dict[str, Any]:
 
 def _print(places: _Places, settings: Settings) -> None:
     out = console()
+
     _print_link_and_outbox(places)
     file_text = str(places.settings_file)
     if not places.settings_file.is_file():
         file_text = _("{path} (no such file: defaults apply)", places.settings_file)
+
     out.print(
         _(
             "memories  {place}\nsettings  {settings_file}",
@@ -142,8 +148,11 @@ def _print(places: _Places, settings: Settings) -> None:
             escape(file_text),
         )
     )
+
     if places.copies:
         out.print(_("synced    {sentence}", escape(copies_text(places.copies))))
+
+    # The user should know which texts leave this machine.
     if settings.gives_words and settings.llm.providers:
         out.print(
             _(
@@ -151,6 +160,7 @@ def _print(places: _Places, settings: Settings) -> None:
                 escape(settings.llm.names),
             )
         )
+
     if places.project is not None:
         out.print(
             _(
@@ -162,6 +172,7 @@ def _print(places: _Places, settings: Settings) -> None:
     _print_project(places, settings)
     if places.pause is not None:
         out.print(escape(places.pause.text(settings.zone)))
+
     for socket_path, facts in places.shared:
         out.print(f"{padded('shared', 10)}{escape(describe(socket_path, facts))}")
     if places.tenants:
@@ -171,12 +182,14 @@ def _print(places: _Places, settings: Settings) -> None:
                 escape(", ".join(places.tenants)),
             )
         )
+
     if places.figures:
         family_table = [(_("family"), _("entries"), _("archived"), _("folder"))]
         for name, figures in places.figures.items():
             layer_folder = str(places.layers.get(name, ""))
             family_table.append((name, str(figures.count), str(figures.archived), layer_folder))
         print_columns(family_table, cut=False)
+
     if places.conversation_ids:
         conversation_table = [(_("conversation"), _("folder"))]
         conversation_table += [
@@ -210,6 +223,7 @@ def _print_link_and_outbox(places: _Places) -> None:
                 url,
             )
         )
+
     if places.waiting or places.refused:
         refused_total = len(places.refused)
         out.print(

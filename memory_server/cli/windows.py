@@ -1,4 +1,4 @@
-"""The shared process, as the entrance starts it (process/entrance.py): it reads command lines as this room does."""
+"""The shared process, as the entrance starts it (process/entrance.py): it parses command lines as this room does."""
 
 from __future__ import annotations
 

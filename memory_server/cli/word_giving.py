@@ -1,4 +1,4 @@
-"""`knowledge words`, and the last part of `cleanup`: a model gives other words to memories that have none."""
+"""Ask a model for other words of memories that have none (`knowledge words`, and the last part of `cleanup`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_WORDS_WAIT = N_("Every memory that may be sent has other words, or was sent b
 
 @dataclass(slots=True)
 class _Sum:
-    """What the requests of a run came to, and the `models` that answered."""
+    """The totals of the requests of a run, and the `models` that answered."""
 
     requests: int = 0
     counts: Counter[str] = field(default_factory=Counter)
@@ -40,7 +40,7 @@ class _Sum:
 
 
 async def words_of_memories(view: CallerView, flags: Namespace) -> None:
-    """Ask now for the words of all memories that wait for some, or with --dry-run say how many would be sent."""
+    """Ask now for words of all memories that lack them, or with --dry-run say how many memories would be sent."""
     if flags.dry_run:
         await _say_what_waits(view, None)
         return
@@ -50,7 +50,7 @@ async def words_of_memories(view: CallerView, flags: Namespace) -> None:
 
 
 async def words_after_cleanup(view: CallerView, only: str | None, *, dry_run: bool) -> None:
-    """The same after a clean-up, of one conversation or of all, where the settings want it."""
+    """Ask for words after a clean-up, of one conversation or of all, if the settings want it."""
     if not view.settings.gives_words or not view.settings.llm.providers:
         return
     if dry_run:
@@ -60,7 +60,7 @@ async def words_after_cleanup(view: CallerView, only: str | None, *, dry_run: bo
 
 
 async def words_finding(view: CallerView) -> Finding | None:
-    """What `doctor` says of memories that are sent for words; None: the settings do not want it."""
+    """Report for `doctor` the memories that are sent for words. Return None if the settings do not want it."""
     settings = view.settings
     if not settings.gives_words:
         return None
@@ -69,6 +69,7 @@ async def words_finding(view: CallerView) -> Finding | None:
         return Finding(
             "warning", about, _("llm.words_for_memories is on, but {reason}", _(NO_MODEL))
         )
+
     waiting = await view.word_giver.waiting()
     now_ms = view.clock()
     used = await view.knowledge.store.tokens(now_ms - DAY_MS, now_ms)
@@ -89,6 +90,7 @@ async def _say_what_waits(view: CallerView, only: str | None) -> None:
     if not waiting.memories:
         out.print(_(NO_WORDS_WAIT))
         return
+
     text = _(
         "Would send {memories} in {requests} for other words, which takes about {tokens:,} tokens.",
         counted(waiting.memories, "memory"),
@@ -96,6 +98,7 @@ async def _say_what_waits(view: CallerView, only: str | None) -> None:
         waiting.tokens,
     )
     out.print(escape(text))
+
     if settings.llm.providers:
         out.print(escape(_("They would be sent to {models}.", settings.llm.names)))
     if not settings.llm.providers or not settings.gives_words:
@@ -109,7 +112,7 @@ async def _say_what_waits(view: CallerView, only: str | None) -> None:
 
 
 async def _give(view: CallerView, only: str | None) -> int:
-    """Ask, and say what came of it; the number of requests."""
+    """Ask, print what came of it, and return the number of requests."""
     async with view.home.ledger.turn() as ours:
         if not ours:
             raise InvalidInput(
@@ -131,6 +134,7 @@ def _print_request(asked: Asked) -> None:
         change = _(" (change {change_id})", asked.kept.change_id or "")
         memories = counted(asked.kept.memories, "memory")
         words = counted(asked.kept.words, "word")
+
         console().print(
             _(
                 "[bold]{place}[/]: {memories}, {words}{change}",

@@ -1,11 +1,12 @@
-"""`hook`: memory without a request of the model, as the hooks SessionStart (the last exchanges), UserPromptSubmit
-(recall), Stop (remember) and those of tools (what is said about a file or a command) of Claude Code, and as those of VS
-Code and Cursor.
+"""Recall and remember without a request of the model (`hook`).
+
+Claude Code calls it as the hooks SessionStart (the last exchanges), UserPromptSubmit (recall), Stop (remember) and as
+the hooks of tools (what was said about a file or a command); VS Code and Cursor call it as theirs.
 
 A hook must never block the user: the exit status is always 0 (2 would block the prompt), standard output is empty or
-complete, and one line on standard error says what was wrong; where the memory cannot be used, the user is told once a
-session (trouble.py). After `--seconds` it gives up and says so. This module does not import MCP, numpy or the tools,
-because a user waits for it at every prompt.
+complete, and one line on standard error says what was wrong. If the memory cannot be used, the user is told once a
+session (trouble.py). After `--seconds` the hook gives up and says so. This module does not import MCP, numpy or the
+tools, because a user waits for it at every prompt.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
     patience = None
     if not host.lasts:  # the entrance of a command that shares a process gives up by itself
         patience = _Deadline(flags.seconds, entrance.waited)
+
     try:
         event = event_of(json_text.loads(standard_input()))
         if host.folder is not None:
@@ -52,6 +54,7 @@ async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
         if patience is None or patience.end():
             complain(_("hook: {reason}", _reason(error)))
         return
+
     server: linked_server.LinkedServer | None = None
     output = ""
     try:
@@ -82,21 +85,23 @@ async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
 
             tell(event, _reason(error))
         return
+
     if (patience is None or patience.end()) and output:
         write(output)
         sys.stdout.flush()
+
     if server is not None:
         await server.end(linked_server.AFTER_HOOK_SECONDS)
 
 
 def _reason(error: Exception) -> str:
-    """What a person can act on; or what failed in this program, and where."""
+    """Return a reason that a person can act on, or say what failed in this program, and where."""
     expected = isinstance(error, (MemoryServerError, ValueError, OSError)) and str(error)
     return expected or failure_text(error)
 
 
 def _output(event: HookEvent, block: str, message: str = "") -> str:
-    """The output for the client: `block` as context, and a `message` for the user; empty if both are."""
+    """Return the output for the client: `block` as context, and a `message` for the user. It is empty if both are."""
     output: dict[str, Any] = {}
     if event.called in CURSOR:
         if block:
@@ -106,13 +111,14 @@ def _output(event: HookEvent, block: str, message: str = "") -> str:
             output["hookSpecificOutput"] = {"hookEventName": event.name, "additionalContext": block}
         if message:
             output["systemMessage"] = message
+
     if not output:
         return ""
     return json_text.dumps(output).decode()
 
 
 def _seen_from(folder: Path, event: HookEvent) -> HookEvent:
-    """The event with absolute paths: the working directory of the shared process is not that of the hook."""
+    """Return the event with absolute paths: the shared process has another working directory than the hook."""
     path = event.transcript_path
     transcript = None if path is None else str(folder / Path(path).expanduser())
     cwd = Path(event.cwd or "")
@@ -122,7 +128,7 @@ def _seen_from(folder: Path, event: HookEvent) -> HookEvent:
 
 
 class _Deadline:
-    """Ends the process after `seconds`, of which `waited` are over, unless `end` is called first."""
+    """End the process after `seconds`, of which `waited` are over, unless `end` is called first."""
 
     def __init__(self, seconds: float, waited: float) -> None:
         self._over = threading.Lock()
@@ -134,7 +140,7 @@ class _Deadline:
         self._timer.start()
 
     def end(self) -> bool:
-        """Stop the timer; False if it has just given up."""
+        """Stop the timer; return False if it has just given up."""
         self._timer.cancel()
         return self._over.acquire(blocking=False)
 

@@ -1,8 +1,8 @@
-"""What a hook that cannot use the memory tells the user: once a session, where the client shows it.
+"""Tell the user that a hook cannot use the memory: once a session, and where the client shows it.
 
-A client shows the standard error of a hook only to those who look for it, so the user would not notice for weeks that
-nothing is remembered. `systemMessage` is shown to the user, and the model does not read it. This works where nothing
-else does: it reads no settings and opens no data folder.
+A client shows the standard error of a hook only on request, so the user would not notice for weeks that nothing is
+remembered. `systemMessage` is shown to the user, and the model does not read it. This works if nothing else does: it
+reads no settings and opens no data folder.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def tell(event: HookEvent | None, reason: str) -> None:
 
 
 def tell_of_input(reason: str) -> None:
-    """The same before the event was read."""
+    """Tell the same before the event was read."""
     event: HookEvent | None = None
     with suppress(
         ValueError, OSError
@@ -45,8 +45,8 @@ def tell_of_input(reason: str) -> None:
 
 
 def _is_first(event: HookEvent, environ: Mapping[str, str]) -> bool:
-    """Whether the user of this session was not told yet. Where that cannot be kept, the beginning of a session is the
-    moment."""
+    """Return whether the user of this session was not told yet. If that cannot be recorded, tell only at the
+    beginning of a session."""
     if event.session_id is None:
         return event.name == "SessionStart"
     name = hashlib.sha256(event.session_id.encode(errors="replace")).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""`install` and `uninstall`: put the server into a client's settings, and remove it without a trace."""
+"""Put the server into a client's settings, and remove it without a trace (`install` and `uninstall`)."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ from memory_server.operations.install.clients import (
 from memory_server.runtime.app import offered_tools
 
 FLAGS = ("data-dir", "config", "conversation", "timezone")
-"""The flags of settings with which `install` lets the server and its hooks be started."""
+"""The flags of settings that `install` writes for the server and its hooks."""
 OFFER = ("toolsets", "tools", "exclude-tools", "read-only")
-"""The flags of settings with which only the server is started."""
+"""The flags of settings that only the server gets."""
 PATHS = ("data-dir", "config")
-"""Those of them whose values are paths."""
+"""The flags whose values are paths."""
 
 Hooks = Literal["wanted", "wanted for prompts", "kept in step", "taken out"]
 _AT_TOOLS: Mapping[Hooks, edits.HooksAtTools] = {
@@ -69,18 +69,23 @@ async def install(settings: Settings, flags: Namespace) -> None:
     """Put the server into the client's settings, or with `print` show what belongs there."""
     if _of_sillytavern(settings, flags, out=False):
         return
+
     machine = _machine()
     server = _server(flags)
     installed_settings = _settings_of(server)
     offered_tools(installed_settings)  # a wrong name is refused here too, in the server's own words
+
     if flags.client == "print":
         at_tools: edits.HooksAtTools = "wanted" if flags.hooks == "all" else "left out"
         _print(replace(server, hooks=flags.with_hooks), machine.system, at_tools)
         return
+
     client: Client = flags.client
     hooks: Hooks = "kept in step"
+
     if flags.with_hooks:
         hooks = "wanted" if flags.hooks == "all" else "wanted for prompts"
+
     plans = _plans(client, machine, server, project=_project(flags), hooks=hooks)
     if not _carry_out(plans, dry_run=flags.dry_run):
         return
@@ -94,6 +99,7 @@ async def install(settings: Settings, flags: Namespace) -> None:
                 rule,
             )
         )
+
     lost = _not_carried_over(flags)
     if lost:
         _write_line(
@@ -103,6 +109,7 @@ async def install(settings: Settings, flags: Namespace) -> None:
                 lost,
             )
         )
+
     _say_what_was_said_before(client, machine, server)
     if not flags.dry_run:
         _write_line(_("Restart {title} to use it.", CLIENTS[client].title))
@@ -116,6 +123,7 @@ def _say_what_was_said_before(client: Client, machine: Machine, server: Server) 
     sessions = past_sessions(past, machine)
     if not sessions:
         return
+
     words = ["memory-server"]
     for name in ("config", "data-dir"):
         if name in server.flags:
@@ -123,6 +131,7 @@ def _say_what_was_said_before(client: Client, machine: Machine, server: Server) 
     words += ["import", str(machine.place(past.folder))]
     if "conversation" in server.flags:
         words += ["-c", str(server.flags["conversation"])]
+
     _write_line(
         _(
             "{title} has {sessions} from before; to remember them too, run `{command}`.",
@@ -134,7 +143,8 @@ def _say_what_was_said_before(client: Client, machine: Machine, server: Server) 
 
 
 def tool_hooks_finding() -> Finding | None:
-    """Offer the hooks for calls of tools where Claude Code has the others; None: there is nothing to offer."""
+    """Offer the hooks for calls of tools if Claude Code has the other hooks. Return None if there is nothing to
+    offer."""
     machine = _machine()
     found = present(_parsed(servers_file("claude-code", machine)), _parsed(hooks_file(machine)))
     if not found.hooks or found.tool_hooks:
@@ -178,7 +188,7 @@ async def uninstall(settings: Settings, flags: Namespace) -> None:
 
 
 def _folder_of(client: Client, machine: Machine, project: Path | None, name: str) -> Path | None:
-    """The data folder that the client's entry of this name gives the server; None: it gives none."""
+    """Return the data folder that the client's entry of this name gives the server, or None."""
     form = CLIENTS[client]
     path = Path(str(servers_file(client, machine, project)))
     data = bytes_of(path) or b""
@@ -186,12 +196,14 @@ def _folder_of(client: Client, machine: Machine, project: Path | None, name: str
         document = edits.parsed(data.decode(), toml=form.toml)
     except (edits.NotJson, UnicodeDecodeError, RecursionError):
         return None
+
     servers = document.get(form.listed)
     if not isinstance(servers, dict):
         return None
     entry = servers.get(name)
     if not isinstance(entry, dict):
         return None
+
     arguments = entry.get("args")
     if not isinstance(arguments, list) or "--data-dir" not in arguments[:-1]:
         return None
@@ -213,8 +225,8 @@ def _say_what_stays(folder: Path, idle_minutes: float) -> None:
 
 
 def _of_sillytavern(settings: Settings, flags: Namespace, *, out: bool) -> bool:
-    """Whether the client is SillyTavern, which does not speak MCP and has a folder of its own; then its plans are
-    carried out too. `out`: they remove it."""
+    """Return whether the client is SillyTavern, which does not speak MCP and has its own folder; if so, carry out its
+    plans too. `out` means that they remove it."""
     if flags.client != sillytavern.NAME:
         if flags.folder is not None:
             raise InvalidInput("Only sillytavern takes a folder; leave {folder} out.", flags.folder)
@@ -224,7 +236,7 @@ def _of_sillytavern(settings: Settings, flags: Namespace, *, out: bool) -> bool:
 
 
 def _settings_of(server: Server) -> Settings:
-    """What the installed server will have: its flags and the settings file, and nothing of this shell."""
+    """Load the settings of the installed server: its flags and the settings file, and nothing of this shell."""
     values: dict[str, Any] = {}
     for name, value in {**server.flags, **server.offer}.items():
         values[name.replace("-", "_")] = value or True
@@ -235,8 +247,8 @@ def _settings_of(server: Server) -> Settings:
 
 
 def _carry_out(plans: Sequence[InstallPlan], *, dry_run: bool) -> bool:
-    """Carry out the plans, or only show them; returns whether something changes. All plans are made before the first is
-    carried out: if one is not possible, nothing is changed."""
+    """Carry out the plans, or only show them; return whether something changes. All plans are made before the first
+    is carried out: if one is not possible, nothing is changed."""
     any_change = False
     for plan in plans:
         line = plan.report
@@ -254,9 +266,10 @@ def _carry_out(plans: Sequence[InstallPlan], *, dry_run: bool) -> bool:
 def _plans(
     client: Client, machine: Machine, server: Server, *, project: Path | None, hooks: Hooks
 ) -> list[InstallPlan]:
-    """The plans for all files, and sentences on what need not be changed."""
+    """Make the plans for all files, and sentences on what need not be changed."""
     if client == "claude-code" and project is not None:
         return _of_project(machine, server, project, hooks)
+
     path = servers_file(client, machine, project)
     server, warnings = _for_others_too(server, path, project)
     hooks_client_file: ClientFile | None = None
@@ -268,6 +281,7 @@ def _plans(
     # Existing hooks must use the same memory as the server, also after a change; and the server must know of them.
     with_hooks = hooks_client_file is not None and (hooks in _WANTED or hooks_client_file.has_it)
     server = replace(server, hooks=with_hooks)
+
     commands = OwnCommands()
     if project is None:
         commands = _own_commands(client, server)
@@ -277,13 +291,14 @@ def _plans(
         with_hooks or (hooks == "taken out" and client == "claude-code")
     ):
         files.append(hooks_client_file)
+
     if hooks == "taken out":
         return [file.take() for file in files]
     return [*(file.put() for file in files), *warnings]
 
 
 def _own_commands(client: Client, server: Server) -> OwnCommands:
-    """The client's own commands to add the server and to remove it, as far as it has some."""
+    """Return the client's own commands that add the server and remove it, if it has some."""
     entry = server_entry(server, client)
     if client == "vscode" and shutil.which("code"):
         return OwnCommands(add=["code", "--add-mcp", json.dumps({"name": server.name, **entry})])
@@ -298,23 +313,28 @@ def _own_commands(client: Client, server: Server) -> OwnCommands:
 
 
 def _of_project(machine: Machine, server: Server, project: Path, hooks: Hooks) -> list[InstallPlan]:
-    """The plans for Claude Code in one project. Its conversation is in a file that every hook and server looks for: so
-    a server or hooks for all projects are not added a second time."""
+    """Make the plans for Claude Code in one project. The conversation is in a file that every hook and server reads,
+    so a server or hooks for all projects are not added again."""
     flags = dict(server.flags)
     conversation = flags.pop("conversation", None)
     server = replace(server, flags=flags)
+
     path_of_hooks = place_of(hooks_file(machine, project), project)
     edits_of_hooks = edits.of_hooks(server, machine.system, at_tools=_AT_TOOLS.get(hooks, "kept"))
     hooks_client_file = ClientFile.read(path_of_hooks, edits_of_hooks)
+
     for_all = present(_parsed(servers_file("claude-code", machine)), _parsed(hooks_file(machine)))
     server = replace(server, hooks=hooks in _WANTED or hooks_client_file.has_it or for_all.hooks)
+
     servers_path = servers_file("claude-code", machine, project)
     shared_server, warnings = _for_others_too(server, servers_path, project)
     servers_client_file = ClientFile.read(
         place_of(servers_path, project), edits.of_server(shared_server, "claude-code")
     )
+
     if hooks == "taken out":
         return [project_unnamed(project), servers_client_file.take(), hooks_client_file.take()]
+
     plans = [project_named(project, conversation)]
     if for_all.server and not servers_client_file.has_it:
         warnings = [
@@ -339,8 +359,8 @@ def _of_project(machine: Machine, server: Server, project: Path, hooks: Hooks) -
 def _for_others_too(
     server: Server, path: PurePath, project: Path | None
 ) -> tuple[Server, list[InstallPlan]]:
-    """The server for a file of a project, which people commit: with the name of the program instead of its path if it
-    is on the PATH; and a sentence if paths are left that git would keep."""
+    """Return the server for a file of a project, which people commit. Use the program's name instead of its path if
+    it is on the PATH, and add a sentence if other paths remain that git would keep."""
     if project is None:
         return server, []
     program, *arguments = server.command
@@ -368,7 +388,7 @@ def _warned(path: Path) -> list[InstallPlan]:
 
 
 def _not_carried_over(flags: Namespace) -> str:
-    """The settings of this shell's environment that the installed server will not have."""
+    """Name the settings of this shell's environment that the installed server will not have."""
     typed = {ENVIRONMENT_PREFIX + name.upper() for name in vars(flags)}
     set_here = {name for name in os.environ if name.startswith(ENVIRONMENT_PREFIX)}
     return ", ".join(sorted(set_here - typed))
@@ -411,7 +431,7 @@ def _server(flags: Namespace) -> Server:
 
 
 def _typed(flags: Namespace, names: Sequence[str]) -> dict[str, str | None]:
-    """Those of the flags that were typed; None for one without a value."""
+    """Return the flags that were typed; None stands for a flag without a value."""
     typed: dict[str, str | None] = {}
     for name in names:
         value = getattr(flags, name.replace("-", "_"), None)
@@ -428,7 +448,7 @@ def _typed(flags: Namespace, names: Sequence[str]) -> dict[str, str | None]:
 
 
 def _print(server: Server, system: System, at_tools: edits.HooksAtTools) -> None:
-    """Print what belongs into the settings of each client, below a heading."""
+    """Print the text for the settings of each client, below a heading."""
     desktop = "Claude Desktop (claude_desktop_config.json), Cursor, Gemini CLI, Windsurf"
     edits_of_titles = {
         desktop: edits.of_server(server, "cursor"),
@@ -436,12 +456,14 @@ def _print(server: Server, system: System, at_tools: edits.HooksAtTools) -> None
         "Codex CLI (~/.codex/config.toml)": edits.of_server(server, "codex"),
         "Claude Code (.mcp.json of a project)": edits.of_server(server, "claude-code"),
     }
+
     if server.hooks:
         claude = _("Hooks of Claude Code (~/.claude/settings.json), which VS Code reads too")
         edits_of_titles[claude] = edits.of_hooks(server, system, at_tools=at_tools)
         edits_of_titles[_("Hooks of Cursor (~/.cursor/hooks.json)")] = edits.of_hooks(
             server, system, "cursor"
         )
+
     for title, edit in edits_of_titles.items():
         text = edits.edited("", edit.put, toml=edit.toml)
         _write_line(f"# {title}\n{text}")

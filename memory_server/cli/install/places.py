@@ -1,4 +1,4 @@
-"""The places of the files that `install` changes, and the file of a project."""
+"""Find the files that `install` changes, and write the file of a project."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from memory_server.operations.install.client_files import CLIENT_SECONDS, Instal
 
 
 def place_of(file: PurePath, project: Path | None = None) -> Path:
-    """Where a file is. A link in the settings of the user, such as into a folder of dotfiles, stays a link:
-    the file that it leads to is edited. In a project nothing is followed, because its links may come with its
-    repository. Raises InvalidInput: the link, or the file, is not this user's, or the link leads to itself."""
+    """Return the path of a file to change. In the settings of the user, a link (such as into a folder of dotfiles)
+    stays a link, and its target is edited. In a project no link is followed, because links may come with its
+    repository. Raises InvalidInput if the link or the file belongs to another user, or if the link leads to itself."""
     path = Path(str(file))
     if project is not None:
         try:
@@ -33,6 +33,7 @@ def place_of(file: PurePath, project: Path | None = None) -> Path:
         raise InvalidInput(
             "{path} was not changed, because it is a link that leads to itself; remove it.", path
         ) from error
+
     existing = next(parent for parent in (target, *target.parents) if parent.exists())
     if path.is_symlink() and not (is_ours(path) and is_ours(existing)):
         raise InvalidInput(
@@ -44,23 +45,26 @@ def place_of(file: PurePath, project: Path | None = None) -> Path:
 
 
 def project_named(project: Path, conversation: str | None) -> InstallPlan:
-    """The plan to make the file that gives a project this conversation (None: none of its own). Raises InvalidInput if
-    the file is there and cannot be used, or names another conversation."""
+    """Plan to make the file that gives a project this conversation (None means no own conversation). Raises
+    InvalidInput if the file exists and cannot be used, or names another conversation."""
     path = place_of(project / NAME, project)
     present = None
     if path.is_file():
         present = read(path).conversation
+
     conversation_id = present
     if conversation is not None:
         conversation_id = conversation_id_of(conversation)
     if conversation_id is None:
         return InstallPlan()
+
     if present is None:
         text = text_of(conversation_id)
         report = _(
             "{path} was made: the conversation of this folder is `{wanted}`.", path, conversation_id
         )
         return InstallPlan(report, f"+++ {path}\n{text}", partial(_change, path, text))
+
     if present != conversation_id:
         raise InvalidInput(
             "{path} names the conversation `{there}`; change it there, or leave --conversation out.",
@@ -73,7 +77,7 @@ def project_named(project: Path, conversation: str | None) -> InstallPlan:
 
 
 def project_unnamed(project: Path) -> InstallPlan:
-    """The plan to remove that file if it was not changed. Raises InvalidInput if it cannot be used."""
+    """Plan to remove that file if it was not changed. Raises InvalidInput if it cannot be used."""
     path = place_of(project / NAME, project)
     if not path.is_file():
         return InstallPlan()
@@ -95,7 +99,7 @@ def _change(path: Path, text: str | None) -> None:
 
 
 def is_kept_out_of_git(path: Path) -> bool:
-    """Whether git ignores the file, or there is no git or no repository: nobody commits it."""
+    """Return whether git ignores the file; also True without git or a repository, because then it is not committed."""
     with suppress(OSError, subprocess.TimeoutExpired):
         # A file that git tracks does not count as ignored. 1: not ignored; 128: not in a repository.
         folder = next(folder for folder in path.parents if folder.is_dir())

@@ -1,5 +1,5 @@
-"""`install sillytavern` and `uninstall sillytavern`: the extension in SillyTavern's folder, a token of its own for a
-tenant of its own, and leave for its page to call."""
+"""Install or remove the extension of SillyTavern, with its own token and tenant, and allow its page to call the
+server."""
 
 from __future__ import annotations
 
@@ -36,17 +36,19 @@ _FOLDER = "memory-server"
 def plans(
     settings: Settings, flags: Namespace, environment: Mapping[str, str], *, out: bool
 ) -> list[InstallPlan]:
-    """The plans to install it, or to take it `out`. Raises InvalidInput: the folder is not one of SillyTavern, or
-    people enter the server in another way than by tokens of a file."""
+    """Plan to install the extension, or to remove it if `out`. Raises InvalidInput if the folder is not a folder of
+    SillyTavern, or if access is not controlled by a token file."""
     if flags.project or getattr(flags, "with_hooks", False) or hasattr(flags, "tenant"):
         raise InvalidInput(
             "--project, --with-hooks and --tenant are not for sillytavern; leave them out."
         )
+
     extension = _users_folder(flags.folder) / "extensions" / _FOLDER
     if extension.is_symlink():
         raise InvalidInput(
             "{place} is a link, so nothing was changed; remove it, then try again.", extension
         )
+
     config = (
         getattr(flags, "config", None) or named_config_file(environment) or default_config_file()
     )
@@ -54,8 +56,10 @@ def plans(
     settings_file = ClientFile.read(
         place_of(Path(config).expanduser().absolute()), edits.of_origins(origins)
     )
+
     tokens_path = settings.http.tokens or tokens_at(settings.folder)
     tokens = TokenFile(tokens_path.expanduser())
+
     if out:
         return [_removed(extension), settings_file.take(), _token_back(tokens)]
     _refuse_other_entrance(settings)
@@ -68,7 +72,7 @@ def plans(
 
 
 def _refuse_other_entrance(settings: Settings) -> None:
-    """Raises InvalidInput: a setting lets people enter in another way than by tokens of a file."""
+    """Refuse settings that control access by anything but a token file. Raises InvalidInput."""
     entrances = {
         "http.token": settings.http.token,
         "http.open": settings.http.open,
@@ -84,7 +88,7 @@ def _refuse_other_entrance(settings: Settings) -> None:
 
 
 def _users_folder(typed: str | None) -> Path:
-    """The folder of a user in SillyTavern: the typed one, or that of the only user of the typed SillyTavern."""
+    """Return the folder of a user in SillyTavern: the typed one, or that of the only user of the typed SillyTavern."""
     if typed is None:
         raise InvalidInput(
             "Name the folder of SillyTavern: `memory-server install sillytavern ~/SillyTavern`."
@@ -101,7 +105,7 @@ def _users_folder(typed: str | None) -> Path:
 
 
 def _shipped() -> Iterator[tuple[str, bytes]]:
-    """The files of the extension, by their paths in it: in the wheel, or in the source tree."""
+    """Yield the files of the extension, by their paths in it: from the wheel, or from the source tree."""
     folder = Path(str(files("memory_server"))) / NAME
     if not folder.is_dir():
         folder = Path(__file__).parents[3] / "distribution" / NAME
@@ -111,7 +115,7 @@ def _shipped() -> Iterator[tuple[str, bytes]]:
 
 
 def _copied(extension: Path) -> InstallPlan:
-    """The plan to write the files of the extension that are not there as they are shipped."""
+    """Plan to write the files of the extension that are missing or differ from the shipped ones."""
     changed = {
         name: data for name, data in _shipped() if bytes_of(extension / name, links=False) != data
     }
@@ -135,7 +139,7 @@ def _write(extension: Path, contents: Mapping[str, bytes]) -> None:
 
 
 def _removed(extension: Path) -> InstallPlan:
-    """The plan to remove the files of the extension."""
+    """Plan to remove the files of the extension."""
     names = [name for name, _data in _shipped() if (extension / name).is_file()]
     if not names:
         return InstallPlan(
@@ -161,7 +165,7 @@ def _remove(extension: Path, names: Sequence[str]) -> None:
 
 
 def _of_token(file: TokenFile) -> Literal["ours", "other"] | None:
-    """Whether there is a token of this name, and it is the one that `install` makes, or enters something else."""
+    """Return whether the token of this name is the one that `install` makes, another one, or missing (None)."""
     if not file.path.exists():
         return None
     for token in file.tokens():
@@ -171,11 +175,12 @@ def _of_token(file: TokenFile) -> Literal["ours", "other"] | None:
 
 
 def _token(file: TokenFile, settings: Settings) -> InstallPlan:
-    """The plan to make the token, and to print it with the address. Raises InvalidInput: another one has its name."""
+    """Plan to make the token, and to print it with the address. Raises InvalidInput if another token has its name."""
     listen = settings.http.listen
     if ":" not in listen:
         listen = f"127.0.0.1:{listen}"
     address = f"http://{listen}"
+
     owner = _of_token(file)
     if owner == "other":
         raise InvalidInput(
@@ -184,6 +189,7 @@ def _token(file: TokenFile, settings: Settings) -> InstallPlan:
             NAME,
             NAME,
         )
+
     if owner == "ours":
         return InstallPlan(
             _(
@@ -205,7 +211,7 @@ def _token(file: TokenFile, settings: Settings) -> InstallPlan:
 
 
 def _token_back(file: TokenFile) -> InstallPlan:
-    """The plan to take the token back that `install` made."""
+    """Plan to revoke the token that `install` made."""
     owner = _of_token(file)
     if owner is None:
         return InstallPlan()
@@ -222,12 +228,13 @@ def _token_back(file: TokenFile) -> InstallPlan:
 
 
 def _next_steps(flags: Namespace, environment: Mapping[str, str]) -> list[InstallPlan]:
-    """Sentences on what the user does next; they change nothing."""
+    """Return sentences that tell the user what to do next; they change nothing."""
     command = ["memory-server", "serve", "--http"]
     for name in ("data-dir", "config"):
         value = getattr(flags, name.replace("-", "_"), None)
         if value:
             command += [f"--{name}", str(value)]
+
     sentences = [_("Start the server (again): {command}", shlex.join(command))]
     if f"{ENVIRONMENT_PREFIX}HTTP__ORIGINS" in environment:
         sentences.append(
