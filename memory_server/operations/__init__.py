@@ -1,5 +1,5 @@
-"""Operations over whole stores: a function with a typed request and a typed report for each; shell, page, REST and
+"""Operations over whole stores: each is a function with a typed request and a typed report; shell, page, REST and
 Python call them.
 
-Stores are given as ports, and nothing is printed or asked here: a face does that.
+Stores are given as ports. Nothing is printed or asked here: a face does that.
 """

@@ -1,4 +1,4 @@
-"""`back_up`: a backup of the memories of one caller, and `back_up_all`, of the owner and of every tenant."""
+"""Back up the memories of a caller (`back_up`), or of the owner and of every tenant (`back_up_all`)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from memory_server.operations.ports import OpenMemory, Progress, no_progress
 from memory_server.operations.whereabouts import shown_names
 
 Tenants = Mapping[str, Callable[[], AbstractAsyncContextManager[OpenMemory]]]
-"""The tenants beside the memories of the owner, by name, and what opens the memories of each."""
+"""The tenants besides the owner, by name, each with a function that opens the tenant's memories."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackupRequest:
-    """What is backed up, by default everything. `name`: None means the time."""
+    """A request to back up everything, or one conversation. The backup is named after the time if `name` is None."""
 
     name: str | None = None
     conversation_id: str | None = None
@@ -26,8 +26,8 @@ class BackupRequest:
 
 @dataclass(frozen=True, slots=True)
 class BackupPart:
-    """The backup of the owner (`tenant` None) or of a tenant. `backup` None: nothing is stored there, or it failed for
-    a `reason`."""
+    """The backup of the owner (`tenant` is None) or of a tenant. `backup` is None if nothing is stored there, or if
+    it failed for a `reason`."""
 
     tenant: str | None
     backup: BackupMade | None = None
@@ -43,8 +43,9 @@ class BackupPart:
 async def back_up(
     view: OpenMemory, request: BackupRequest, progress: Progress = no_progress
 ) -> BackupMade:
-    """Back up what a caller sees. Raises InvalidInput: nothing is stored, or not here."""
+    """Back up what a caller sees. Raises InvalidInput if nothing is stored, or if only tenants have memories."""
     conversation_ids = await view.memories.conversations.ids()
+
     if request.conversation_id is not None:
         conversation_ids = [request.conversation_id]
     elif not await _has_memories(view):
@@ -54,6 +55,7 @@ async def back_up(
                 "Only tenants have memories here ({names}); `memory-server backup --all-tenants` backs up all of them.",
                 shown_names(tenants),
             )
+
     with progress(_("backing up"), len(conversation_ids)) as advance:
         return await view.memories.backups.make(
             request.name, only=request.conversation_id, advance=advance
@@ -63,18 +65,24 @@ async def back_up(
 async def back_up_all(
     view: OpenMemory, tenants: Tenants, name: str | None, progress: Progress = no_progress
 ) -> Sequence[BackupPart]:
-    """Back up the memories of the owner, if there are any, and those of every tenant, all under one name, each beside
-    its memories. Raises InvalidInput: nothing is stored at all."""
+    """Back up the memories of the owner, if there are any, and of every tenant, all under one name, each next to its
+    memories. Raises InvalidInput if nothing is stored at all."""
     parts: list[BackupPart] = []
+
     if await _has_memories(view) or not tenants:
         backup = await back_up(view, BackupRequest(name), progress)
         parts.append(BackupPart(None, backup))
+
+        # The first backup chooses the name, which may be the time.
         name = backup.backup.name
+
     for tenant, opened in tenants.items():
         async with opened() as memories:
             if not await _has_memories(memories):
                 parts.append(BackupPart(tenant))
                 continue
+
+            # A tenant that cannot be read must not keep the others from being backed up.
             try:
                 backup = await back_up(memories, BackupRequest(name), progress)
             except (StorageError, InvalidInput) as error:

@@ -1,5 +1,8 @@
-"""`copy_store`: conversations with their versions and their past, and all else that a store keeps, from one store to
-another. Nothing is merged: what differs there stays as it is, and is named."""
+"""Copy conversations with their versions and their past, and all else that a store keeps, to another store
+(`copy_store`).
+
+Nothing is merged: what differs in the target stays as it is, and is named.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +36,13 @@ class Homes(Protocol):
     def owner(self) -> AbstractAsyncContextManager[HomeOfMemories]: ...
 
     def tenant(self, name: str) -> AbstractAsyncContextManager[HomeOfMemories]:
-        """Open the home of a tenant, while that of the owner is open."""
+        """Open the home of a tenant, while the home of the owner is open."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyRequest:
-    """What is copied, from where to where: all of it, or only these `conversations`, or only what a `tenant` has.
-
-    `known_tenants`: names that tenants may have whose folder does not tell the whole name.
-    """
+    """A request to copy all of a store to another one, or only these `conversations`, or only the memories of a
+    `tenant`. `known_tenants` are names that tenants may have whose folder does not tell the whole name."""
 
     source: Homes
     target: Homes
@@ -53,7 +54,8 @@ class CopyRequest:
 
 @dataclass(frozen=True, slots=True)
 class CopyStep:
-    """A sentence about a part of a store. `is_fault`: it was not copied, and is not there as it is here."""
+    """A sentence about a part of a store. `is_fault` means that it was not copied, and the target does not have it in
+    the same form."""
 
     sentence: str
     is_fault: bool = False
@@ -61,8 +63,8 @@ class CopyStep:
 
 @dataclass(slots=True)
 class CopyReport:
-    """What became of a copy. `present`: conversations that were there already, as they are here. `not_copied`: the
-    names of what was not copied and is not there as it is here."""
+    """The result of a copy. `present` counts the conversations that the target already had in the same form.
+    `not_copied` names what was not copied and is not in the target in the same form."""
 
     conversations: int = 0
     present: int = 0
@@ -75,15 +77,18 @@ class CopyReport:
 
 
 async def copy_store(request: CopyRequest, progress: Progress = no_progress) -> CopyReport:
-    """Copy conversations, and unless these are named, the knowledge, the record of recalls, the tombstones and every
-    tenant. Raises InvalidInput: both stores are one, or a conversation or tenant is not there."""
+    """Copy conversations and, unless conversations are named, also the knowledge, the record of recalls, the
+    tombstones and every tenant. Raises InvalidInput if both stores are the same, or if a conversation or tenant does
+    not exist."""
     report = CopyReport()
     async with request.source.owner() as source, request.target.owner() as target:
         if source.shown == target.shown:
             raise InvalidInput(
                 "Both stores are {place}; give another one as --from or --to.", source.shown
             )
+
         tenants = source.tenant_names([*request.known_tenants, *target.tenant_names()])
+
         if request.tenant is None:
             await _HomeCopy(source, target, request, report, progress).run()
             if request.conversations:
@@ -104,6 +109,7 @@ async def copy_store(request: CopyRequest, progress: Progress = no_progress) -> 
             report.say(sentence, is_fault=True)
             report.not_copied += tenants
             return report
+
         for name in tenants:
             if not source.has_tenant(name):
                 sentence = _(
@@ -126,7 +132,7 @@ async def copy_store(request: CopyRequest, progress: Progress = no_progress) -> 
 
 
 class _HomeCopy:
-    """The copy of one home. `tenant` None: it is the owner's."""
+    """The copy of a home; `tenant` is None for the home of the owner."""
 
     def __init__(
         self,
@@ -146,20 +152,23 @@ class _HomeCopy:
         self._tenant = tenant
 
     async def run(self) -> None:
-        """Copy the named conversations, or everything if none is named. Raises InvalidInput: one of them is not
-        there."""
+        """Copy the named conversations, or everything if no conversation is named. Raises InvalidInput if a named one
+        does not exist."""
         stored = await self._source.conversations.conversations()
         names = [conversation_id_of(name) for name in self._names] or stored
+
         missing = sorted(set(names) - set(stored))
         if missing:
             raise InvalidInput(
                 "There is no conversation {name} in {place}.", missing[0], self._source.shown
             )
+
         present = set(await self._target.conversations.conversations())
         with self._progress(_("copying"), len(names)) as advance:
             for name in names:
                 await self._copy_conversation(name, present=name in present)
                 advance()
+
         if self._names:
             return
 
@@ -171,7 +180,7 @@ class _HomeCopy:
             )
 
     def _named(self, part: str) -> str:
-        """A part of the source, such as a conversation, for people."""
+        """Name a part of the source, such as a conversation, for people."""
         if self._tenant is None:
             return part
         return _("{part} of {tenant}", part, self._tenant)
@@ -192,7 +201,7 @@ class _HomeCopy:
         )
 
     async def _copy_part(self, name: str, copying: Awaitable[bool]) -> None:
-        """Copy a part of a home. One that cannot be read must not keep the others from being copied."""
+        """Copy a part of a home. A part that cannot be read must not keep the others from being copied."""
         try:
             is_there = await copying
         except StorageError as error:
@@ -204,10 +213,12 @@ class _HomeCopy:
         source = self._source
         target = self._target
         shown = self._named(name)
+
         try:
             source.refuse_newer(name)
             commits = await source.conversations.history(name, limit=2**31)
             state = await source.conversations.read(name)
+
             past = [commit for commit in reversed(commits) if commit.version <= state.version]
             present_state = ConversationState(name)
             erased = False
@@ -216,6 +227,7 @@ class _HomeCopy:
             else:
                 changes = [change for commit in past for change in commit.changes]
                 erased = await asyncio.to_thread(holds_erased, state, changes, target.erased.holds)
+
             adopted = not present and not erased
             if adopted and not self._dry_run:
                 adopted = await target.conversations.adopt(name, state, past)
@@ -246,10 +258,11 @@ class _HomeCopy:
             )
 
     async def _copy_knowledge(self) -> bool:
-        """Copy notes and other entries with their past and their numbers; tell whether they are there now."""
+        """Copy notes and other entries with their past and their numbers. Return whether the target has them now."""
         source = self._source.entries(durability="full", cache_mb=16)
         target = self._target.entries(durability="full", cache_mb=16)
         name = self._named(_("knowledge"))
+
         try:
             contents = await _contents(source)
             present = await _contents(target)
@@ -258,9 +271,11 @@ class _HomeCopy:
                 if any(contents.entries.values()):
                     self._report.say(_("{name} is already in the other store.", name))
                 return True
+
             if not present.entries:
                 if await erasing.holds_erased(source, self._target.erased.holds):
                     return self._refuse_erased(self._named(_("the knowledge")))
+
                 if self._dry_run:
                     self._report.say(_("{name} would be copied: {count}.", name, count))
                     return True
@@ -270,6 +285,7 @@ class _HomeCopy:
                     if await target.adopt(path):
                         self._report.say(_("{name} copied: {count}.", name, count))
                         return True
+
             return self._refuse(
                 _(
                     "The {name} was not copied: the other store already has some, and it differs; nothing is "
@@ -282,11 +298,12 @@ class _HomeCopy:
             await target.aclose()
 
     def _copy_recalls(self) -> bool:
-        """Copy the record of recalls, where there is none; tell whether all of it is there now."""
+        """Copy the record of recalls if the target has no record. Return whether the target has all of it now."""
         target = self._target
         present_lines = {json_text.dumps(line) for line in target.recalls.lines()}
         lines = self._source.recalls.lines()
         coming = _without_erased(lines, target.erased)
+
         left_out = len(lines) - len(coming)
         if left_out:
             self._report.say(
@@ -298,6 +315,7 @@ class _HomeCopy:
                 ),
                 is_fault=True,
             )
+
         lacking = [line for line in coming if json_text.dumps(line) not in present_lines]
         if lacking and present_lines:
             return self._refuse(
@@ -306,13 +324,14 @@ class _HomeCopy:
                     "nothing is merged."
                 )
             )
+
         if not self._dry_run:
             for line in lacking:
                 target.recalls.append(line)
         return True
 
     def _copy_erased(self) -> bool:
-        """Copy what was erased, so that it does not come back."""
+        """Copy the record of erased texts, so that they do not come back."""
         key, hashes = self._source.erased.known()
         target = self._target
         if not key or hashes <= target.erased.known()[1] or target.erased.adopt(key, hashes):
@@ -328,7 +347,7 @@ class _HomeCopy:
 
 @dataclass(frozen=True, slots=True)
 class _Contents:
-    """All that a store of entries holds, as it is compared."""
+    """All that a store of entries holds, in a form that can be compared."""
 
     entries: dict[Scope, list[Entry]]
     operations: list[tuple[Scope, Operation]]
@@ -344,7 +363,7 @@ async def _contents(store: EntryStore) -> _Contents:
 
 
 def _without_erased(lines: Sequence[Line], tombstones: Tombstones) -> list[Line]:
-    """The lines that tell of nothing that was erased for good."""
+    """Return the lines that contain nothing that was erased for good."""
     if not tombstones.known()[1]:
         return list(lines)
     return [line for line in lines if not tombstones.holds(_marks_in(line))]

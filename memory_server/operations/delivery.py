@@ -1,12 +1,12 @@
-"""What becomes of the turns in the outbox of a linked machine: the one loop that sends them, and what an answer means.
+"""Deliver the turns in the outbox of a linked machine: one loop sends them, and interprets each answer.
 
-A turn leaves the outbox only for an answer that says what became of it (`TurnResult`), or when the server refuses it
-for good; then it is set aside with the reason. Every other answer, and none, leaves it where it is.
+A turn leaves the outbox only for an answer that says what happened to it (`TurnResult`), or when the server refuses
+it for good; then it is set aside with the reason. With any other answer, or without an answer, it stays.
 
-Turns are delivered in order, with one exception: a turn whose file cannot be read or moved now, such as one of another
-user or on a bad sector, is named and stays, and those behind it are delivered. It may be the only one that ever comes
-right by hand, so the others must not wait for it; and each has the time at which it was said, so it still takes its
-place among them when it comes.
+Turns are delivered in order, with one exception: a turn whose file cannot be read or moved now, such as a file of
+another user or on a bad sector, is named and stays, and later turns are delivered. Perhaps only its owner can repair
+it by hand, so the others must not wait for it. Each turn has the time at which it was said, so a late one still takes
+its place among the others.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from memory_server.kernel.values import dataclass
 TURN_SECONDS = 10.0
 _BUSY = (429, 503)
 _BUSY_SECONDS = 0.5
-"""How long the next try waits for a server that has too much to do, if there is a second left for it."""
+"""Seconds that the next try waits for a busy server, if there is a second left for it."""
 _NEW_FIELDS = frozenset(("program", "said_by", "taken_back", "touched", "failed"))
 """Fields of a turn that an older server refuses; without them it stores the turn."""
 _MAY_CHANGE = frozenset((401, 403, 407, 408, 409, 421, 425, 429))
-"""Refusals by status 4xx that are about the token, the path to the server or this moment, and not about the turn."""
+"""Statuses 4xx that are about the token, the path to the server or this moment, and not about the turn."""
 
 
 class Ending(Enum):
-    """What became of a turn: the server has it, the server keeps nothing of it, or the server refused it for good."""
+    """The end of a turn: the server has it, the server keeps nothing of it, or the server refused it for good."""
 
     STORED = "stored"
     NOTHING_KEPT = "nothing kept"
@@ -44,7 +44,7 @@ class Ending(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TurnResult:
-    """`sentence`: why nothing of the turn is kept, or why it was refused."""
+    """The end of a turn. `sentence` says why nothing of the turn is kept, or why it was refused."""
 
     ending: Ending
     sentence: str = ""
@@ -71,7 +71,7 @@ class Outbox(Protocol):
     """The turns that wait, by number, oldest first."""
 
     def turn(self) -> AbstractContextManager[bool]:
-        """Take the turn to deliver; gives False while another process has it."""
+        """Take the right to deliver; yields False while another process has it."""
 
     def waiting(self) -> list[int]: ...
 
@@ -87,15 +87,15 @@ class Outbox(Protocol):
         """Return the turns that were set aside."""
 
     def may_retry(self) -> list[int]:
-        """Return the numbers of those that can be sent again."""
+        """Return the numbers of the refused turns that can be sent again."""
 
     def retry(self, number: int) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRequest:
-    """What is delivered, and for how long at most. `newest`: the number of a turn of now, which is dropped where the
-    memory is paused; an earlier one was said before the pause."""
+    """A request to deliver what waits, for at most so many seconds. `newest` is the number of a turn of now, which is
+    dropped if the memory is paused; an earlier turn was said before the pause."""
 
     server: Server
     outbox: Outbox
@@ -105,9 +105,9 @@ class DeliveryRequest:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """How a delivery ended. `stopped`: why turns still wait, if that is known. `newest`: what became of the turn of
-    now; None: it waits, or another process delivers it. `complaints`: what became of other turns that were not
-    delivered, for people."""
+    """The end of a delivery. `stopped` says why turns still wait, if that is known. `newest` is the result of the
+    turn of now, or None if it waits or another process delivers it. `complaints` tell people about other turns that
+    were not delivered."""
 
     stopped: str | None = None
     newest: TurnResult | None = None
@@ -116,8 +116,8 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class RetryReport:
-    """What became of refused `turns` that were sent again. `unreadable`: files that hold no turn and stay. `stopped`:
-    why turns still wait."""
+    """The result of sending refused `turns` again. `unreadable` counts files that hold no turn and stay. `stopped`
+    says why turns still wait."""
 
     turns: int
     unreadable: int
@@ -131,7 +131,7 @@ class RetryReport:
 
 
 def result_of(answer: Mapping[str, Any]) -> TurnResult | None:
-    """What an answer with status 200 says about a turn; None: it says nothing about it, so it proves nothing."""
+    """Interpret an answer with status 200. Return None if it does not say what happened to the turn."""
     stored = answer.get("stored")
     note = answer.get("note")
     if stored is True or (
@@ -144,7 +144,7 @@ def result_of(answer: Mapping[str, Any]) -> TurnResult | None:
 
 
 def is_refused_for_good(error: RemoteError) -> bool:
-    """Whether the server would refuse the same turn again, whatever changes elsewhere."""
+    """Return whether the server would refuse the same turn again, whatever changes elsewhere."""
     if error.status == 404:  # of another kind, it is a server that lacks the path
         return error.kind == "not found"
     if (
@@ -155,7 +155,7 @@ def is_refused_for_good(error: RemoteError) -> bool:
 
 
 async def deliver(request: DeliveryRequest) -> Delivery:
-    """Deliver what waits, in order."""
+    """Deliver the waiting turns, in order."""
     with request.outbox.turn() as is_ours:
         if not is_ours:
             return Delivery()
@@ -165,7 +165,7 @@ async def deliver(request: DeliveryRequest) -> Delivery:
 async def retry_refused(
     outbox: Outbox, deliver_all: Callable[[], Awaitable[Delivery]]
 ) -> RetryReport:
-    """Let the refused turns wait again, and deliver what waits."""
+    """Let the refused turns wait again, and deliver the waiting turns."""
     numbers = outbox.may_retry()
     unreadable = len(outbox.refused()) - len(numbers)
     numbers = [number for number in numbers if outbox.retry(number)]
@@ -178,7 +178,7 @@ async def retry_refused(
 
 
 class _Round:
-    """One delivery by the process that has the turn of the outbox."""
+    """A delivery by the process that has the right to deliver."""
 
     def __init__(self, request: DeliveryRequest) -> None:
         self._server = request.server
@@ -190,8 +190,9 @@ class _Round:
         self._skipped: set[int] = set()
 
     async def run(self) -> Delivery:
-        """Deliver until nothing waits, the time is over or the server does not take a turn."""
+        """Deliver until no turn waits, the time is over or the server does not take a turn."""
         waiting = self._waiting()
+
         while waiting:
             for number in waiting:
                 seconds_left = self._deadline - time.monotonic()
@@ -212,7 +213,7 @@ class _Round:
         return self._ended(None)
 
     def _waiting(self) -> list[int]:
-        """The numbers of the turns that wait, without those that could not be read or removed."""
+        """Return the numbers of the waiting turns, without the turns that could not be read or removed."""
         return [number for number in self._outbox.waiting() if number not in self._skipped]
 
     def _skip(self, number: int, error: OSError) -> None:
@@ -229,10 +230,11 @@ class _Round:
         return Delivery(stopped, self._result, tuple(self._complaints))
 
     async def _deliver(self, number: int, seconds_left: float) -> None:
-        """Deliver one turn, or set it aside. Raises RemoteError: it waits."""
+        """Deliver one turn, or set it aside. Raises RemoteError if it must wait."""
         turn = self._outbox.read(number)
         if turn is None:
             return
+
         is_newest = number == self._newest
         try:
             result = await self._answered(
@@ -241,6 +243,7 @@ class _Round:
         except NotReached:
             raise
         except RemoteError as error:
+            # The user paused the memory, so this turn must not be stored later.
             if error.kind == "paused" and is_newest:
                 result = TurnResult(Ending.NOTHING_KEPT, str(error))
             elif is_refused_for_good(error):
@@ -255,6 +258,7 @@ class _Round:
                 return
             else:
                 raise
+
         self._outbox.delivered(number)
         if is_newest:
             self._result = result
@@ -262,16 +266,20 @@ class _Round:
     async def _answered(
         self, turn: Mapping[str, Any], seconds: float, *, is_newest: bool
     ) -> TurnResult:
-        """What the server says of a turn. Raises RemoteError: it refuses it; NotReached: it does not say."""
+        """Send a turn and return its result. Raises RemoteError if the server refuses it, NotReached if the server
+        does not say what happened to it."""
         body = dict(turn["body"])
         try:
             answer = await self._server.ask(turn["path"], body, turn["headers"], seconds=seconds)
         except RemoteError as error:
             if not is_refused_for_good(error) or not body.keys() & _NEW_FIELDS:
                 raise
+
+            # An older server refuses fields that it does not know.
             for name in _NEW_FIELDS:
                 body.pop(name, None)
             answer = await self._server.ask(turn["path"], body, turn["headers"], seconds=seconds)
+
         result = result_of(answer)
         if result is None:
             raise NotReached(
@@ -281,6 +289,8 @@ class _Round:
                     self._server.url,
                 )
             )
+
+        # During a pause the server keeps nothing, but an earlier turn was said before the pause and must wait.
         if result.ending is Ending.NOTHING_KEPT and not is_newest:
             me = await self._server.ask("/v1/me", seconds=seconds)
             if me.get("paused"):

@@ -1,7 +1,7 @@
-"""`erase`: what a person named leaves everything that is stored here, and all of it is searched afterwards.
+"""Erase what a person named from everything that is stored here, and search all of it afterwards (`erase`).
 
-An erasing is planned first: the plan says what goes and which backups hold it. A plan of another moment is not carried
-out.
+An erasure is planned first: the plan says what is erased and which backups hold it. A plan that no longer fits what
+is stored is not carried out.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from memory_server.operations.ports import OpenMemory
 
 
 class NothingToErase(InvalidInput):
-    """No item that is meant is there, and nothing of the past that is."""
+    """No current item that is meant exists, and no trace of it in the past."""
 
 
 @dataclass(frozen=True, slots=True)
 class EraseRequest:
-    """What is erased: what these words or ids mean among the items that the filter takes in, archived ones too. Without
-    words, all that is kept of the user of the filter. `in_backups`: from backups too. `holding_secrets`: the items that
-    hold secrets, whatever their words are."""
+    """A request to erase the items that these words or ids mean among the items that match the filter, archived ones
+    too. Without words, erase all that is kept of the user of the filter. `in_backups` erases from backups too.
+    `holding_secrets` means the items that hold secrets, whatever their words are."""
 
     names: Sequence[str]
     where: Sought
@@ -44,8 +44,8 @@ class EraseRequest:
 
 @dataclass(frozen=True, slots=True)
 class ErasurePlan:
-    """What an erasing takes. `items`: those that are listed now. `places`: where the words are, if no item has them.
-    `backups`: the names of those that hold what is erased, or may."""
+    """The things that an erasure takes. `items` are listed now. `places` hold the words if no item has them.
+    `backups` names the backups that hold what is erased, or may hold it."""
 
     request: EraseRequest
     erasure: Erasure
@@ -56,9 +56,9 @@ class ErasurePlan:
 
 @dataclass(frozen=True, slots=True)
 class ErasureReport:
-    """Where a search found after an erasing what was erased, and what it could not read. `damaged`: why backups could
-    not be written again. `remarks`: sentences about other places. `is_complete`: it stands nowhere but in backups that
-    were to stay."""
+    """The places where a search still found what was erased, and what it could not read. `damaged` says why backups
+    could not be rewritten. `remarks` are sentences about other places. `is_complete` means that it remains only in
+    backups that were to stay."""
 
     erasure: Erasure
     found: Sequence[Path]
@@ -69,24 +69,28 @@ class ErasureReport:
 
 
 async def plan_erasing(view: OpenMemory, request: EraseRequest) -> ErasurePlan:
-    """Find what is erased, and change nothing. Raises InvalidInput: nothing is, or an item has the words only as other
-    words."""
+    """Find what is to be erased, and change nothing. Raises InvalidInput if there is nothing to erase, or if an item
+    has the words only as other words."""
     engines = view.memories.engines
     if request.holding_secrets:
         held = await held_secrets(view.memories)
         erasure = await held.erasure(view.memories)
         return ErasurePlan(request, erasure, list(held.backups), held.items)
+
     items, words = await forgetting.find(engines, request.names, request.where)
     looked_for = words or forgetting.words_in(request.names)
     beside = await forgetting.beside(engines, looked_for, request.where)
+
     if beside:
         raise InvalidInput("{reason} Then erase the rest of them.", forgetting.beside_text(beside))
 
     if items:
+        # A filter means only these items, so the words are not erased from all of the past.
         if request.is_narrowed:
             words = ()
         erasure = await forgetting.erasure_of(engines, items, words, request.where.user)
         return ErasurePlan(request, erasure, await backups_with(view, erasure), items)
+
     if request.where.user and not "".join(request.names).strip():
         return await _plan_of_user(view, request)
     if request.is_narrowed:
@@ -95,7 +99,7 @@ async def plan_erasing(view: OpenMemory, request: EraseRequest) -> ErasurePlan:
 
 
 def nothing_chosen() -> NothingToErase:
-    """Say that only a part of what is stored was looked at."""
+    """Say that only a part of what is stored was searched."""
     return NothingToErase(
         "No memory or other entry that you chose contains these words; without -c, --family, --since, "
         "--until and --user, everything that is stored is searched."
@@ -103,7 +107,7 @@ def nothing_chosen() -> NothingToErase:
 
 
 async def _plan_of_user(view: OpenMemory, request: EraseRequest) -> ErasurePlan:
-    """The plan for a user of whom there is only a history. Raises InvalidInput: there is nothing."""
+    """Plan for a user of whom only a history is stored. Raises NothingToErase if that is missing too."""
     user = request.where.user
     if f"sessions/{user}" not in await view.knowledge.lifecycle.places():
         raise NothingToErase("There are no facts of the user {user}, and no history of them.", user)
@@ -112,12 +116,14 @@ async def _plan_of_user(view: OpenMemory, request: EraseRequest) -> ErasurePlan:
 
 
 async def _plan_of_past(view: OpenMemory, request: EraseRequest) -> ErasurePlan:
-    """The plan for words that only the past holds. Raises InvalidInput: all was searched, and nothing holds them."""
+    """Plan for words that only the past holds. Raises NothingToErase if a search of everything does not find them."""
     words = forgetting.words_in(request.names)
     erasure = await forgetting.erasure_of(view.memories.engines, (), words)
     traces = await asyncio.to_thread(view.home.traces, erasure, *await _places_beside(view))
+
     past = _outside_of_backups(view, traces)
     backups = await _backups_among(view, traces.texts)
+
     if not past and not (backups and request.in_backups):
         tenants = await asyncio.to_thread(view.home.tenants_with, erasure)
         raise await _nothing_holds(view, traces, tenants)
@@ -125,8 +131,8 @@ async def _plan_of_past(view: OpenMemory, request: EraseRequest) -> ErasurePlan:
 
 
 async def refusal(view: OpenMemory, names: Sequence[str]) -> InvalidInput:
-    """Say why nothing is forgotten where no item holds the words, after all that is kept was searched for them. A server
-    says this to other machines too: so it looks at the memories of the caller, and at nothing else of the server."""
+    """Say why nothing is forgotten if no item holds the words, after a search of all that is kept. A server says this
+    to other machines too, so it looks only at the memories of the caller."""
     words = forgetting.words_in(names)
     erasure = await forgetting.erasure_of(view.memories.engines, (), words)
     traces = await asyncio.to_thread(view.home.traces, erasure, *_layers(view))
@@ -141,20 +147,22 @@ async def refusal(view: OpenMemory, names: Sequence[str]) -> InvalidInput:
 
 
 async def erase(view: OpenMemory, plan: ErasurePlan) -> ErasureReport:
-    """Erase for good what a plan says, and search for it. Raises InvalidInput: other items are meant by now."""
+    """Erase for good what a plan says, and search for it. Raises InvalidInput if other items are meant by now."""
     if plan.items:
-        # While somebody thought about the plan, others wrote.
+        # Other processes may have written since the plan was shown.
         request = plan.request
         if request.holding_secrets:
             items = list((await held_secrets(view.memories)).items)
         else:
             engines = view.memories.engines
             items, _words = await forgetting.find(engines, request.names, request.where)
+
         if {item.key for item in items} != {item.key for item in plan.items}:
             raise InvalidInput(
                 "The matching memories and entries changed in the meantime, so nothing was erased; run the command "
                 "again."
             )
+
     backups: Sequence[str] = ()
     if plan.request.in_backups:
         backups = plan.backups
@@ -162,7 +170,7 @@ async def erase(view: OpenMemory, plan: ErasurePlan) -> ErasureReport:
 
 
 async def finish_erasing(view: OpenMemory, erasure: Erasure, *, in_backups: bool) -> ErasureReport:
-    """Complete an erasing that was interrupted (`home.erased.begun`)."""
+    """Complete an erasure that was interrupted (`home.erased.begun`)."""
     backups: Sequence[str] = ()
     if in_backups:
         backups = await backups_with(view, erasure)
@@ -170,26 +178,33 @@ async def finish_erasing(view: OpenMemory, erasure: Erasure, *, in_backups: bool
 
 
 async def erase_from(view: OpenMemory, erasure: Erasure, backups: Sequence[str]) -> ErasureReport:
-    """Erase for good, also from these backups, and search for it."""
+    """Erase for good, also from these backups, and search for what was erased."""
     home = view.home
     damaged: list[str] = []
+
+    # Pending lines of the record of recalls may hold the text too.
     await asyncio.to_thread(view.recalls.write)
     await forgetting.erase(view.memories.engines, erasure, home.erased, home.recalls)
     await asyncio.to_thread(home.erase_waiting, erasure)
+
     for name in backups:
         try:
             await view.memories.backups.erase(name, erasure)
         except StorageError as error:
             damaged.append(str(error))
+
     await asyncio.to_thread(home.erased.end)
 
     # Pages that are kept current are written before they are searched.
     await view.knowledge.notes.aclose()
+
     traces = await asyncio.to_thread(home.left, erasure, *await _places_beside(view))
     tenants = await asyncio.to_thread(home.tenants_with, erasure)
+
     must_be_gone = traces.texts
     if not backups:
         must_be_gone = tuple(_outside_of_backups(view, traces))
+
     return ErasureReport(
         erasure,
         traces.texts,
@@ -203,8 +218,8 @@ async def erase_from(view: OpenMemory, erasure: Erasure, backups: Sequence[str])
 async def _nothing_holds(
     view: OpenMemory, traces: Traces, tenants: Sequence[str]
 ) -> NothingToErase:
-    """The sentence that no text holds the words, after all was searched: it says where else they are, and what could
-    not be searched."""
+    """Say that no text holds the words, after a search of everything: where else they are, and what could not be
+    searched."""
     backups = await _backups_among(view, traces.texts)
     if backups:
         names = ", ".join(backups)
@@ -220,18 +235,20 @@ async def _nothing_holds(
 
 
 def _remarks(view: OpenMemory, traces: Traces, tenants: Sequence[str]) -> list[str]:
-    """Sentences about places that an erasing does not reach."""
+    """Return sentences about places that an erasure does not reach."""
     sentences = []
     if traces.names:
         places = _shown(view, traces.names)
         sentences.append(
             _("The words stay in {places}, as the name of a conversation, folder or user.", places)
         )
+
     if tenants:
         names = ", ".join(tenants)
         sentences.append(
             _("Tenants have this text too ({names}); add --tenant NAME to erase it there.", names)
         )
+
     if traces.unread:
         places = _shown(view, traces.unread)
         sentences.append(_("This could not be searched: {places}.", places))
@@ -239,7 +256,7 @@ def _remarks(view: OpenMemory, traces: Traces, tenants: Sequence[str]) -> list[s
 
 
 def _shown(view: OpenMemory, paths: Sequence[Path]) -> str:
-    """Paths from the home on: other machines need not know where it is."""
+    """Show paths relative to the home: other machines need not know where it is."""
     home = view.home.place
     shown_paths: list[str] = []
     for path in paths:
@@ -254,13 +271,13 @@ def _outside_of_backups(view: OpenMemory, traces: Traces) -> list[Path]:
 
 
 async def backups_with(view: OpenMemory, erasure: Erasure) -> list[str]:
-    """The names of the backups that hold it, or that cannot be read and may."""
+    """Return the names of the backups that hold what is erased, or that cannot be read and may hold it."""
     traces = await asyncio.to_thread(view.home.traces, erasure)
     return await _backups_among(view, [*traces.texts, *traces.unread])
 
 
 async def _backups_among(view: OpenMemory, paths: Sequence[Path]) -> list[str]:
-    """The names of the backups that have one of these files."""
+    """Return the names of the backups that have one of these files."""
     file_names = [path.name for path in paths if path.parent == view.home.backups.folder]
     names: list[str] = []
     for backup in await view.memories.backups.listed():
@@ -271,7 +288,7 @@ async def _backups_among(view: OpenMemory, paths: Sequence[Path]) -> list[str]:
 
 
 async def _places_beside(view: OpenMemory) -> list[Path]:
-    """The places outside of the home that hold texts of it: files of layers, and pages that were made of notes."""
+    """Return the places outside the home that hold its texts: files of layers, and pages that were made of notes."""
     return [*_layers(view), *await asyncio.to_thread(view.machine.pages_of_notes)]
 
 

@@ -1,4 +1,4 @@
-"""Files and folders that `export`, `import` and `convert` read and write."""
+"""Read and write files and folders for `export`, `import` and `convert`."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _PIECE = 1024 * 1024
 MOST_FILES = 50_000
 """Files of a folder that are read."""
 MOST_PAGE_BYTES = 1024 * 1024
-"""Bytes of a page: an entry has 100,000 characters at most where a tool writes it."""
+"""Most bytes of a page; an entry that a tool writes has at most 100,000 characters."""
 
 _SESSIONS = ("session-", "checkpoint-")
-"""How the names of JSON files of Gemini CLI begin that hold what was said."""
+"""Prefixes of the names of JSON files of Gemini CLI that hold what was said."""
 
 
 def content_of(source: Source, encoding: str | None) -> bytes:
-    """Return the content of a file as UTF-8. If it is a pipe, this waits for its end. Raises InvalidInput if it cannot
-    be read, is too large, or does not have the given encoding."""
+    """Return the content of a file as UTF-8. If it is a pipe, wait for its end. Raises InvalidInput if it cannot be
+    read, is too large, or does not have the given encoding."""
     if source.data is not None:
         return _utf8(source.name, source.data, encoding)
     with reading(source.name), Path(source.name).open("rb") as file:
@@ -42,8 +42,8 @@ def content_of(source: Source, encoding: str | None) -> bytes:
 
 
 def read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
-    """The memory files in a folder and in its subfolders, by their relative path. Raises InvalidInput if a file cannot
-    be read, or it is a data folder of this program, whose newest memories are in journals."""
+    """Read the memory files in a folder and in its subfolders, by their relative path. Raises InvalidInput if a file
+    cannot be read, or if it is a data folder of this program, whose newest memories are in journals."""
     files: dict[str, bytes] = {}
     for searched_folder in (folder, *subfolders(folder)):
         if (searched_folder / folders.PRIVATE / "journal.jsonl").exists():
@@ -52,6 +52,7 @@ def read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
                 "FILE` first, and import that file.",
                 folder,
             )
+
         for name in (folder_forms.SHORT_TERM, folder_forms.LONG_TERM, folder_forms.FACTS):
             path = searched_folder / name
             with reading(path), suppress(FileNotFoundError):
@@ -63,9 +64,9 @@ def read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Markdown files, chats and transcripts of a folder or an archive, by their relative path, and when each was
-    changed. `left_out`: path and reason of each file that should be read and is not. `others`: the paths of files that
-    no form reads."""
+    """Markdown files, chats and transcripts of a folder or an archive, by their relative path, and the times at which
+    they were changed. `left_out` has the path and the reason of each file that should be read and was not. `others`
+    are the paths of files that no format reads."""
 
     files: Mapping[str, bytes]
     times: Mapping[str, int]
@@ -74,12 +75,12 @@ class Tree:
 
     @property
     def size(self) -> int:
-        """Bytes of what is read."""
+        """Bytes of the files that are read."""
         return sum(map(len, self.files.values()))
 
 
 def read_tree(folder: Path) -> Tree:
-    """Such files in a folder and its subfolders. No link is followed and nothing hidden is read: a link could lead
+    """Read such files in a folder and its subfolders. Follow no link and read no hidden file: a link could lead
     anywhere, also back. Raises InvalidInput if they are too many or too large."""
     reading_of_tree = _TreeReading(folder)
     for parent, below, names in os.walk(folder):
@@ -90,7 +91,7 @@ def read_tree(folder: Path) -> Tree:
 
 
 class _TreeReading:
-    """What was read of a folder so far."""
+    """The files of a folder that were read so far."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -104,19 +105,23 @@ class _TreeReading:
         return Tree(self._files, self._times, left_out=self._left_out, others=self._others)
 
     def add(self, path: Path) -> None:
-        """Read a file of the folder, or say why it is not read. Raises InvalidInput: they are too many or too large."""
+        """Read a file of the folder, or note why it is not read. Raises InvalidInput if the files are too many or too
+        large."""
         relative = path.relative_to(self._folder).as_posix()
         facts = path.lstat()
+
         is_hidden = path.name.startswith(".")
         is_compressed = path.name.endswith(".jsonl.zst")
         is_archive = chat_exports.is_archived_part(path.name)
         if not is_compressed and not is_archive and (is_hidden or not _is_read(relative)):
             self._others.append(relative)
             return
+
         reason = _why_not(path.name, facts)
         if reason:
             self._left_out.append((relative, reason))
             return
+
         self._free_bytes -= facts.st_size
         if self._free_bytes < 0 or len(self._files) == MOST_FILES:
             raise InvalidInput(
@@ -125,13 +130,14 @@ class _TreeReading:
                 MOST_FILES,
                 folders.MAX_FILE_BYTES,
             )
+
         with reading(path):
             self._files[relative] = folders.read_file(path)
         self._times[relative] = round(facts.st_mtime * 1000)
 
 
 def _why_not(name: str, facts: os.stat_result) -> str:
-    """Why a file of this name that should be read is not; empty if it is."""
+    """Say why a file that should be read is not; empty if it is read."""
     if name.endswith(".jsonl.zst"):
         return _("it is compressed; unpack it with `zstd -d` and import the folder again")
     if chat_exports.is_archived_part(name):
@@ -145,33 +151,35 @@ def _why_not(name: str, facts: os.stat_result) -> str:
 
 
 def _is_read(path: str) -> bool:
-    """Whether a form of a folder reads files with such a name."""
+    """Return whether a format of a folder reads files with such a name."""
     name = path.rpartition("/")[2]
     is_session = name.startswith(_SESSIONS) and name.endswith(".json")
     return is_session or name.endswith((".md", ".jsonl")) or chat_exports.is_part(path)
 
 
 def starts_with(path: Path, signature: bytes) -> bool:
-    """Whether a file begins so; what is not a file is left to those who read it."""
+    """Return whether a file begins with these bytes. False if it is not a file: its reader then reports that."""
     with suppress(OSError), folders.open_file(path, "rb") as file:
         return file.read(len(signature)) == signature
     return False
 
 
 def write_file(name: str, parts: Iterable[bytes], *, force: bool) -> int:
-    """Write a file as a whole, readable only by its owner; returns its bytes. A name that ends
-    with `.gz` makes a compressed one. A device or a pipe is written to and stays what it is. Raises InvalidInput if
-    `name` exists and `force` is not given, or cannot be
-    written."""
+    """Write a whole file, readable only by its owner; return the number of bytes. A name that ends with `.gz` makes a
+    compressed file. A device or a pipe is written to and stays what it is. Raises InvalidInput if `name` exists and
+    `force` is not given, or if it cannot be written."""
     data = b"".join(parts)
     if name.lower().endswith(".gz"):
         data = gzip.compress(data, mtime=0)
+
     path = Path(name).expanduser()
     if os.path.lexists(path) and (path.is_dir() or not force):
         raise InvalidInput(
             "{name} exists already; add --force to replace it, or choose another name.", name
         )
+
     try:
+        # Replace a regular file as a whole; a device or a pipe can only be written to.
         if folders.refusal_of(path) is None:
             folders.replace_file(path, data)
         else:
@@ -185,8 +193,8 @@ def write_file(name: str, parts: Iterable[bytes], *, force: bool) -> int:
 
 
 def _write_into(path: Path, data: bytes) -> None:
-    """Write to what is not a regular file. A pipe that nobody reads is an error, because waiting for a reader could not
-    be interrupted here. Raises OSError."""
+    """Write to a device or a pipe. A pipe without a reader is an error, because waiting for a reader could not be
+    interrupted here. Raises OSError."""
     descriptor = os.open(
         path, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
     )
@@ -196,9 +204,10 @@ def _write_into(path: Path, data: bytes) -> None:
 
 
 def write_folder(name: str, files: Mapping[str, bytes]) -> int:
-    """Write files into a new or empty folder; returns their bytes. Raises InvalidInput if the folder holds something
-    already, or cannot be written."""
+    """Write files into a new or empty folder; return the number of bytes. Raises InvalidInput if the folder is not
+    empty, or cannot be written."""
     root = Path(name)
+
     try:
         if root.exists() and (not root.is_dir() or any(root.iterdir())):
             raise InvalidInput("{name} is not empty; choose a new folder.", name)
@@ -213,13 +222,14 @@ def write_folder(name: str, files: Mapping[str, bytes]) -> int:
 
 
 def all_of(name: str, file: BinaryIO) -> bytes:
-    """The content of a file; if it has no known size, such as a pipe, it is read only up to the limit."""
+    """Read the content of a file; without a known size, as of a pipe, read only up to the limit."""
     pieces: list[bytes] = []
     free_bytes = folders.MAX_FILE_BYTES
     while True:
         piece = file.read(_PIECE)
         if not piece:
             return b"".join(pieces)
+
         pieces.append(piece)
         free_bytes -= len(piece)
         if free_bytes < 0:
@@ -229,8 +239,10 @@ def all_of(name: str, file: BinaryIO) -> bytes:
 
 
 def _utf8(name: str, data: bytes, encoding: str | None) -> bytes:
-    """The data as UTF-8. What is no text stays as it is: incoming_files.py says what it is. Raises InvalidInput."""
+    """Return the data as UTF-8. Data that is not text stays as it is: incoming_files.py says what it is. Raises
+    InvalidInput."""
     has_mark_of_utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+
     if encoding is None and not has_mark_of_utf16:
         try:
             data.decode("utf-8")

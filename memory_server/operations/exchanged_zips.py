@@ -1,5 +1,8 @@
-"""Zip archives that `import` reads: the data export of ChatGPT or Claude as it is sent, often with pictures of many
-gigabytes, of which nothing is unpacked; the backup of a user of SillyTavern; and a character card with its files."""
+"""Read zip archives for `import`.
+
+These are the data export of ChatGPT or Claude as it is sent, often with pictures of many gigabytes, which are not
+unpacked; the backup of a user of SillyTavern; and a character card with its files.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,8 @@ _MODULE = "module.risum"
 
 @dataclass(frozen=True, slots=True)
 class ZippedCard:
-    """A character card in a zip archive (CharX). `assets`: how many pictures and other files stand beside it;
-    `has_module`: a packed module of RisuAI is there, which only RisuAI reads."""
+    """A character card in a zip archive (CharX). `assets` counts the pictures and other files next to it.
+    `has_module` means that it has a packed module of RisuAI, which only RisuAI reads."""
 
     card: bytes
     assets: int
@@ -40,7 +43,7 @@ class ZippedCard:
 
     @property
     def size(self) -> int:
-        """Bytes of what is read."""
+        """Bytes of the card, which alone is read."""
         return len(self.card)
 
 
@@ -52,21 +55,21 @@ class ZippedFolder:
 
     @property
     def size(self) -> int:
-        """Bytes of what is read."""
+        """Bytes of the files that are read."""
         return self.tree.size
 
 
 @dataclass(frozen=True, slots=True)
 class ZippedFile:
-    """The one file in a zip archive that has memories or chats, as OpenMemory and Cherry Studio write it."""
+    """The only file in a zip archive that has memories or chats, as OpenMemory and Cherry Studio write it."""
 
     data: bytes
 
 
 def read_zip(source: Path | BinaryIO) -> Tree | ZippedCard | ZippedFolder | ZippedFile:
-    """A character card, the folder of a user of SillyTavern, a single file with memories, or the chats, projects and
-    memories of an export in this archive. Raises NotThisFormat: it has none, is damaged, has a password, or they are
-    too large."""
+    """Read an archive: a character card, the folder of a user of SillyTavern, a single file with memories, or the
+    chats, projects and memories of an export. Raises NotThisFormat if it holds none of these, is damaged, has a
+    password, or the parts are too large."""
     try:
         with zipfile.ZipFile(source) as archive:
             return _content_of(archive)
@@ -93,7 +96,9 @@ def _content_of(
         for entry in archive.infolist()
         if not entry.is_dir() and not _is_hidden(entry.filename)
     ]
+
     names = [entry.filename for entry in entries]
+
     if _CARD in names:
         cards = [entry for entry in entries if entry.filename == _CARD]
         if sum(card.file_size for card in cards) > png_cards.MOST_BYTES:
@@ -101,15 +106,18 @@ def _content_of(
         card = _unpacked(archive, cards, names).files[_CARD]
         assets = [name for name in names if name not in (_CARD, _MODULE)]
         return ZippedCard(card, assets=len(assets), has_module=_MODULE in names)
+
     if sillytavern_folder.is_folder(names):
         parts = [
             entry for entry in entries if sillytavern_parts.part_of(entry.filename) is not None
         ]
         return ZippedFolder(_with_cards(_unpacked(archive, parts, names)))
+
     main_file = _main_file(names)
     if main_file:
         files = [entry for entry in entries if entry.filename == main_file]
         return ZippedFile(_unpacked(archive, files, names).files[main_file])
+
     parts = [entry for entry in entries if chat_exports.is_part(entry.filename)]
     if not parts:
         raise NotThisFormat(refusal_of_zip(names))
@@ -117,7 +125,8 @@ def _content_of(
 
 
 def _main_file(names: Sequence[str]) -> str:
-    """The name of the one file that has the memories or chats of an archive with these files; '': there is none."""
+    """Return the name of the only file that has the memories or chats of an archive with these files, or an empty
+    text."""
     if (
         "memories.jsonl.gz" in names and "memories.json" in names
     ):  # OpenMemory has the same facts in both
@@ -128,7 +137,7 @@ def _main_file(names: Sequence[str]) -> str:
 
 
 def _with_cards(tree: Tree) -> Tree:
-    """With the card of each picture in its place; a picture without one is left out."""
+    """Replace each picture by the card in it; leave out a picture without a card."""
     files: dict[str, bytes] = {}
     left_out: list[tuple[str, str]] = []
     for name, data in tree.files.items():
@@ -145,7 +154,7 @@ def _with_cards(tree: Tree) -> Tree:
 def _unpacked(
     archive: zipfile.ZipFile, parts: Sequence[zipfile.ZipInfo], names: Sequence[str]
 ) -> Tree:
-    """These parts of an archive. `names`: of all files in it."""
+    """Unpack these parts of an archive. `names` are the names of all files in it."""
     # Parts may lie over one another in the archive, so that each has a size and all of them do not.
     packed_bytes = min(sum(entry.compress_size for entry in parts), _size_of(archive))
     room = UnpackingRoom(packed_bytes)
@@ -157,9 +166,11 @@ def _unpacked(
             MOST_FILES,
             most_bytes,
         )
+
     archive_time = _time_of_archive(archive)
     files: dict[str, bytes] = {}
     times: dict[str, int] = {}
+
     for entry in parts:
         if entry.flag_bits & _ENCRYPTED:
             raise NotThisFormat(
@@ -168,6 +179,7 @@ def _unpacked(
         with archive.open(entry) as file:
             # An archive may say that a file is smaller than it is.
             data = file.read(entry.file_size)
+
         if not room.fits(data):
             raise NotThisFormat(
                 "holds {file}, which unpacks to far more than chats do; unpack it and import its parts one by one.",
@@ -175,11 +187,12 @@ def _unpacked(
             )
         files[entry.filename] = data
         times[entry.filename] = _time_of(entry) or archive_time
+
     return Tree(files, times, others=[name for name in names if name not in files])
 
 
 def _size_of(archive: zipfile.ZipFile) -> int:
-    """The bytes of the archive itself."""
+    """Return the bytes of the archive itself."""
     file = archive.fp
     if file is None:
         return 0
@@ -187,7 +200,8 @@ def _size_of(archive: zipfile.ZipFile) -> int:
 
 
 def _time_of(entry: zipfile.ZipInfo) -> int | None:
-    """When a file of the archive was changed; None: its date cannot be, as in archives that are written without one."""
+    """Return when a file of the archive was changed. Return None for an impossible date, as in archives that are
+    written without dates."""
     try:
         return round(datetime(*entry.date_time, tzinfo=UTC).timestamp() * 1000)
     except ValueError:
@@ -195,7 +209,7 @@ def _time_of(entry: zipfile.ZipInfo) -> int | None:
 
 
 def _time_of_archive(archive: zipfile.ZipFile) -> int:
-    """When the archive was changed; 0: it came through a pipe."""
+    """Return when the archive was changed; 0 if it came through a pipe."""
     if archive.filename is None:
         return 0
     return round(Path(archive.filename).stat().st_mtime * 1000)

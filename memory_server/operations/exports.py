@@ -1,5 +1,4 @@
-"""`exported`: what is stored, or what a conversation or a family of it holds, and its content in a form of a file or
-folder."""
+"""Read what is stored, or what a conversation or a family holds, and write it in a format of a file or folder."""
 
 from __future__ import annotations
 
@@ -23,8 +22,8 @@ WITH_ENTRIES = ("native", "csv")
 
 @dataclass(frozen=True, slots=True)
 class ExportRequest:
-    """What is exported. `conversation_id` and `family`: only what it holds; `kind` and `tags`: only entries with these;
-    None or empty means all."""
+    """A request to export everything, or only what `conversation_id` or `family` holds, or only entries with this
+    `kind` and these `tags`. None or empty means all."""
 
     conversation_id: str | None = None
     family: Family | None = None
@@ -43,7 +42,7 @@ class ExportRequest:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """The conversations, and the entries of knowledge with their places. `unread`: why conversations are not in it."""
+    """The conversations, and the entries of knowledge with their places. `unread` says why conversations are missing."""
 
     conversations: Sequence[Contents]
     entries: Sequence[tuple[str, Entry]] = ()
@@ -62,10 +61,10 @@ class Exported:
 async def exported(
     view: OpenMemory, request: ExportRequest, progress: Progress = no_progress
 ) -> Exported:
-    """Read what is exported.
+    """Read what is to be exported.
 
-    Raises InvalidInput: the name of the conversation cannot be used, or no entry has the kind and tags; StorageError:
-    the named conversation cannot be read.
+    Raises InvalidInput if the name of the conversation cannot be used, or if no entry has the kind and tags;
+    StorageError if the named conversation cannot be read.
     """
     conversations: list[Contents] = []
     unread: list[str] = []
@@ -74,6 +73,7 @@ async def exported(
         if request.conversation_id is not None:
             names = [conversation_id_of(request.conversation_id)]
         conversation_ids = names or await view.memories.conversations.ids()
+
         with progress(_("reading"), len(conversation_ids)) as advance:
             for conversation_id in conversation_ids:
                 try:
@@ -83,6 +83,7 @@ async def exported(
                         raise
                     unread.append(str(error))
                     continue
+
                 contents = _of_family(contents_of(state), request.family)
                 # An empty conversation is only in an export of everything.
                 if contents.count or not (names or request.family):
@@ -97,6 +98,7 @@ async def exported(
         entries = await view.knowledge.lifecycle.live(
             family, Filter(kinds=kinds, tags=request.tags)
         )
+
     if request.has_filter and not entries:
         raise InvalidInput(
             "No entry has this type and these tags; `memory-server list` lists all entries."
@@ -105,14 +107,14 @@ async def exported(
 
 
 async def nothing_to_export(view: OpenMemory) -> InvalidInput:
-    """Say that what is exported is empty, and what is stored."""
+    """Say that the export is empty, and what is stored."""
     return InvalidInput(
         "There is nothing to export in this format: {whereabouts}", await whereabouts(view)
     )
 
 
 def _of_family(contents: Contents, family: str | None) -> Contents:
-    """Return the contents, or only those of a family of conversations."""
+    """Return the contents, or only the part of a family of conversations."""
     match family:
         case "memories":
             return replace(contents, long_term=())
@@ -122,12 +124,12 @@ def _of_family(contents: Contents, family: str | None) -> Contents:
 
 
 def folder_content(exported: Exported) -> Mapping[str, bytes]:
-    """Return the files of the form `node`, which is a folder, by their paths."""
+    """Return the files of the format `node`, which is a folder, by their paths."""
     return folder_forms.write_node(exported.conversations)
 
 
 def file_content(view: OpenMemory, exported: Exported, form: str) -> Iterable[bytes]:
-    """Return the content of a file of a form, in pieces."""
+    """Return the content of a file in a format, in pieces."""
     match form:
         case "pack":
             return [own.write_pack(exported.conversations)]

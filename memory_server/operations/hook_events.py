@@ -1,15 +1,15 @@
-"""What clients (Claude Code, VS Code, Cursor) give to a hook, and which words of a turn are kept.
+"""Read the events that clients (Claude Code, VS Code, Cursor) give to a hook, and decide which words of a turn are
+kept.
 
-JSON on standard input, and the transcript of the session (interchange/transcripts.py, transcript_turns.py). Seen with
-Claude Code 2.1.332: at UserPromptSubmit the prompt is not in the transcript yet, and a new session has none; the prompt
-of a slash command is the line as it was typed. At Stop the last answer may not be in it yet, so the event carries it. A
-compaction adds a line `compact_boundary`: what is before it is no longer in the context of the model. A session that is
-continued or compacted keeps its id; `/clear` gives a new one.
+An event is JSON on standard input, with the transcript of the session (interchange/transcripts.py,
+transcript_turns.py). Seen with Claude Code 2.1.332: at UserPromptSubmit the prompt is not in the transcript yet, and
+a new session has no transcript; the prompt of a slash command is the typed line. At Stop the last answer may not be
+in it yet, so the event carries it. A compaction adds a line `compact_boundary`: everything before it is no longer in
+the context of the model. A session that is continued or compacted keeps its id; `/clear` gives a new one.
 
 VS Code and Cursor give nearly the same, by their documentation (code.visualstudio.com/docs/agent-customization/hooks,
-microsoft/vscode issue 300583, cursor.com/docs/agent/hooks); they do not document their transcripts, whose form is known
-from programs that read them. Cursor has other names, no source of a session, and cannot add to a prompt. Pure: the file
-is read elsewhere.
+microsoft/vscode issue 300583, cursor.com/docs/agent/hooks). They do not document their transcripts; the known formats
+are read elsewhere.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ _COMPACTED = b'"compact_boundary"'
 
 
 _ADDITION = b'"type":"hook_additional_context"'
-"""In the lines that a client writes for what a hook added."""
+"""A part of the lines that a client writes for the text that a hook added."""
 
 
 def event_of(record: Any) -> HookEvent:
-    """The event that a hook was called for. Raises ValueError if this is not an event of a client."""
+    """Parse the event that a hook was called for. Raises ValueError if this is not an event of a client."""
     called = None
     if isinstance(record, Mapping):
         called = record.get("hook_event_name", record.get("hookEventName"))
@@ -66,9 +66,11 @@ def event_of(record: Any) -> HookEvent:
         raise ValueError(
             _("standard input is not a hook event: it must be an object with hook_event_name")
         )
+
     source = _text_of(record, "source")
     if called == "sessionStart" or source == "new":
         source = "startup"
+
     return HookEvent(
         called=called,
         session_id=_text_of(record, "session_id", "sessionId", "conversation_id"),
@@ -84,23 +86,25 @@ def event_of(record: Any) -> HookEvent:
 
 
 def _tool_use_of(record: Mapping[str, Any], called: str) -> ToolUse:
-    """What a client says of the call of a tool. Large texts are looked through here, and not kept."""
+    """Parse what a client says of the call of a tool. Large texts are searched here, and not kept."""
     tool = str(record.get("tool_name") or "")
     call = tool_call(tool, record.get("tool_input"))
-    # After a call its result, which may have an exit status; before it the text that is to be written.
+    # After a call, take its result, which may have an exit status; before it, take the text to be written.
     result = record.get("error", record.get("tool_response"))
     text = "\n".join(strings_in(record.get("tool_input") if result is None else result))
+
     failure = None
-    # `PostToolUse` is of a call that succeeded, though its output may speak of an exit status.
+    # `PostToolUse` is for a call that succeeded, even if its output speaks of an exit status.
     if call.command and result is not None and called == "PostToolUseFailure":
         failure = failure_of(call.command, text)
+
     defined = defined_in(text) if call.files else ()
     agent = _text_of(record, "agent_id")
     return ToolUse(_text_of(record, "tool_use_id"), tool, call, defined, failure, agent)
 
 
 def act_of(use: ToolUse, folder: str | None, cwd: str | None) -> Act | None:
-    """What is done with a tool in a project; None: nothing that memories speak of."""
+    """Return what is done with a tool in a project, or None if memories say nothing about such an act."""
     if use.call.command:
         command = use.call.command[:COMMAND_CHARS]
         return Act(
@@ -113,7 +117,7 @@ def act_of(use: ToolUse, folder: str | None, cwd: str | None) -> Act | None:
 
 
 def calls_since_addition(transcript: bytes) -> int | None:
-    """How many tools were called since the last addition at one; None: there was none."""
+    """Count the calls of tools since the last addition at a tool call. Return None if there was no addition."""
     end = len(transcript)
     while True:
         offset = transcript.rfind(_ADDITION, 0, end)
@@ -128,7 +132,7 @@ def calls_since_addition(transcript: bytes) -> int | None:
 
 
 def _text_of(record: Mapping[str, Any], *names: str) -> str | None:
-    """The text of a field, which clients call by one of these names; None: no client gave it."""
+    """Return the text of a field, which clients call by any of these names, or None if it is missing."""
     for name in names:
         value = record.get(name)
         if isinstance(value, str) and value.strip():
@@ -137,7 +141,7 @@ def _text_of(record: Mapping[str, Any], *names: str) -> str | None:
 
 
 def _folder_of(record: Mapping[str, Any]) -> str | None:
-    """The folder of the work; Cursor gives a list of them."""
+    """Return the folder of the work; Cursor gives a list of folders."""
     if "cwd" in record:
         return _text_of(record, "cwd")
     roots = record.get("workspace_roots")
@@ -155,8 +159,8 @@ def _client_of(record: Mapping[str, Any], called: str) -> str:
 
 
 def session_of(event: HookEvent, transcript: bytes | None, *, whole: bool = True) -> Session | None:
-    """The session of an event, and since when its messages are still in its context; None if it has no id. If the
-    `transcript` (None: there is none) is not `whole`, it is the end of it: what was earlier counts as gone."""
+    """Return the session of an event, and since when its messages are still in its context, or None if the event has
+    no session id. If the `transcript` is not `whole`, it is only the end, and everything earlier counts as gone."""
     if not event.session_id:
         return None
     if transcript is None:
@@ -165,7 +169,7 @@ def session_of(event: HookEvent, transcript: bytes | None, *, whole: bool = True
 
 
 def _context_since_ms(transcript: bytes, *, whole: bool) -> int | None:
-    """The time of the last compaction, or of the first line that is known; None: no line has a time."""
+    """Return the time of the last compaction, or of the first known line. Return None if no line has a time."""
     compacted_ms = _compacted_ms(transcript)
     if compacted_ms is not None:
         return compacted_ms
@@ -179,7 +183,7 @@ def _context_since_ms(transcript: bytes, *, whole: bool) -> int | None:
 
 
 def _compacted_ms(transcript: bytes) -> int | None:
-    """The time of the last compaction, which is looked for from the end; None: there was none."""
+    """Return the time of the last compaction, searched from the end, or None if there was no compaction."""
     end = len(transcript)
     while True:
         offset = transcript.rfind(_COMPACTED, 0, end)
@@ -196,7 +200,7 @@ def _compacted_ms(transcript: bytes) -> int | None:
 
 
 def messages_now(event: HookEvent, transcript: bytes) -> tuple[Message, ...]:
-    """The last few messages and the prompt, oldest first; no messages if the user wrote nothing in the prompt."""
+    """Return the last few messages and the prompt, oldest first; no messages if the user wrote nothing in the prompt."""
     prompt = prompt_in(event.prompt or "")
     if not prompt:
         return ()
@@ -204,7 +208,8 @@ def messages_now(event: HookEvent, transcript: bytes) -> tuple[Message, ...]:
 
 
 def _said_before(event: HookEvent, transcript: bytes) -> list[Message]:
-    """The messages before the prompt of an event. A client that gives no ids of prompts has not written it yet."""
+    """Return the messages before the prompt of an event. A client that gives no ids of prompts has not written it
+    yet."""
     lines = _spoken(branches_of(rows_of_transcript(transcript)).live)
     if event.prompt_id is None:
         return [line.message for line in lines]
@@ -214,8 +219,8 @@ def _said_before(event: HookEvent, transcript: bytes) -> list[Message]:
 def messages_before(
     event: HookEvent, transcript: bytes, *, most: int, most_chars: int
 ) -> tuple[Message, ...]:
-    """The messages before those of `messages_now`, oldest first, as many as make `most` with them, and not more than so
-    many characters: what triggers that look further back get besides."""
+    """Return the messages before the messages of `messages_now`, oldest first, so many that both together are `most`,
+    and at most so many characters. They are for triggers that look further back."""
     earlier = as_said(_said_before(event, transcript))[-(most - 1) : -(CONTEXT_MESSAGES - 1)]
     last_first: list[Message] = []
     room = most_chars
@@ -238,38 +243,46 @@ def turn_ended(
     programs: Collection[str] = (),
     folder: str | None = None,
 ) -> Turn | None:
-    """The turn that just ended: all that the user said since the last one, and the answer; None if the user said
-    nothing. `programs`: as `named` of `program_of`. `folder`: that of the project."""
+    """Return the turn that just ended: all that the user said since the last turn, and the answer. Return None if the
+    user said nothing. `programs` is the `named` of `program_of`. `folder` is the folder of the project."""
     branches = branches_of(rows_of_transcript(transcript))
     turns = list(turns_of(branches.live))
     if not turns:
         return None
+
     turns_of_prompt = [turn for turn in turns if turn.prompt_id == event.prompt_id]
     ended = (turns_of_prompt or turns)[-1]
     if not ended.has_words:
         return None
     if event.prompt_id is not None and ended.prompt_id not in (None, event.prompt_id):
-        return None  # of another turn: this one has no words, such as one that a command began
+        return None  # of another turn: a turn that a command began, for example, has no words
+
+    # The event has the last answer, because the transcript may not have it yet.
     answer = answer_in(event.last_assistant_message or "")
     if answer:
         answered_ms = ended.answers[-1].time_ms if ended.answers else None
         answers = [Message("assistant", answer, answered_ms)]
     else:
         answers = [joined(ended.answers)] if ended.answers else []
+
     last_answer = answers[-1] if answers else None
     messages = ended.messages(last_answer)
     has_long = ended.count_of_shortened(last_answer) > 0
+
     session = event.session_id or ""
     if (
         "forkedFrom" in ended.first
     ):  # the event says nothing new: this turn was said in another session
         session = ended.session
+
     turn_id = ended.id_in(session, event.prompt_id)
     prompts = sum(turn.has_words for turn in turns)
     program = program_of(ended.first, prompts, programs)
+
     program_before = ""
     if prompts == 2 and not program:  # a second prompt tells that a person types
         program_before = program_of(ended.first, 1, programs)
+
     return Turn(
         turn_id,
         by_program(messages, program),
@@ -289,13 +302,14 @@ def turn_ended(
 def _taken_back(
     session: str, branches: Branches, ended: TranscriptTurn, turns: Iterable[TranscriptTurn]
 ) -> frozenset[TakenBackTurn]:
-    """The turns in whose place the user said what began the turn that ended, without what was said again. Those of
-    before were taken back at an earlier event; if somebody brought their memories back, they stay."""
+    """Return the turns that the turn that ended replaced, without what was said again. Turns that an earlier turn
+    replaced were taken back at an earlier event; if the user brought their memories back, they stay."""
     taken: set[TakenBackTurn] = set()
     for branch in branches.taken_back:
         if _is_replaced_in(branch, ended, branches.live):
             for turn in turns_of(branch.rows):
                 taken.update(turn.taken_back(session))
+
     if not taken:
         return frozenset()
     for turn in turns:
@@ -304,7 +318,7 @@ def _taken_back(
 
 
 def _is_replaced_in(branch: TakenBackBranch, ended: TranscriptTurn, live: Iterable[Row]) -> bool:
-    """Whether the prompt in the place of a branch belongs to the turn that ended, which is the last one."""
+    """Return whether the prompt that replaces a branch belongs to the turn that ended, which is the last one."""
     is_of_turn = False
     for row in live:
         is_of_turn = is_of_turn or row is ended.first
@@ -314,7 +328,7 @@ def _is_replaced_in(branch: TakenBackBranch, ended: TranscriptTurn, live: Iterab
 
 
 def _asked(ended: TranscriptTurn, rows: Iterable[Row]) -> tuple[Message, ...]:
-    """What the last prompt of a turn was searched by: `messages_now` at that prompt."""
+    """Return the messages that the last prompt of a turn was searched by: `messages_now` at that prompt."""
     messages = [line.message for line in _spoken(rows)]
     prompts = [message for message in ended.asked if message.role == "user"]
     last_prompt = next(
@@ -328,15 +342,15 @@ def _asked(ended: TranscriptTurn, rows: Iterable[Row]) -> tuple[Message, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Spoken:
-    """A message of a transcript, and the id of its prompt, where the client gives one."""
+    """A message of a transcript, and the id of its prompt if the client gives it."""
 
     message: Message
     prompt_id: str | None
 
 
 def _spoken(rows: Iterable[Row]) -> list[_Spoken]:
-    """The messages of these lines of a transcript, each with the id of its prompt: only the words of user and model,
-    without tools, thoughts and text of the client."""
+    """Return the messages of these lines of a transcript, each with the id of its prompt: only the words of user and
+    model, without tools, thoughts and text of the client."""
     lines: list[_Spoken] = []
     for row in rows:
         prompt_id = row.get("promptId")

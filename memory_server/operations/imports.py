@@ -1,4 +1,5 @@
-"""`import_sources`: memories from files of people, of other programs, or of another memory-server, are read and stored.
+"""Read memories from files of people, of other programs, or of another memory-server, and store them
+(`import_sources`).
 
 Each source reports what it gave and what it left out; `converted` reads and stores nothing.
 """
@@ -58,18 +59,19 @@ from memory_server.operations.trigger_checks import check_reports
 AT_ONCE = 200
 """Memories that get their keywords between two steps of a progress bar."""
 CHATS: tuple[Format, ...] = ("chat", "chat-export")
-"""Forms in which the order of memories is that of a chat."""
+"""Formats in which the order of memories is the order of a chat."""
 LOREBOOK: Format = "worldinfo"
 AFTER_CHAT_MS = 3_600_000
-"""How long ago a chat ended that has no times, or is shifted: nothing is recalled from the last 20 minutes."""
+"""Milliseconds from the end of a chat without times, or of a shifted chat, until now: nothing is recalled from the
+last 20 minutes."""
 APART_MS = 600_000
-"""How far exchanges without times are apart: of the same ten minutes, a search brings only two."""
+"""Milliseconds between exchanges without times: of the same ten minutes, a search brings only two."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
-    """What is imported. `shift_to_now`: chats are moved in time, so that the last ended an hour ago. `dry_run`: nothing
-    is stored. `keep_secrets`: credentials stay in the texts."""
+    """A request to import sources. `shift_to_now` moves chats in time, so that the last ended an hour ago. With
+    `dry_run` nothing is stored. With `keep_secrets` credentials stay in the texts."""
 
     sources: Sequence[Source]
     options: ReadOptions = ReadOptions()
@@ -80,7 +82,7 @@ class ImportRequest:
 
 @dataclass(frozen=True, slots=True)
 class TakenConversation:
-    """What became of the memories of a conversation. `undated`: how many memories of a chat had no time."""
+    """The imported memories of a conversation. `undated` counts memories of a chat that had no time."""
 
     contents: Contents
     counts: MergeCounts
@@ -89,7 +91,7 @@ class TakenConversation:
 
 @dataclass(frozen=True, slots=True)
 class TakenBook:
-    """What became of a lorebook."""
+    """An imported lorebook and what storing it changed."""
 
     book: IncomingBook
     stored: StoredBook
@@ -97,7 +99,7 @@ class TakenBook:
 
 @dataclass(frozen=True, slots=True)
 class TakenEntries:
-    """What became of the entries of a place of knowledge. `erased`: how many were erased for good before."""
+    """The imported entries of a place of knowledge. `erased` counts entries that were erased for good before."""
 
     place: str
     entries: Sequence[Entry]
@@ -107,7 +109,8 @@ class TakenEntries:
 
 @dataclass(frozen=True, slots=True)
 class SourceReport:
-    """What a source gave, and what was left out of it (`incoming`). `count`: memories and entries that can be used."""
+    """The content of a source, and what was left out of it (`incoming`). `count` is the number of memories and
+    entries that can be used."""
 
     source: Source
     form: Format
@@ -120,7 +123,7 @@ class SourceReport:
 
 @dataclass(frozen=True, slots=True)
 class ReportLine:
-    """A line about records: they were left out or lost, or there is a note or a warning about them."""
+    """A line about records that were left out or lost, or a note or a warning about them."""
 
     kind: str
     text: str
@@ -128,8 +131,8 @@ class ReportLine:
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What an import did. `conversation_id`: where the last memories went. `warnings`: conversations that have more
-    triggers now than a search runs."""
+    """The results of an import. `conversation_id` got the last memories. `warnings` name conversations that now have
+    more triggers than a search runs."""
 
     sources: Sequence[SourceReport]
     conversation_id: str
@@ -146,7 +149,8 @@ class ImportReport:
         return sum(len(report.incoming.skipped) for report in self.sources)
 
     def lines(self, *, all_of_them: bool = False) -> Iterator[ReportLine]:
-        """Yield what is said of records, by source; lorebooks are one, because many of them lose the same."""
+        """Yield the lines about records, by source; all lorebooks count as one source, because many of them lose the
+        same."""
         for incoming in _joined([report.incoming for report in self.sources]):
             yield from lines_of(incoming, all_of_them=all_of_them)
 
@@ -158,17 +162,20 @@ async def import_sources(
     progress: Progress = no_progress,
     tell: Callable[[SourceReport], None] | None = None,
 ) -> ImportReport:
-    """Read and, unless it is a dry run, store each source. `tell` is called with the report of each, once it is stored.
+    """Read each source and, unless it is a dry run, store it. `tell` is called with the report of each source, once
+    it is stored.
 
-    Raises InvalidInput: a source cannot be read; those before it are stored.
+    Raises InvalidInput if a source cannot be read; the sources before it are stored.
     """
     usual = view.conversation(request.options.conversation).id
     conversation_id = usual
     reports: list[SourceReport] = []
     new_triggers: Counter[str] = Counter()
+
     for source in request.sources:
         report = await _import_source(view, source, request, usual, progress)
         reports.append(report)
+
         for taken in report.conversations:
             if taken.contents.short_term:
                 conversation_id = taken.contents.conversation_id
@@ -178,6 +185,7 @@ async def import_sources(
             conversation_id = taken_book.book.conversation_id
             if taken_book.book.is_on:
                 new_triggers[conversation_id] += len(taken_book.stored.update.new)
+
         if tell is not None:
             tell(report)
 
@@ -195,12 +203,16 @@ async def _import_source(
     dry_run = request.dry_run
     incoming, form = await read(view, source, request.options, usual)
     names_others = any(contents.conversation_id != usual for contents in incoming.conversations)
+
     if request.options.conversation is not None and names_others:
         raise InvalidInput("{named} names its own conversations; leave -c out.", source.shown)
+
+    # Secrets are removed before anything is checked or stored.
     if not request.keep_secrets:
         await asyncio.to_thread(_remove_secrets, view, incoming, form)
     if form not in TRUSTED:
         await _check(view, incoming, progress, until=request.options.check_until)
+
     if request.shift_to_now:
         _shift(incoming, view.clock())
 
@@ -217,6 +229,7 @@ async def _import_source(
         stored_book = await store_book(view, book, dry_run=dry_run)
         incoming.remarks += remarks_on(book, stored_book, dry_run=dry_run)
         books.append(TakenBook(book, stored_book))
+
     if incoming.profile is not None:
         incoming.notes += await follow(view, incoming.profile, dry_run=dry_run)
 
@@ -229,13 +242,14 @@ async def _import_source(
         refused_entries += len(taken.left_out)
         erased = len(of_place) - len(not_erased)
         entries.append(TakenEntries(place, not_erased, taken.counts, erased))
+
     count = incoming.count - refused_entries
     return SourceReport(source, form, incoming, conversations, books, entries, count)
 
 
 def _remove_secrets(view: OpenMemory, incoming: Incoming, form: Format) -> None:
-    """Remove secrets from what was read, and say how many. Clients that write code also speak in pairs of a name and a
-    value."""
+    """Remove secrets from what was read, and report their number. In sessions of clients that write code, pairs of a
+    name and a value are secrets too."""
     clean = partial(view.memories.services.secrets.of, with_pairs=form in SESSIONS)
     with counting_secrets() as kinds:
         incoming.entries = clean(incoming.entries)
@@ -251,7 +265,7 @@ def _remove_secrets(view: OpenMemory, incoming: Incoming, form: Format) -> None:
 def _cleaned_memory(
     memory: ShortTermMemory, clean: Callable[[ShortTermMemory], ShortTermMemory]
 ) -> ShortTermMemory:
-    """Return a memory without secrets. One that had some gets its words again."""
+    """Return a memory without secrets. If it had some, its words are found again."""
     cleaned = clean(replace(memory, messages=()))
     with counting_secrets():  # the text says the same, so they are counted there
         cleaned = replace(cleaned, messages=clean(memory).messages)
@@ -267,7 +281,7 @@ async def converted(
     to: str,
     progress: Progress = no_progress,
 ) -> Incoming:
-    """Read a source, to be written in the form `to`; nothing is stored."""
+    """Read a source, to be written in the format `to`; store nothing."""
     incoming, form = await read(view, source, options, view.conversation(None).id)
     incoming.unbound()
     if form in TRUSTED:
@@ -282,7 +296,7 @@ async def converted(
 
 
 def memories_of_pack(source: str, data: bytes, usual: str) -> list[LongTermMemory]:
-    """The memories of a pack. Raises InvalidInput: it is none."""
+    """Read the memories of a pack. Raises InvalidInput if it is not a pack."""
     try:
         incoming = own.read_pack(data, usual)
     except NotThisFormat as error:
@@ -298,18 +312,22 @@ async def store(
     dry_run: bool,
     progress: Progress = no_progress,
 ) -> tuple[Contents, MergeCounts]:
-    """The contents with keywords and times, and what storing them changed or would change."""
+    """Store the contents of a conversation. Return them with keywords and times, and what storing them changed or
+    would change."""
     incoming = without_erased(incoming, view.home.erased.holds)
     name = incoming.conversation_id
     wording = view.memories.services.parameters.wording.within(name)
+
     memories: list[ShortTermMemory] = []
     with progress(_("importing {name}", name), len(incoming.short_term)) as advance:
+        # Finding words takes long, so it runs in portions, between which the progress bar advances.
         for begin in range(0, len(incoming.short_term), AT_ONCE):
             part = replace(incoming, short_term=incoming.short_term[begin : begin + AT_ONCE])
             part = await asyncio.to_thread(with_keywords, part, wording)
             memories += part.short_term
             advance(AT_ONCE)
     indexed = replace(incoming, short_term=tuple(memories))
+
     archived: Collection[str] = archived_ids(await view.store.archive(name))
 
     def decide(state: ConversationState) -> tuple[list[Change], tuple[Contents, MergeCounts]]:
@@ -330,13 +348,15 @@ async def store(
 def _dated(
     contents: Contents, state: ConversationState | None, form: Format, now_ms: int
 ) -> Contents:
-    """`contents` with a time for each memory. One without keeps the time of its first import in `state` as long as it
-    is the same, and otherwise gets the time of this import; a chat keeps its order. What is known keeps score and pin.
-    """
+    """Give each memory of `contents` a time. A memory without a time keeps the time of its first import in `state` as
+    long as it is the same, and otherwise gets the time of this import; a chat keeps its order. A memory that is
+    stored already keeps its score and pin."""
     stored_memories = {} if state is None else state.short_term
     twins = _twins(contents, stored_memories)
+
     undated = sum(not memory.time_ms for memory in contents.short_term)
     short_term: list[ShortTermMemory] = []
+
     for memory in contents.short_term:
         time_ms = memory.time_ms
         if not time_ms:
@@ -344,8 +364,10 @@ def _dated(
             time_ms = now_ms
             if form in CHATS:
                 time_ms -= AFTER_CHAT_MS + undated * APART_MS
+
         stored = stored_memories.get(memory.id) or twins.get(memory.id)
         short_term.append(_dated_memory(memory, stored, time_ms))
+
     long_term = [
         memory if memory.created_ms else _long_dated(memory, state, now_ms)
         for memory in contents.long_term
@@ -356,18 +378,20 @@ def _dated(
 def _twins(
     contents: Contents, stored_memories: Mapping[str, ShortTermMemory]
 ) -> Mapping[str, ShortTermMemory]:
-    """What is stored of turns that are new by their id only, by that id: what was said at the same millisecond is the
-    same turn, such as one of a session of which another file is a copy."""
+    """Find the stored memories of turns that are new only by their id, and return them by the new id. Messages with
+    the same text and millisecond are the same turn, such as in a session file and its copy."""
     new_ids = {memory.id for memory in contents.short_term if memory.time_ms}
     new_ids -= stored_memories.keys()
     if not new_ids:
         return {}
+
     brought_ids = {memory.id for memory in contents.short_term}
     stored_by_words = {
         (memory.time_ms, memory.text): memory
         for memory in stored_memories.values()
         if memory.id not in brought_ids
     }
+
     twins: dict[str, ShortTermMemory] = {}
     for memory in contents.short_term:
         twin = stored_by_words.get((memory.time_ms, memory.text))
@@ -379,7 +403,8 @@ def _twins(
 def _dated_memory(
     memory: ShortTermMemory, stored: ShortTermMemory | None, time_ms: int
 ) -> ShortTermMemory:
-    """A memory with its time, or `time_ms` if it has none; `stored` is what an earlier import made of it."""
+    """Return a memory with its time, or with `time_ms` if it has no time; `stored` is the memory of an earlier
+    import."""
     if stored is None:
         return replace(memory, time_ms=time_ms)
     if stored.text == memory.text and memory.time_ms in (0, stored.time_ms):
@@ -393,7 +418,7 @@ def _dated_memory(
 def _long_dated(
     memory: LongTermMemory, state: ConversationState | None, now_ms: int
 ) -> LongTermMemory:
-    """The memory as an earlier import stored it if it is the same, or else with the time of this import."""
+    """Return the memory as an earlier import stored it if it is the same, or else with the time of this import."""
     stored = None if state is None else state.long_term.get(memory.name)
     if stored is not None and (stored.prompt, stored.trigger) == (memory.prompt, memory.trigger):
         return stored
@@ -401,7 +426,7 @@ def _long_dated(
 
 
 def _shift(incoming: Incoming, now_ms: int) -> None:
-    """Move the chats in time: their last message is an hour before `now_ms`."""
+    """Move the chats in time so that their last message is an hour before `now_ms`."""
     memories = chain.from_iterable(contents.short_term for contents in incoming.conversations)
     last_ms = max((memory.time_ms for memory in memories), default=0)
     by_ms = now_ms - AFTER_CHAT_MS - last_ms
@@ -411,7 +436,7 @@ def _shift(incoming: Incoming, now_ms: int) -> None:
 
 
 def _shifted(memory: ShortTermMemory, by_ms: int) -> ShortTermMemory:
-    """A memory and its messages so much later; one without a time as it is."""
+    """Move a memory and its messages in time; a memory without a time stays as it is."""
     if not memory.time_ms:
         return memory
     messages: list[Message] = []
@@ -424,7 +449,7 @@ def _shifted(memory: ShortTermMemory, by_ms: int) -> ShortTermMemory:
 
 
 def _joined(reports: Sequence[Incoming]) -> Iterator[Incoming]:
-    """One report for each source; those of lorebooks are one, because many of them lose the same."""
+    """Yield one report for each source; all lorebooks share one report, because many of them lose the same."""
     of_books = Incoming()
     for report in reports:
         if not report.books:
@@ -468,7 +493,7 @@ async def _working(
     until: float,
     keep: bool,
 ) -> list[LongTermMemory]:
-    """Those of the memories whose trigger can work."""
+    """Return the memories whose trigger can work."""
     triggers = [memory.trigger for memory in memories]
     with progress(_("checking triggers"), len(triggers)) as advance:
         reports = await check_reports(
@@ -478,6 +503,7 @@ async def _working(
             until=until,
             advance=advance,
         )
+
     working: list[LongTermMemory] = []
     for memory, report in zip(memories, reports, strict=True):
         if report.errors:
@@ -497,15 +523,18 @@ async def _working(
 
 
 def lines_of(incoming: Incoming, *, all_of_them: bool = False) -> Iterator[ReportLine]:
-    """Yield what is said of the records of a source: one line for each kind of loss, or with `all_of_them` one for each
-    record."""
+    """Yield the lines about the records of a source: one line for each kind of loss, or with `all_of_them` one line
+    for each record."""
     skipped = [Loss(reason, shown(location)) for location, reason in incoming.skipped]
     for line in kind_lines(skipped, all_of_them=all_of_them):
         yield ReportLine(N_("left out"), line)
+
     for line in kind_lines(incoming.remarks, all_of_them=all_of_them):
         yield ReportLine(N_("note"), line)
+
     for line in kind_lines(incoming.losses, all_of_them=all_of_them):
         yield ReportLine(N_("lost"), line)
+
     for doubt in incoming.doubts:
         yield ReportLine(N_("warning"), doubt)
     for note in incoming.notes:
@@ -516,14 +545,14 @@ def lines_of(incoming: Incoming, *, all_of_them: bool = False) -> Iterator[Repor
 
 
 def sample_of(chat: bytes, pack: bytes, zone: tzinfo | None) -> Contents:
-    """Return the one conversation of a chat, with the triggers of a pack."""
+    """Return the only conversation of a chat, with the triggers of a pack."""
     [conversation] = chats.read(chat, chats.ChatOptions(DEFAULT_CONVERSATION, zone)).conversations
     [triggers] = own.read_pack(pack, conversation.conversation_id).conversations
     return replace(conversation, long_term=triggers.long_term)
 
 
 def form_named(name: str | None) -> Format | None:
-    """Return the form with this name; None stands for the one that the content shows. Raises InvalidInput."""
+    """Return the format with this name, or None if `name` is None and the content decides. Raises InvalidInput."""
     for form in FORMATS:
         if form == name:
             return form

@@ -1,4 +1,4 @@
-"""What `import` and `convert` read: a file, a database or a folder, in the form that its content shows."""
+"""Read a file, a database or a folder for `import` and `convert`, in the format that its content shows."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ FILES: Mapping[Format, Callable[[bytes, str], Incoming]] = {
     "memory-service": _read_memory_service,
     "refs-log": _read_refs_log,
 }
-"""What reads one file: its bytes, for a conversation."""
+"""The readers of single files: each takes the bytes and a conversation."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Database:
-    """Tables and columns of a database, and what reads them for a conversation."""
+    """Tables and columns of a database, and the function that reads them for a conversation."""
 
     tables: Mapping[str, Collection[str]]
     read: Callable[[Tables, str], Incoming]
@@ -102,27 +102,28 @@ DATABASES: Mapping[Format, _Database] = {
     "claude-mem": _Database(claude_mem.TABLES, claude_mem.read_tables),
     "notes-db": _Database(seed_stores.TABLES, _read_notes_db),
 }
-"""Tables and columns of a database, and what reads them."""
+"""The formats of databases."""
 _NAMES: Mapping[Format, str] = {
     **dict.fromkeys(SESSIONS, "a.jsonl"),
     "chat-export": "memories.json",
     "gentian": folder_forms.SHORT_TERM,
     "node": folder_forms.SHORT_TERM,
 }
-"""What a file of a form is called in its folder, where it is given alone."""
+"""The name of a file of a format in its folder, for a file that is given alone."""
 TRUSTED: tuple[Format, ...] = ("native", "node")
-"""Our own forms, whose triggers were checked when they were stored: all of what they hold is kept."""
+"""Our own formats, whose triggers were checked when they were stored: all of their content is kept."""
 _OF_ITSELF = ("version", "migration", "sync_", "write_ops")
-"""Parts of the names of tables in which a program keeps what is not a memory."""
+"""Parts of the names of tables in which a program keeps things that are not memories."""
 
 
 async def read(
     view: OpenMemory, source: Source, options: ReadOptions, usual: str
 ) -> tuple[Incoming, Format]:
-    """The memories in the file or folder `source`; memories without a conversation are for `usual`. Raises
+    """Read the memories in the file or folder `source`; memories without a conversation are for `usual`. Raises
     InvalidInput if the source cannot be read; the message says what to give instead."""
     if options.depth is not None and options.depth < 1:
         raise InvalidInput("--depth must be at least 1 message.")
+
     path = Path(source.name) if source.data is None else None
     try:
         incoming, form = await _Reader(view, source, path=path, options=options, usual=usual).read()
@@ -133,6 +134,7 @@ async def read(
             "{file} has a value of a type or size that its format does not have; export it again.",
             source.shown,
         ) from error
+
     if form not in TRUSTED:
         _leave_out_expired(incoming, view.clock())
     return incoming, form
@@ -140,7 +142,7 @@ async def read(
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads one source. `path`: of its file or folder; None: its bytes were given."""
+    """Reads one source. `path` is the path of its file or folder, or None if its bytes were given."""
 
     view: OpenMemory
     source: Source
@@ -149,7 +151,7 @@ class _Reader:
     usual: str
 
     async def read(self) -> tuple[Incoming, Format]:
-        """The memories of the source, and its form."""
+        """Read the memories of the source, and return its format too."""
         path = self.path
         if path is not None:
             if await asyncio.to_thread(path.is_dir):
@@ -158,11 +160,13 @@ class _Reader:
                 return await asyncio.to_thread(self._database, path)
             if await asyncio.to_thread(_is_zip, path):
                 return await self._zip(path)
+
         data = await asyncio.to_thread(content_of, self.source, self.options.encoding)
         if data.startswith(
             ZIP
         ):  # of standard input, which has no path that could be looked at before
             return await self._zip(BytesIO(data))
+
         if data.startswith(own.COMPRESSED):
             data = await asyncio.to_thread(own.uncompressed, data)
         if data.startswith(png_cards.SIGNATURE):
@@ -170,9 +174,10 @@ class _Reader:
         return await self._data(data)
 
     async def _data(self, data: bytes) -> tuple[Incoming, Format]:
-        """The memories of one file."""
+        """Read the memories of a file."""
         await self._admit(len(data))
         form = await self._form_of(data)
+
         try:
             if form == "worldinfo":
                 incoming = await incoming_lore.lorebook(
@@ -181,12 +186,13 @@ class _Reader:
             else:
                 incoming = await asyncio.to_thread(self._file, data, form)
         except NotThisFormat:
+            # A wrong --format is the more useful reason, so it is reported first.
             await asyncio.to_thread(_refuse_other_form, self.options, partial(format_of, data))
             raise
         return incoming, form
 
     async def _form_of(self, data: bytes) -> Format:
-        """The form of a file, as the options name it or its content shows."""
+        """Return the format of a file, as the options name it or its content shows."""
         if self.options.format is not None:
             return self.options.format
         names = incoming_lore.names_of(self.options)
@@ -198,12 +204,14 @@ class _Reader:
             await self.options.admit(size)
 
     def _file(self, data: bytes, form: Format) -> Incoming:
-        """What one file holds, in any form but that of a lorebook."""
+        """Read a file in any format except a lorebook."""
         changed_ms = self.view.clock() if self.path is None else _changed_ms(self.path)
         if form in FILES:
             return _timed(FILES[form](data, self.usual), changed_ms)
+
         if form == "chat":
             return chats.read(data, incoming_lore.chat_options(self.view, self.options, self.usual))
+
         if form in DATABASES:
             raise NotThisFormat(
                 "is a file, but the format {form} is a database; import the database.", form
@@ -212,6 +220,7 @@ class _Reader:
             raise NotThisFormat(
                 "is a file, but the format {form} is a folder; import the folder.", form
             )
+
         usual_name = "page.md" if self.path is None else self.path.name
         name = _NAMES.get(form) or usual_name
         return self._tree(Tree({name: data}, {name: changed_ms}), form)
@@ -227,7 +236,7 @@ class _Reader:
         return await asyncio.to_thread(self._other_folder, path)
 
     async def _may_be_sillytavern(self, path: Path) -> bool:
-        """Whether the form of a folder is said or shown to be that of SillyTavern."""
+        """Return whether a folder has the format of SillyTavern, by the options or by its content."""
         if self.options.format is not None:
             return bool(self.options.format == "sillytavern")
         return await asyncio.to_thread(is_sillytavern, path)
@@ -238,16 +247,18 @@ class _Reader:
         )
 
     def _other_folder(self, path: Path) -> tuple[Incoming, Format]:
-        """The memories of a folder in any form but that of SillyTavern."""
+        """Read the memories of a folder in any format except SillyTavern's."""
         files = read_folder(path, self.options.encoding)
         tree = Tree(files, {})
         if not files and self.options.format != "node":
             tree = read_tree(path)
+
         form: Format = self.options.format or format_of_folder(tree.files, tree.others)
         if form not in FOLDERS:
             raise NotThisFormat(
                 "is a folder, but the format {form} is a file; import the file.", form
             )
+
         try:
             return self._tree(tree, form), form
         except NotThisFormat:
@@ -258,17 +269,20 @@ class _Reader:
         content = await asyncio.to_thread(read_zip, archive)
         if isinstance(content, ZippedFile):
             return await self._data(content.data)
+
         await self._admit(content.size)
         form: Format = "chat-export"
         if isinstance(content, ZippedCard):
             form = "worldinfo"
         elif isinstance(content, ZippedFolder):
             form = "sillytavern"
+
         if self.options.format not in (None, form):
             raise NotThisFormat(
                 "is a zip archive, but the format {form} is not; unpack it and import the files inside.",
                 self.options.format,
             )
+
         match content:
             case ZippedCard():
                 incoming = await incoming_lore.zipped_card(
@@ -284,8 +298,9 @@ class _Reader:
         return incoming, form
 
     def _tree(self, tree: Tree, form: Format) -> Incoming:
-        """The memories of the files of a folder."""
+        """Read the memories of the files of a folder."""
         programs = words_between_commas(self.options.programs)
+
         match form:
             case "node":
                 incoming = folder_forms.read_node(tree.files, self.usual)
@@ -313,15 +328,16 @@ class _Reader:
                 incoming = claude_code.read(tree.files, self.usual, tree.times, folders, programs)
             case _:
                 raise AssertionError(f"no reader for a folder in the format {form}")
+
         incoming.skipped += tree.left_out
         return incoming
 
     def _folder_of(self, folder: str) -> str | None:
-        """How a memory names a working folder."""
+        """Return how a memory names a working folder."""
         return self.view.machine.folder_of_work(Path(folder))
 
     def _project_of(self, folder: str) -> str:
-        """The key of the project of a working folder; "": it has none."""
+        """Return the key of the project of a working folder; empty if it has no project."""
         return self.view.machine.project_key(Path(folder))
 
     def _database(self, path: Path) -> tuple[Incoming, Format]:
@@ -332,8 +348,11 @@ class _Reader:
             raise NotThisFormat(
                 "is a database, but the format {form} is a file; import the file.", form
             )
+
         database = DATABASES[form]
         incoming = database.read(self.view.machine.rows_of(path, database.tables), self.usual)
+
+        # Say how much was left out; tables that the program keeps for itself do not count.
         for name, table in sorted(tables.items()):
             if name not in database.tables and not any(part in name for part in _OF_ITSELF):
                 incoming.lost[_("rows of the table {name}", name)] += table.rows
@@ -341,19 +360,19 @@ class _Reader:
 
 
 def _changed_ms(path: Path) -> int:
-    """When a file was changed, in milliseconds since 1970."""
+    """Return when a file was changed, in milliseconds since 1970."""
     return round(path.stat().st_mtime * 1000)
 
 
 def _refuse_other_form(options: ReadOptions, form_of_content: Callable[[], Format]) -> None:
-    """Raises NotThisFormat: the content has a known form, and --format names another one."""
+    """Refuse a content that has another known format than --format names. Raises NotThisFormat."""
     named_form = options.format
     if named_form is None:
         return
     try:
         form = form_of_content()
     except NotThisFormat:
-        return  # the content has no known form, so there is none to advise
+        return  # the content has no known format that could be advised
     if form != named_form:
         raise NotThisFormat(
             "has the format {form}, not {other}; leave --format out.", form, named_form
@@ -361,12 +380,12 @@ def _refuse_other_form(options: ReadOptions, form_of_content: Callable[[], Forma
 
 
 def _is_zip(path: Path) -> bool:
-    """Whether a file is a zip archive, also one behind a picture, as RisuAI writes it."""
+    """Return whether a file is a zip archive, also behind a picture, as RisuAI writes it."""
     return starts_with(path, ZIP) or (starts_with(path, JPEG) and zipfile.is_zipfile(path))
 
 
 def _timed(incoming: Incoming, changed_ms: int) -> Incoming:
-    """With the time of the file for each entry that has none: so the same file is the same entries."""
+    """Give each entry without a time the time of the file, so that the same file makes the same entries."""
     for entries in incoming.entries.values():
         for index, entry in enumerate(entries):
             if not entry.updated_ms:
@@ -375,7 +394,7 @@ def _timed(incoming: Incoming, changed_ms: int) -> Incoming:
 
 
 def _leave_out_expired(incoming: Incoming, now_ms: int) -> None:
-    """Without the entries that the other program would no longer give."""
+    """Leave out the entries that the other program would no longer give."""
     for entries in incoming.entries.values():
         live = [entry for entry in entries if entry.expires_ms is None or entry.expires_ms > now_ms]
         incoming.lost[_("memories that have expired there")] += len(entries) - len(live)

@@ -1,5 +1,5 @@
-"""What `import` and `convert` read of lorebooks: one alone, in a card, in a CharX, and those of a folder of SillyTavern
-with its chats."""
+"""Read lorebooks for `import` and `convert`: a single one, one in a card or a CharX, and all of a folder of
+SillyTavern with its chats."""
 
 from __future__ import annotations
 
@@ -36,34 +36,34 @@ from sandbox import CheckReport
 
 _EXPRESSION = re.compile(r"/(?P<body>[\s\S]*)/(?P<flags>[A-Za-z]*)")
 _MOST_EXPRESSION_CHARS = 10_000
-"""Characters of an expression that V8 is asked about."""
+"""Most characters of an expression that V8 compiles for a check."""
 _ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
-"""Whether an expression compiles does not depend on the time."""
+"""Any time will do: whether an expression compiles does not depend on it."""
 
 
 def names_of(options: ReadOptions) -> dict[str, str]:
-    """Who the user and the character are, as far as the options say it."""
+    """Return the names of the user and the character, if the options give them."""
     return _known_names(char=options.char, user=options.user)
 
 
 def _known_names(*, char: str | None, user: str | None) -> dict[str, str]:
-    """The names of `char` and `user`, without those that are not known."""
+    """Return the names of `char` and `user`, without unknown ones."""
     names = {"char": char, "user": user}
     return {who: name for who, name in names.items() if name}
 
 
 def by_character(options: ReadOptions) -> bool:
-    """Whether a chat goes into the conversation of its character, because no option names one."""
+    """Return whether a chat is stored in the conversation of its character, because no option names a conversation."""
     return options.conversation is None
 
 
 def with_hidden(options: ReadOptions) -> bool:
-    """Whether the messages of SillyTavern that somebody hid come too; `convert` has no such option."""
+    """Return whether messages that the user hid in SillyTavern are imported too; `convert` has no such option."""
     return options.with_hidden
 
 
 def chat_options(view: OpenMemory, options: ReadOptions, usual: str) -> chats.ChatOptions:
-    """How the chats of an import are read; `usual`: the conversation of messages that name none."""
+    """Return how the chats of an import are read. `usual` is the conversation of messages that name no conversation."""
     return chats.ChatOptions(
         usual,
         view.zone,
@@ -76,18 +76,20 @@ def chat_options(view: OpenMemory, options: ReadOptions, usual: str) -> chats.Ch
 async def lorebook(
     view: OpenMemory, data: bytes, source: str, *, options: ReadOptions, usual: str
 ) -> Incoming:
-    """A lorebook, or a card with one: that goes into the conversation of its character."""
+    """Read a lorebook, or a card with a lorebook, which is stored in the conversation of its character."""
     book = await asyncio.to_thread(lorebooks.read_book, data)
     names = names_of(options)
+
     if options.conversation is not None:
         names = {
             "char": usual,
             **names,
-        }  # the lorebook of a character usually goes into the one that has its name
+        }  # the lorebook of a character usually goes into the conversation of the same name
     elif book.character is not None:
-        with suppress(InvalidInput):  # a name that cannot be that of a conversation
+        with suppress(InvalidInput):  # a name that no conversation can have
             usual = conversation_id_of(book.character)
         names = {"char": book.character, **names}
+
     defaults = Defaults(
         depth=options.depth,
         whole_words=not options.substrings,
@@ -96,6 +98,7 @@ async def lorebook(
         recursion=not options.no_recursion,
         speakers=not options.no_names,
     )
+
     is_for_all = usual == DEFAULT_CONVERSATION
     book_source = BookSource(
         Path(source).name,
@@ -118,7 +121,7 @@ async def _memories_of(view: OpenMemory, book: Book, source: BookSource, until: 
 async def zipped_card(
     view: OpenMemory, card: ZippedCard, source: str, *, options: ReadOptions, usual: str
 ) -> Incoming:
-    """The lorebook in a CharX."""
+    """Read the lorebook in a CharX."""
     try:
         incoming = await lorebook(view, card.card, source, options=options, usual=usual)
     except NotThisFormat as error:
@@ -128,6 +131,7 @@ async def zipped_card(
                 "lorebook there as JSON."
             ) from error
         raise
+
     if card.assets:
         incoming.lost[_("pictures and other files of the card")] += card.assets
     if card.has_module:
@@ -139,8 +143,8 @@ async def zipped_card(
 
 @dataclass(frozen=True, slots=True)
 class SillyTavernFolder:
-    """A folder of SillyTavern. `name`: how the report calls it; `left_out`: path and reason of each file that should
-    be read and is not."""
+    """A folder of SillyTavern. `name` is its name in the report. `left_out` has the path and the reason of each file
+    that should be read and was not."""
 
     name: str
     profiles: Sequence[Profile]
@@ -148,14 +152,14 @@ class SillyTavernFolder:
 
     @property
     def holds_something(self) -> bool:
-        """Whether anything of SillyTavern is in it, and not only files with such names."""
+        """Whether the folder holds anything of SillyTavern, and not only files with such names."""
         return not all(profile.is_empty for profile in self.profiles)
 
 
 async def sillytavern_in(
     tree: Tree, name: str, options: ReadOptions, usual: str
 ) -> SillyTavernFolder:
-    """What the users of such a folder have. With -c all of it is for one conversation."""
+    """Read what the users of such a folder have. With -c all of it is for one conversation."""
     everywhere = DEFAULT_CONVERSATION if by_character(options) else usual
     profiles = await asyncio.to_thread(sillytavern_folder.read, tree.files, everywhere, usual)
     return SillyTavernFolder(name, profiles, tree.left_out)
@@ -164,7 +168,7 @@ async def sillytavern_in(
 async def sillytavern(
     view: OpenMemory, folder: SillyTavernFolder, *, options: ReadOptions, usual: str
 ) -> Incoming:
-    """All of a folder of SillyTavern, after one sentence about what is in it."""
+    """Read all of a folder of SillyTavern, after a sentence about its content."""
     incoming = Incoming(skipped=[*folder.left_out])
     for profile in folder.profiles:
         if profile.is_empty:
@@ -173,13 +177,16 @@ async def sillytavern(
             _("{named} is a folder of SillyTavern: {what}.", folder.name, profile.summary())
         )
         await asyncio.to_thread(_take_chats, view, incoming, profile, options=options, usual=usual)
+
     incoming.conversations = chats.merged(incoming.conversations)
+
     held = await held_books(view)
     incoming.profile = ProfileBooks()
     for profile in folder.profiles:
         incoming.profile.files.update(profile.files)
         incoming.profile.says_what_is_on &= profile.says_what_is_on
         await _take_books(view, incoming, profile, options=options, usual=usual, held=held)
+
     if not incoming.count and not incoming.skipped:
         raise NotThisFormat("is a folder of SillyTavern without chats and lorebooks.")
     return incoming
@@ -204,14 +211,17 @@ async def _take_books(
     usual: str,
     held: Sequence[HeldBook],
 ) -> None:
-    """The books of a user; those that are on nowhere come switched off, unless a conversation has them: `held`."""
+    """Take the books of a user. A book that is off everywhere is imported switched off, unless a conversation has it
+    (`held`)."""
     incoming.skipped += profile.faults
     if profile.books:
         incoming.notes += _unused_settings(profile.settings)
+
     books = incoming.profile or ProfileBooks()
     for placed in profile.books:
         conversation_id = placed.conversation_id if by_character(options) else usual
         defaults = _defaults_of(profile, placed.character, options)
+
         source = BookSource(
             Path(placed.source).name,
             conversation_id,
@@ -224,13 +234,16 @@ async def _take_books(
                 books.names[book.book_id] = book.name
                 if book.is_on:
                     books.on[book.conversation_id, book.book_id] = book.memories
+
                 places = {one.conversation_id for one in held if one.book_id == book.book_id}
                 if book.is_on or not places or book.conversation_id in places:
                     incoming.books.append(book)
+
             incoming.losses += of_book.losses
             incoming.skipped += of_book.skipped
             incoming.notes += of_book.notes
             incoming.lost.update(of_book.lost)
+
     for sentence, names in (
         (_("lorebooks in cards; the one that the card names was imported"), profile.replaced),
         (_("lorebooks that are named there and are not in the folder"), profile.missing),
@@ -242,7 +255,7 @@ async def _take_books(
 
 
 def _unused_settings(settings: ProfileSettings) -> Iterator[str]:
-    """A sentence about each setting of world info that has no meaning here, and is not as SillyTavern ships it."""
+    """Yield a sentence about each changed setting of world info that has no meaning here."""
     if settings.min_activations:
         yield _(
             "min activations ({count}): older messages are not searched until so many entries came; --depth says how "
@@ -254,7 +267,7 @@ def _unused_settings(settings: ProfileSettings) -> Iterator[str]:
 
 
 def _defaults_of(profile: Profile, character: str, options: ReadOptions) -> Defaults:
-    """What the settings of the user say where an entry does not; options say more."""
+    """Return the values for what an entry leaves open: the settings of the user, which the options override."""
     settings = profile.settings
     return Defaults(
         depth=settings.depth if options.depth is None else options.depth,
@@ -271,7 +284,7 @@ def _defaults_of(profile: Profile, character: str, options: ReadOptions) -> Defa
 async def invalid_expressions(
     runner: TriggerRunner, keys: Iterable[str], *, until: float = inf
 ) -> set[str]:
-    """The expressions `/body/flags` that V8 does not compile, or that are too long for it: a folder has some
+    """Return the expressions `/body/flags` that V8 does not compile, or that are too long for it: a folder has
     thousands. `until` as in `check_reports`."""
     invalid: set[str] = set()
     triggers: dict[str, str] = {}
@@ -283,6 +296,8 @@ async def invalid_expressions(
             invalid.add(key)
         else:
             triggers[key] = _trigger_of(match["body"], match["flags"])
+
+    # Check all of them together, because a folder has thousands.
     reports = await check_reports(runner, [*triggers.values()], now=_ANY_TIME, until=until)
     for key, report in zip(triggers, reports, strict=True):
         if _fails(report):
@@ -291,10 +306,10 @@ async def invalid_expressions(
 
 
 def _trigger_of(body: str, flags: str) -> str:
-    """A trigger that throws if V8 does not compile the expression."""
+    """Return a trigger that throws if V8 does not compile the expression."""
     return f"new RegExp({json.dumps(body)}, {json.dumps(flags)}).test('')"
 
 
 def _fails(report: CheckReport) -> bool:
-    """Whether a trigger cannot run, or throws."""
+    """Return whether a trigger cannot run, or throws."""
     return bool(report.errors) or any(problem.kind == "thrown" for problem in report.warnings)

@@ -1,5 +1,4 @@
-"""What `import` does with a lorebook: it is compared with what an earlier import of it brought, and one line says what
-changed."""
+"""Compare an imported lorebook with what an earlier import of it brought, and say in one line what changed."""
 
 from __future__ import annotations
 
@@ -29,14 +28,14 @@ from memory_server.memories.turns import MAX_CHARS
 from memory_server.operations.ports import OpenMemory
 
 MOST_NAMED = 3
-"""Names that one line of a report has, at most."""
+"""Most names in one line of a report."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredBook:
-    """What an import of a book did. `erased`: the sentence about entries that were erased for good, "" if none was.
-    `older`: another book that may be an older version of it; None: there is none. `change_id`: None if nothing had to
-    change."""
+    """The result of importing a book. `erased` is the sentence about entries that were erased for good, or empty.
+    `older` is another book that may be an older version of it, or None. `change_id` is None if nothing had to change.
+    """
 
     update: BookUpdate
     erased: str
@@ -51,6 +50,8 @@ async def store_book(view: OpenMemory, book: IncomingBook, *, dry_run: bool) -> 
         for memory in book.memories
         if not view.home.erased.holds(marks_of(memory, book.conversation_id))
     ]
+
+    # The user may have deleted entries here; an update must not bring them back.
     archive = await view.store.archive(book.conversation_id)
     contents = BookContents(
         book_id=book.book_id,
@@ -60,6 +61,7 @@ async def store_book(view: OpenMemory, book: IncomingBook, *, dry_run: bool) -> 
         is_update=book.is_update,
         deleted=deleted_entries(archive),
     )
+
     erased = len(book.memories) - len(memories)
     sentence = left_out_text(erased) if erased else ""
 
@@ -78,8 +80,8 @@ async def store_book(view: OpenMemory, book: IncomingBook, *, dry_run: bool) -> 
 
 
 async def too_many_triggers(view: OpenMemory, conversation_id: str, *, more: int) -> list[str]:
-    """The warning that a search in this conversation does not run all of its triggers, with those of the shared
-    conversation and so many more."""
+    """Warn if a search in this conversation would not run all of its triggers, with the shared conversation's triggers and
+    `more` further ones."""
     shelf, _unread = await view.conversation(conversation_id).long_term.with_shared()
     count = len(shelf.memories) + more
     most = most_triggers()
@@ -97,7 +99,7 @@ async def too_many_triggers(view: OpenMemory, conversation_id: str, *, more: int
 
 
 def book_text(book: IncomingBook, update: BookUpdate) -> str:
-    """One line about a book: where it went, and what changed."""
+    """Say in one line where a book went, and what changed."""
     counts = {
         "new": (len(update.new), _("new")),
         "changed": (len(update.changed), _("changed")),
@@ -107,7 +109,9 @@ def book_text(book: IncomingBook, update: BookUpdate) -> str:
         "deleted": (len(update.deleted), _("deleted here")),
         "left out": (book.entries - len(_uids(book)), _("left out")),
     }
+
     parts = [_("{count:,} {what}", count, label) for count, label in counts.values() if count > 0]
+
     state = "" if book.is_on else _(", switched off")
     return _(
         "lorebook {name} in {conversation}{state}: {entries}; {counts}",
@@ -120,13 +124,13 @@ def book_text(book: IncomingBook, update: BookUpdate) -> str:
 
 
 def _uids(book: IncomingBook) -> set[str]:
-    """The entries that are used: a long one may be several memories."""
+    """Return the entries that are used: a long entry may be several memories."""
     entries = [memory.book for memory in book.memories if memory.book is not None]
     return {entry.uid.partition("/")[0] for entry in entries}
 
 
 def remarks_on(book: IncomingBook, stored: StoredBook, *, dry_run: bool) -> Iterator[Loss]:
-    """What a report names beside the counts, by its kind. `dry_run`: the update was not stored."""
+    """Yield further remarks on a book, by their kind. `dry_run` means that the update was not stored."""
     update = stored.update
     if stored.older is not None:
         name = stored.older.name
@@ -136,6 +140,7 @@ def remarks_on(book: IncomingBook, stored: StoredBook, *, dry_run: bool) -> Iter
             name,
         )
         yield Loss(f"{advice} {shlex.quote(name)}", book.name)
+
     if update.stored_as:
         advice = _(
             "another lorebook here has the same name and file, but other entries; if this is a new version "
@@ -144,6 +149,7 @@ def remarks_on(book: IncomingBook, stored: StoredBook, *, dry_run: bool) -> Iter
         yield Loss(
             f"{advice} --book {shlex.quote(book.name)}", f"{book.name} -> {update.stored_as}"
         )
+
     if stored.change_id is not None and (update.changed or update.retired):
         yield Loss(
             _("`memory-server undo {change}` undoes this update", stored.change_id), book.name
@@ -152,11 +158,13 @@ def remarks_on(book: IncomingBook, stored: StoredBook, *, dry_run: bool) -> Iter
         yield Loss(
             _("stored; `memory-server undo {change}` takes it back", stored.change_id), book.name
         )
+
     retired = _("removed, because the book no longer has it; `memory-server undo` brings it back")
     if dry_run:
         retired = _("would be removed, because the book no longer has it")
     for name in update.retired:
         yield Loss(retired, name)
+
     for name in update.kept:
         yield Loss(_("kept as you changed it here, although the book has another text"), name)
     for name in update.deleted:
@@ -164,6 +172,7 @@ def remarks_on(book: IncomingBook, stored: StoredBook, *, dry_run: bool) -> Iter
             _("not imported, because you deleted it here; `memory-server undo` brings it back"),
             name,
         )
+
     for entry in update.renamed:
         yield Loss(
             _("stored under another name, because that one is in use"),
@@ -174,11 +183,12 @@ def remarks_on(book: IncomingBook, stored: StoredBook, *, dry_run: bool) -> Iter
 
 
 def _room_remarks(book: IncomingBook) -> Iterator[Loss]:
-    """Whether the constants of a book, or all of it, are longer than a prompt has room for."""
+    """Yield a remark if the constants of a book, or all of it, are longer than the room in a prompt."""
     room = Room.of(MAX_CHARS - FRAME_CHARS).long_term
     constants = [memory for memory in book.memories if memory.is_constant]
     constant_chars = _chars(constants)
     all_chars = _chars(book.memories)
+
     if constant_chars > room:
         remark = _(
             "the constant entries are longer than the {room:,} characters that they have for sure in a prompt of "
@@ -200,7 +210,8 @@ def _chars(memories: Iterable[LongTermMemory]) -> int:
 
 
 def grouped(losses: Iterable[Loss]) -> dict[str, list[str]]:
-    """The records of each kind of loss. Records of one name, such as entries of several books, count each."""
+    """Group the records by the kind of loss. Records with the same name, such as entries of several books, count
+    separately."""
     kinds: dict[str, list[str]] = {}
     for loss in losses:
         kinds.setdefault(loss.what, []).append(loss.of)
@@ -208,7 +219,8 @@ def grouped(losses: Iterable[Loss]) -> dict[str, list[str]]:
 
 
 def kind_lines(losses: Iterable[Loss], *, all_of_them: bool) -> list[str]:
-    """One line for each kind of loss with its number and three names, or with `all_of_them` one for each record."""
+    """Return one line for each kind of loss with its number and three names, or with `all_of_them` one line for each
+    record."""
     lines: list[str] = []
     for description, names in grouped(losses).items():
         if all_of_them or len(names) == 1:
@@ -221,7 +233,7 @@ def kind_lines(losses: Iterable[Loss], *, all_of_them: bool) -> list[str]:
 
 
 def beginning_of(names: Sequence[str]) -> str:
-    """The first names, and an ellipsis where there are more."""
+    """Return the first names, and an ellipsis if there are more."""
     shown = ", ".join(names[:MOST_NAMED])
     if len(names) > MOST_NAMED:
         shown += ", …"

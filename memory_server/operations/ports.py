@@ -1,4 +1,4 @@
-"""What operations are given: the memories of one caller, the machine on which files are read, and progress.
+"""The ports of operations: the memories of one caller, the machine on which files are read, and progress.
 
 A view of the runtime is an `OpenMemory`; `homes.py` has the machine.
 """
@@ -26,7 +26,7 @@ from memory_server.memories.recalls import Recalls
 from sandbox import TriggerSandbox
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[..., None]]]
-"""Shows how far an operation is, by its title and the number of its steps; gives a function that advances it."""
+"""Shows the progress of an operation, by its title and its number of steps; yields a function that advances it."""
 
 
 @contextmanager
@@ -46,7 +46,7 @@ class Table(Protocol):
 
 
 class Machine(Protocol):
-    """The machine of the user: its folders have projects and pages of notes, and databases of other programs tables."""
+    """The machine of the user: projects and pages of notes of folders, and tables of databases of other programs."""
 
     def folder_of_work(self, folder: Path) -> str | None:
         """Return how a memory names a working folder."""
@@ -66,8 +66,8 @@ class Machine(Protocol):
 
 
 class RepairPlan(Protocol):
-    """What is damaged in a conversation and will be mended, in sentences. `kept_in`: where a repair keeps the files as
-    they were. `set_aside`: sentences about snapshots that were set aside."""
+    """The damage of a conversation that will be mended, in sentences. `kept_in` is where a repair keeps the former
+    files. `set_aside` are sentences about snapshots that were set aside."""
 
     @property
     def conversation_id(self) -> str: ...
@@ -83,7 +83,7 @@ class RepairPlan(Protocol):
 
 
 class BackupFolder(Protocol):
-    """Where the files of backups are."""
+    """The place of the files of backups."""
 
     @property
     def folder(self) -> Path: ...
@@ -97,7 +97,7 @@ class HomeOfMemories(Protocol):
 
     @property
     def shown(self) -> str:
-        """Where it is, for people."""
+        """The place, for people."""
 
     @property
     def conversations(self) -> ConversationStore: ...
@@ -119,14 +119,14 @@ class HomeOfMemories(Protocol):
     def repairs(
         self, conversation_id: str | None = None, *, dry_run: bool = False
     ) -> Sequence[Callable[[], RepairPlan | None]]:
-        """Return a call for each conversation, or for the one that is named: it mends the conversation, and gives None
-        if nothing is broken."""
+        """Return a call for each conversation, or for the named one: it mends the conversation, or returns None if
+        nothing is broken."""
 
     def traces(self, erasure: Erasure, *further_places: Path) -> Traces:
         """Search the home and these places for what is erased."""
 
     def left(self, erasure: Erasure, *further_places: Path) -> Traces:
-        """Search after an erasing, and remove files that killed processes left."""
+        """Search after an erasure, and remove files that killed processes left."""
 
     def erase_waiting(self, erasure: Erasure) -> None:
         """Erase from the turns that wait for a linked server."""
@@ -178,14 +178,14 @@ class OpenMemory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file or folder by its `name`, or the `data` of one that has no path here; the name `-` is standard input."""
+    """A file or folder by its `name`, or the `data` of a file that has no path here; the name `-` is standard input."""
 
     name: str
     data: bytes | None = None
 
     @property
     def shown(self) -> str:
-        """What messages call it."""
+        """The name in messages."""
         if self.name == "-":
             return _("standard input")
         return self.name
@@ -195,12 +195,12 @@ class Source:
 class ReadOptions:
     """How a source is read.
 
-    `format` and `encoding`: None means what its content shows. `conversation`: the one that its memories are for; None:
-    the usual one, or those that the source names. `user` and `char`: who they are in it. `with_hidden`: messages that
-    were hidden in SillyTavern come too. `programs`: the programs that the settings name, between commas. `check_until`:
-    when, by the monotonic clock, triggers are no longer checked. `admit`: refuses a content that has so many bytes
-    unpacked, before it is read. The others are about lorebooks: the name of the `book`, the `depth` of its scan in
-    messages, and what else an entry leaves open.
+    If `format` or `encoding` is None, the content shows it. `conversation` gets the memories; if it is None, they go
+    to the usual conversation or to the conversations that the source names. `user` and `char` are the names of the
+    two in it. `with_hidden` also takes messages that were hidden in SillyTavern. `programs` are the programs that the
+    settings name, between commas. After `check_until`, by the monotonic clock, triggers are no longer checked.
+    `admit` refuses a content of so many unpacked bytes before it is read. The others are about lorebooks: the name of
+    the `book`, the `depth` of its scan in messages, and what else an entry leaves open.
     """
 
     format: Format | None = None

@@ -1,5 +1,7 @@
-"""After a profile of SillyTavern was imported: its books are on and off here as they are there, and what is otherwise is
-named. A switch that the owner made here stays."""
+"""Switch books on and off as an imported profile of SillyTavern has them, and report other differences.
+
+A switch that the owner made here stays.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from memory_server.operations.ports import OpenMemory
 
 
 async def held_books(view: OpenMemory) -> list[HeldBook]:
-    """The books of all conversations."""
+    """Return the books of all conversations."""
     books: list[HeldBook] = []
     for conversation_id in await view.store.conversations():
         books += await view.conversation(conversation_id).books.own()
@@ -35,8 +37,8 @@ async def held_books(view: OpenMemory) -> list[HeldBook]:
 
 @dataclass(slots=True)
 class _Outcome:
-    """The names of the books that are off now as they are there, that the owner switched here, that were renamed there,
-    and that the folder does not have and that stay on."""
+    """The names of books by outcome: off now as in SillyTavern, switched here by the owner, renamed there, or missing
+    in the folder, so that they stay on."""
 
     off: dict[str, None] = field(default_factory=dict)
     switched_here: dict[str, None] = field(default_factory=dict)
@@ -45,8 +47,8 @@ class _Outcome:
 
 
 async def follow(view: OpenMemory, profile: ProfileBooks, *, dry_run: bool) -> list[str]:
-    """Switch the books of a profile as they are there, and retire those that were renamed there. Returns what is to be
-    said of it."""
+    """Switch the books of a profile as they are in SillyTavern, and retire the books that were renamed there. Return
+    sentences about this."""
     outcome = _Outcome()
     for conversation_id in await view.store.conversations():
 
@@ -66,7 +68,7 @@ async def follow(view: OpenMemory, profile: ProfileBooks, *, dry_run: bool) -> l
 def _followed(
     state: ConversationState, book: HeldBook, profile: ProfileBooks, outcome: _Outcome
 ) -> Sequence[Change]:
-    """The changes to one book that is held here; its name is added to `outcome`."""
+    """Return the changes to one book that is stored here; add its name to `outcome`."""
     memories = memories_of_book(state, book.book_id)
     is_there = book.book_id in profile.names or book.source in profile.files
     if is_there:
@@ -75,6 +77,7 @@ def _followed(
             if not book.is_on and not profile.is_on(book.book_id):
                 outcome.off[book.name] = None
             return []
+
         if any(memory.rules.is_off != is_off and is_switched_here(memory) for memory in memories):
             outcome.switched_here[book.name] = None
         elif is_off and not profile.is_on(book.book_id):
@@ -85,6 +88,7 @@ def _followed(
     if not _is_renamed(state, book, profile):
         outcome.not_there[book.name] = None
         return []
+
     outcome.renamed[book.name] = None
     if any(map(is_changed_here, memories)):
         outcome.not_there[book.name] = None
@@ -92,7 +96,7 @@ def _followed(
 
 
 def _is_renamed(state: ConversationState, book: HeldBook, profile: ProfileBooks) -> bool:
-    """Whether a book that is on there has the entries of this one, whose file is gone."""
+    """Return whether a book that is on in SillyTavern has the entries of this book, whose file is gone."""
     memories = memories_of_book(state, book.book_id)
     return any(
         conversation_id == state.conversation_id and not is_another(memories, others)
@@ -109,11 +113,13 @@ def _sentences(outcome: _Outcome, *, dry_run: bool) -> Iterable[str]:
         "lorebooks whose file is gone, and whose entries another lorebook has now, so they were removed; "
         "`memory-server undo` brings them back"
     )
+
     if dry_run:
         off = _("lorebooks that are off in SillyTavern would be off here too")
         renamed = _(
             "lorebooks whose file is gone would be removed, because another one has their entries"
         )
+
     for sentence, names in (
         (off, outcome.off),
         (

@@ -1,4 +1,4 @@
-"""`repair`: mend now what the next use of a conversation would mend."""
+"""Mend now what the next use of a conversation would mend (`repair`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memory_server.operations.ports import HomeOfMemories, Progress, RepairPlan,
 
 @dataclass(frozen=True, slots=True)
 class RepairRequest:
-    """Which conversation is mended; None: all of them."""
+    """A request to mend one conversation, or all if `conversation_id` is None."""
 
     conversation_id: str | None = None
     dry_run: bool = False
@@ -21,14 +21,14 @@ class RepairRequest:
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """What was mended, or set aside before, and why conversations could not be mended."""
+    """The repairs, what was set aside before, and why conversations could not be mended."""
 
     plans: Sequence[RepairPlan]
     failures: Sequence[str]
 
     @property
     def mended(self) -> list[RepairPlan]:
-        """The conversations of which something was broken."""
+        """The conversations that were broken."""
         return [plan for plan in self.plans if plan.steps]
 
 
@@ -39,8 +39,10 @@ async def repair(
     repairs = await asyncio.to_thread(
         home.repairs, request.conversation_id, dry_run=request.dry_run
     )
+
     plans: list[RepairPlan] = []
     failures: list[str] = []
+
     with progress(_("repairing"), len(repairs)) as advance:
         for mend in repairs:
             try:

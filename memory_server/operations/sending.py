@@ -1,4 +1,4 @@
-"""What a linked machine sends to its server of what was remembered here, in portions that a request can hold."""
+"""Prepare the memories of a linked machine for its server, in portions that a request can hold."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PORTION_BYTES = 1_000_000
 _PORTION_MEMORIES = 200
 """Memories that are sent together."""
 _MOST_BYTES = 4 * 1024 * 1024 - 16_384
-"""Bytes that the server takes in a request (serving/http/middleware.py), without those around what is sent."""
+"""Bytes that the server takes in a request (serving/http/middleware.py), less the bytes around the text."""
 T = TypeVar("T")
 
 
@@ -35,7 +35,7 @@ class SharedNames:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one request gives to the server."""
+    """The content of a request to the server."""
 
     conversations: Sequence[Contents] = ()
     entries: Sequence[tuple[str, Entry]] = ()
@@ -43,7 +43,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """A part as it is sent, and the bytes that it then has within JSON."""
+    """A part as it is sent, and its bytes within JSON."""
 
     text: str
     bytes_sent: int
@@ -61,8 +61,8 @@ class Portion:
 
 @dataclass(frozen=True, slots=True)
 class Shipment:
-    """What is sent: `texts` that a request can hold. `too_large`: portions that none can. `remarks`: sentences about
-    what is in neither."""
+    """The `texts` to send, each of which fits a request. `too_large` counts portions that do not fit. `remarks` are
+    sentences about memories that are in neither."""
 
     texts: Sequence[str]
     too_large: int
@@ -70,8 +70,8 @@ class Shipment:
 
 
 async def shipment_of(view: OpenMemory, names: SharedNames) -> Shipment:
-    """Read what is remembered here, to be sent. Raises InvalidInput: there is nothing; StorageError: a conversation
-    cannot be read."""
+    """Read what is remembered here, to be sent. Raises InvalidInput if there is nothing, StorageError if a
+    conversation cannot be read."""
     stored = await exported(view, ExportRequest())
     for reason in stored.unread:
         raise StorageError(reason)
@@ -85,22 +85,26 @@ async def shipment_of(view: OpenMemory, names: SharedNames) -> Shipment:
 
 
 def _parts(stored: Exported, names: SharedNames) -> Iterator[_Part]:
-    """What is sent, in parts that a request can hold; folders have the names that they have on all machines. What is
-    too large for a request is a part of its own."""
+    """Yield what is sent, in parts that a request can hold; folders have the names that they have on all machines. An
+    item that is too large for a request is alone in its part."""
     for contents in stored.conversations:
         memories = [
             replace(memory, folder=names.folder(memory.folder)) for memory in contents.short_term
         ]
+
         for short in _portions(memories, lambda memory: 2 * _bytes(memory.text)):
             yield _Part([replace(contents, short_term=tuple(short), long_term=())])
+
         for long in _portions(
             contents.long_term, lambda memory: _bytes(memory.trigger, memory.created_context)
         ):
             yield _Part([replace(contents, short_term=(), long_term=tuple(long))])
+
     shared_entries = [
         (scope, replace(entry, project=names.project(entry.project)))
         for scope, entry in stored.entries
     ]
+
     for portion in _portions(
         shared_entries, lambda item: _bytes(item[1].body, item[1].title, *item[1].examples)
     ):
@@ -112,9 +116,10 @@ def _bytes(*texts: str) -> int:
 
 
 def _portions(items: Sequence[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
-    """The items in order, in lists of at most `_PORTION_MEMORIES` and `_PORTION_BYTES`; a larger item is alone."""
+    """Yield the items in order, in lists of at most `_PORTION_MEMORIES` and `_PORTION_BYTES`; a larger item is alone."""
     portion: list[T] = []
     size = 0
+
     for item in items:
         item_size = size_of(item)
         is_full = len(portion) == _PORTION_MEMORIES or size + item_size > _PORTION_BYTES
@@ -124,5 +129,6 @@ def _portions(items: Sequence[T], size_of: Callable[[T], int]) -> Iterator[list[
             size = 0
         portion.append(item)
         size += item_size
+
     if portion:
         yield portion

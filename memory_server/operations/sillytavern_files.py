@@ -1,5 +1,8 @@
-"""The files of a folder of SillyTavern that `import` and `convert` read: chats, groups, lorebooks, settings, and of
-each picture of a character only its card. Nothing else of the folder is opened, such as the keys of services."""
+"""Read the files of a folder of SillyTavern for `import` and `convert`.
+
+These are chats, groups, lorebooks, settings, and of each picture of a character only its card. Nothing else of the
+folder is opened, such as the keys of services.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +20,21 @@ from memory_server.kernel.files import reading
 from memory_server.operations.exchanged_files import MOST_FILES, Tree
 
 _NOT_OF_A_USER = ("node_modules", "backups", "thumbnails", "assets")
-"""Folders in which there is nothing that a user said; some have very many files."""
+"""Folders without anything that a user said; some have very many files."""
 
 
 def is_sillytavern(folder: Path) -> bool:
-    """Whether the names of the files in a folder are those of a folder of SillyTavern."""
+    """Return whether the names of the files in a folder are the names in a SillyTavern folder."""
     return sillytavern_folder.is_folder(relative for relative, _path in _parts(folder))
 
 
 def read_sillytavern(folder: Path) -> Tree:
-    """The parts of such a folder. Raises InvalidInput if they are too many or too large."""
+    """Read the parts of such a folder. Raises InvalidInput if they are too many or too large."""
     files: dict[str, bytes] = {}
     times: dict[str, int] = {}
     left_out: list[tuple[str, str]] = []
     room = folders.MAX_FILE_BYTES
+
     for relative, path in _parts(folder):
         facts = path.lstat()
         if not stat.S_ISREG(facts.st_mode):
@@ -41,6 +45,7 @@ def read_sillytavern(folder: Path) -> Tree:
                 (relative, _("it has more than {file:,} bytes", folders.MAX_FILE_BYTES))
             )
             continue
+
         with reading(path):
             data = folders.read_file(path)
         if data.startswith(png_cards.SIGNATURE):
@@ -49,6 +54,7 @@ def read_sillytavern(folder: Path) -> Tree:
             except NotThisFormat as error:
                 left_out.append((relative, _("it {reason}", error)))
                 continue
+
         room -= len(data)
         if room < 0 or len(files) == MOST_FILES:
             raise InvalidInput(
@@ -57,14 +63,15 @@ def read_sillytavern(folder: Path) -> Tree:
                 MOST_FILES,
                 folders.MAX_FILE_BYTES,
             )
+
         files[relative] = data
         times[relative] = round(facts.st_mtime * 1000)
     return Tree(files, times, left_out)
 
 
 def _parts(folder: Path) -> Iterator[tuple[str, Path]]:
-    """The files that are parts of such a folder, with their paths in it. The folder of all worlds or characters may be
-    given alone: then its own name is a part of the paths."""
+    """Yield the files that are parts of such a folder, with their paths in it. If the user gave only the folder of
+    all worlds or characters, its own name is a part of the paths."""
     base = folder.resolve().name
     prefix = ""
     if base in sillytavern_parts.BOOK_FOLDERS:

@@ -1,4 +1,4 @@
-"""How what is imported is checked before it is stored: some hundred triggers at a time."""
+"""Check triggers before they are imported, some hundred at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memory_server.kernel.errors import InvalidInput
 from sandbox import CheckReport
 
 AT_ONCE = 200
-"""Triggers in one request: they share its time, and those that had no time are tried again alone."""
+"""Triggers in one request: they share its time, and triggers that had no time are tried again alone."""
 
 
 async def check_reports(
@@ -23,8 +23,8 @@ async def check_reports(
     until: float = inf,
     advance: Callable[..., None] = lambda _count: None,
 ) -> list[CheckReport]:
-    """What is known of each trigger, in order. `until`: when to stop, by the monotonic clock; `advance` is told how
-    many were checked. Raises InvalidInput: that time came first."""
+    """Return the report on each trigger, in order. `until` is when to stop, by the monotonic clock; `advance` gets
+    the number of checked triggers. Raises InvalidInput if that time is over."""
     reports: list[CheckReport] = []
     # 200 triggers that run too long take 20 s.
     for begin in range(0, len(triggers), AT_ONCE):
@@ -35,6 +35,7 @@ async def check_reports(
                 begin,
                 len(triggers),
             )
+
         reports += await runner.check_all(triggers[begin : begin + AT_ONCE], now=now, seed=0)
         advance(AT_ONCE)
     return reports

@@ -1,4 +1,4 @@
-"""What a home holds, in sentences: for an empty answer, and for what a copy of it does not have."""
+"""Say what a home holds, for an empty answer, and what a copy of it does not hold."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ async def whereabouts(view: OpenMemory) -> str:
     for scope_name, figures in overview.items():
         if figures.count:
             names.append(f"{scope_name} ({figures.count})")
+
     if names:
         return _("{place} holds {names}.", view.home.shown, shown_names(names))
+
     tenants = view.home.tenant_names()
     if tenants:
         tenants_text = shown_names(tenants)
@@ -54,6 +56,7 @@ async def not_copied(view: OpenMemory, *, layers: bool) -> list[str]:
             sentences.append(
                 _("Not included: the layers, which are separate files in {places}", folders_text)
             )
+
     tenants = view.home.tenant_names()
     if tenants:
         sentences.append(

@@ -1,1 +1,1 @@
-"""Putting the server into the settings of clients, and taking it out."""
+"""Put the server into the settings of clients, and remove it."""

@@ -1,5 +1,5 @@
-"""The files of clients in which the server stands: each change is a plan, which is carried out if the plans of all files
-are possible."""
+"""Change the files of clients that name the server: each change is a plan, which is carried out if all plans are
+possible."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ClientFailed(MemoryServerError):
 
 @dataclass(frozen=True, slots=True)
 class InstallPlan:
-    """A step: `report` is printed when it was done, `shown` in a dry run; without `act` nothing changes."""
+    """A step: `report` is printed after it was done, `shown` in a dry run; without `act` nothing changes."""
 
     report: str = ""
     shown: str = ""
@@ -48,7 +48,7 @@ class InstallPlan:
 
 @dataclass(frozen=True, slots=True)
 class OwnCommands:
-    """The client's own commands that add and remove an entry; empty where it has none."""
+    """The client's own commands that add and remove an entry; empty if it has no such command."""
 
     add: Sequence[str] = ()
     remove: Sequence[str] = ()
@@ -56,7 +56,8 @@ class OwnCommands:
 
 @dataclass(frozen=True, slots=True)
 class ClientFile:
-    """A file of a client as it is now; `text` is empty if there is no file. `mark`: the byte order mark before it."""
+    """A file of a client as it is now; `text` is empty if the file does not exist. `mark` is the byte order mark before the
+    text."""
 
     path: Path
     text: str
@@ -72,12 +73,13 @@ class ClientFile:
         edits: Edits,
         commands: OwnCommands = OwnCommands(),
     ) -> ClientFile:
-        """The file at `path`, which need not exist. Raises InvalidInput if it cannot be used."""
+        """Read the file at `path`, which need not exist. Raises InvalidInput if it cannot be used."""
         data = bytes_of(path)
         content = data or b""
         mark = b""
         if content.startswith(codecs.BOM_UTF8):
             mark = codecs.BOM_UTF8
+
         try:
             text = content.removeprefix(mark).decode()
         except UnicodeDecodeError as error:
@@ -86,6 +88,7 @@ class ClientFile:
                 "`memory-server install print` shows.",
                 path,
             ) from error
+
         return cls(
             path=path,
             text=text,
@@ -104,12 +107,14 @@ class ClientFile:
             return self.edits.trace.search(self.text) is not None
 
     def put(self) -> InstallPlan:
-        """The plan to add the entry. Raises InvalidInput, with what its owner can do: the file cannot be changed."""
+        """Plan to add the entry. Raises InvalidInput, which says what the owner can do, if the file cannot be
+        changed."""
         after = self._with_entry()
         if after == self.text:
             return InstallPlan(_("{path} has the entry already; nothing was changed.", self.path))
         # The copy is the file without our entry; a later change of options must not replace it.
         makes_copy = self.exists and not self.commands.remove and not self.has_it
+
         copy = ""
         if makes_copy:
             copy = _(" A copy of the former file is in {name}.", self._backup.name)
@@ -123,16 +128,18 @@ class ClientFile:
             copy_former_file()
             self._write(self.path, after)
 
+        # A running client may write the file at the same time, so its own command changes it if there is one.
         if not self.commands.add:
             return InstallPlan(report, self._difference(after), write)
+
         commands = [self.commands.add]
         if self.has_it:
             commands.insert(0, self.commands.remove)
         return _run(commands, report, first=copy_former_file)
 
     def _with_entry(self) -> str:
-        """The text with the entry; empty where the client's own command adds it to a file that is not strict JSON.
-        Raises InvalidInput: neither is possible."""
+        """Return the text with the entry; empty if the client's own command adds it to a file that is not strict
+        JSON. Raises InvalidInput if neither is possible."""
         try:
             return self._edited(self.text, self.edits.put)
         except NameTaken as error:
@@ -162,11 +169,13 @@ class ClientFile:
             return ""  # the client reads its own form of JSON
 
     def take(self) -> InstallPlan:
-        """The plan to remove the entry. Raises InvalidInput, with what its owner can do: the file cannot be changed."""
+        """Plan to remove the entry. Raises InvalidInput, which says what the owner can do, if the file cannot be
+        changed."""
         if not self.has_it:
             return InstallPlan(_("{path} does not have the entry; nothing was changed.", self.path))
         if self.commands.remove:
             return _run([self.commands.remove], _("{path} was changed back.", self.path))
+
         after = self._without_entry()
         if after is None:
             sentence = _("{path} had no other content and was removed.", self.path)
@@ -179,7 +188,8 @@ class ClientFile:
         return InstallPlan(_("{path} was changed back.", self.path), self._difference(after), write)
 
     def _without_entry(self) -> str | None:
-        """The text without the entry; None: the file should be removed. Raises InvalidInput: it cannot be changed."""
+        """Return the text without the entry, or None if the file should be removed. Raises InvalidInput if it cannot
+        be changed."""
         backup = bytes_of(self._backup, links=False)
         before = None
         if backup is not None:
@@ -214,7 +224,7 @@ class ClientFile:
         return "\n".join(difflib.unified_diff(former_lines, lines, *titles, lineterm=""))
 
     def _write(self, path: Path, text: str) -> None:
-        """Write all of it or nothing, and keep the rights of the file."""
+        """Write all of the text or nothing, and keep the rights of the file."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             mode = None
@@ -233,7 +243,7 @@ class ClientFile:
 def _run(
     commands: Sequence[Sequence[str]], report: str, *, first: Callable[[], None] | None = None
 ) -> InstallPlan:
-    """The plan to run the commands of a client that are not empty, one after the other, after `first`."""
+    """Plan to run the commands of a client that are not empty, one after the other, after `first`."""
     commands_to_run = [command for command in commands if command]
 
     def act() -> None:
@@ -249,6 +259,7 @@ def _run(
 def _run_command(command: Sequence[str]) -> None:
     """Run a client's own command. Raises ClientFailed, which names the command without its scope and its JSON."""
     name = " ".join(itertools.takewhile(lambda word: word != "--scope" and word[0] != "{", command))
+
     program = [shutil.which(command[0]) or command[0], *command[1:]]
     try:
         process = subprocess.run(
@@ -260,6 +271,7 @@ def _run_command(command: Sequence[str]) -> None:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ClientFailed("`{name}` could not be run: {reason}.", name, error) from error
+
     if process.returncode:
         output = (process.stderr or process.stdout).decode(errors="replace")
         reason = " ".join(output.split()).rstrip(".") or _("status {status}", process.returncode)
@@ -267,7 +279,7 @@ def _run_command(command: Sequence[str]) -> None:
 
 
 def _folders_of_client(path: Path) -> Sequence[Path]:
-    """The folders of `path` up to one such as `.cursor`, the innermost first; none if it is in no such folder."""
+    """Return the folders of `path` up to a hidden one such as `.cursor`, the innermost first, or an empty sequence."""
     if path.name.startswith("."):
         return ()
     above = list(path.parents)[:3]
@@ -278,8 +290,8 @@ def _folders_of_client(path: Path) -> Sequence[Path]:
 
 
 def bytes_of(path: Path, *, links: bool = True) -> bytes | None:
-    """The content of a file; `links`: also of one that a link leads to. None if there is no file. Raises InvalidInput
-    if it cannot be read."""
+    """Return the content of a file, or None if it does not exist. With `links`, follow a link. Raises InvalidInput if
+    it cannot be read."""
     try:
         return folders.read_file(path, links=links)
     except FileNotFoundError:

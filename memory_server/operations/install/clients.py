@@ -2,8 +2,8 @@
 that start the server and run the hooks. Pure: systems and homes are arguments.
 
 Only Claude Code was run. The rest is from documentation: cursor.com/docs/agent/hooks,
-code.visualstudio.com/docs/agents/reference/hooks-reference, developers.openai.com/codex/mcp, google-gemini/gemini-cli,
-docs.windsurf.com/windsurf/cascade/mcp.
+code.visualstudio.com/docs/agents/reference/hooks-reference, developers.openai.com/codex/mcp,
+google-gemini/gemini-cli, docs.windsurf.com/windsurf/cascade/mcp.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Client = Literal["claude-code", "claude-desktop", "cursor", "vscode", "codex", "
 System = Literal["linux", "macos", "windows"]
 
 HOOK_EVENTS: Mapping[str, int | None] = {"SessionStart": 10, "UserPromptSubmit": 10, "Stop": 30}
-"""The events, each with the seconds after which the client itself gives up; the hook does so after `HOOK_SECONDS`."""
+"""The events, each with the seconds after which the client itself gives up; the hook gives up after `HOOK_SECONDS`."""
 TOOL_EVENTS: Mapping[str, int | None] = {
     "PreToolUse": 5,
     "PostToolUse": 5,
     "PostToolUseFailure": 5,
 }
-"""The same for calls of tools, of Claude Code."""
+"""The events of calls of tools of Claude Code, with the same seconds."""
 CURSOR_EVENTS: Mapping[str, int | None] = {"sessionStart": None, "stop": None}
-"""The same for Cursor, whose hook of a prompt cannot add to it, and about whose unit of time sources disagree."""
+"""The events of Cursor. Its hook of a prompt cannot add to it, and sources disagree about its unit of time."""
 MATCHERS: Mapping[str, str] = {
     "SessionStart": "startup|clear|compact",
     "PreToolUse": "Edit|Write|MultiEdit|NotebookEdit|Bash",
@@ -46,7 +46,7 @@ PLUGIN = "memory-server"
 _PASSING = ("/uv/archive-v", "/uv/builds-v", "/pip-run-", "/pipx/.cache/", "/pipx/cache/")
 """Folders of temporary environments."""
 _OUR_PROGRAMS = frozenset(("memory-server", "memory-server.exe", "memory_server"))
-"""The names by which a client starts this program: those of the command, and that of the module after `-m`."""
+"""The names by which a client starts this program: the command, and the module after `-m`."""
 
 
 _FOLDERS = {
@@ -58,13 +58,13 @@ _FOLDERS = {
     "windows": ("APPDATA", "AppData/Roaming"),
 }
 """Folders of clients, and of the settings of all programs of a system (Electron: `appData`): the variable that names
-each, and otherwise its place in the home."""
+each folder, and its usual place in the home."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a client keeps its servers: its file of a user, in the home (`~`) or one of `_FOLDERS`; the file in a project
-    (None: it has none); the name of the list, whether an entry has a type, whether the file is TOML. `hooks`: the
+    """How a client keeps its servers: the file of a user, in the home (`~`) or in one of `_FOLDERS`; the file in a
+    project, or None; the name of the list; whether an entry has a type; whether the file is TOML. `hooks` are the
     events that our hooks are for."""
 
     title: str
@@ -102,7 +102,7 @@ CLIENTS: Mapping[Client, Form] = {
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Where a client keeps its sessions, and the files below, of which each is one."""
+    """The folder of a client's sessions, and patterns of its files, each of which is a session."""
 
     folder: str
     files: tuple[str, ...]
@@ -114,7 +114,7 @@ PASTS: Mapping[Client, Past] = {
     "gemini": Past("~/.gemini/tmp", ("*/chats/session-*.json", "*/chats/session-*.jsonl")),
 }
 _OF_SUB_AGENTS = "agent-"
-"""How the names of files of sub-agents begin, which older versions of Claude Code put beside those of sessions."""
+"""Prefix of the names of files of sub-agents, which older versions of Claude Code put next to the sessions."""
 _HOOKS_FILES: Mapping[Client, str] = {
     "claude-code": "CLAUDE/settings.json",
     "cursor": "~/.cursor/hooks.json",
@@ -134,14 +134,14 @@ class Machine:
     packages: tuple[PurePath, ...] = ()
 
     def folder(self, variable: str, usual: str) -> PurePath:
-        """The folder that a variable of the environment names, or else the `usual` one in the home."""
+        """Return the folder that a variable of the environment names, or else the `usual` one in the home."""
         variable_value = self.environment.get(variable)
         if variable_value:
             return type(self.home)(variable_value)
         return self.home / usual
 
     def place(self, file: str) -> PurePath:
-        """The path of a file whose first part is `~`, `appData` or one of `_FOLDERS`."""
+        """Return the path of a file whose first part is `~`, `appData` or one of `_FOLDERS`."""
         folder, _slash, rest = file.partition("/")
         if folder == "appData":
             folder = self.system
@@ -151,8 +151,9 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server to install. `command` is an absolute path, with arguments if it needs some. `flags` by name, None for a
-    flag without a value; `offer` has those that choose the tools. `hooks`: Claude Code has our hooks."""
+    """A server to install. `command` is an absolute path, with arguments if it needs some. `flags` by name, None for
+    a flag without a value; `offer` has the flags that choose the tools. `hooks` means that Claude Code has our hooks.
+    """
 
     name: str
     command: Sequence[str]
@@ -162,15 +163,15 @@ class Server:
 
 
 def past_sessions(past: Past, machine: Machine) -> int:
-    """How many sessions of a client there are."""
+    """Count the sessions of a client."""
     folder = Path(str(machine.place(past.folder)))
     paths = [path for pattern in past.files for path in folder.glob(pattern)]
     return sum(not path.name.startswith(_OF_SUB_AGENTS) for path in paths)
 
 
 def servers_file(client: Client, machine: Machine, project: PurePath | None = None) -> PurePath:
-    """The file in which `client` lists its MCP servers, for the user or for one project. Raises InvalidInput if the
-    client has no file for a project, or it is not known which of several it uses."""
+    """Return the file in which `client` lists its MCP servers, for the user or for one project. Raises InvalidInput
+    if the client has no file for a project, or if it is not known which of several it uses."""
     form = CLIENTS[client]
     if project is not None:
         if form.project is None:
@@ -178,8 +179,10 @@ def servers_file(client: Client, machine: Machine, project: PurePath | None = No
                 "{title} has no settings for a project; leave --project out.", form.title
             )
         return project / form.project
+
     if client != "claude-desktop" or not machine.packages:
         return machine.place(form.file)
+
     if len(machine.packages) > 1:
         names = ", ".join(package.name for package in machine.packages)
         raise InvalidInput(
@@ -193,11 +196,13 @@ def servers_file(client: Client, machine: Machine, project: PurePath | None = No
 def hooks_file(
     machine: Machine, project: PurePath | None = None, client: Client = "claude-code"
 ) -> PurePath:
-    """The file in which `client` lists its hooks, for the user or for one project. Claude Code keeps the one of a
-    project out of git, so it may hold paths of this machine. Raises InvalidInput if the client has no such file."""
+    """Return the file in which `client` lists its hooks, for the user or for one project. Claude Code keeps the file
+    of a project out of git, so it may hold paths of this machine. Raises InvalidInput if the client has no such file.
+    """
     form = CLIENTS[client]
     if project is not None and client == "claude-code":
         return project / ".claude" / "settings.local.json"
+
     if project is not None or not form.hooks:
         clients = ", ".join(name for name, client_form in CLIENTS.items() if client_form.hooks)
         where = _("at all")
@@ -213,11 +218,12 @@ def hooks_file(
             flag,
             clients,
         )
+
     return machine.place(_HOOKS_FILES[client])
 
 
 def packages_folder(machine: Machine) -> PurePath | None:
-    """The folder in which Windows keeps packaged programs; None on other systems."""
+    """Return the folder in which Windows keeps packaged programs, or None on other systems."""
     if machine.system != "windows":
         return None
     return machine.folder("LOCALAPPDATA", "AppData/Local") / "Packages"
@@ -226,9 +232,9 @@ def packages_folder(machine: Machine) -> PurePath | None:
 def command_here(
     executable: PurePath, called_as: PurePath, system: System, exists: Callable[[PurePath], bool]
 ) -> Sequence[str]:
-    """How a client starts this installation: an absolute path, because clients do not know the user's PATH.
-    `executable` is the interpreter, `called_as` how this process was called. Raises InvalidInput if this installation
-    is temporary."""
+    """Return the command with which a client starts this installation: an absolute path, because clients do not know
+    the user's PATH. `executable` is the interpreter, `called_as` how this process was called. Raises InvalidInput if
+    this installation is temporary."""
     executable_text = str(executable).replace("\\", "/") + "/"
     if any(part in executable_text for part in _PASSING):
         raise InvalidInput(
@@ -237,6 +243,7 @@ def command_here(
             "installed one.",
             executable.parent,
         )
+
     name = "memory-server"
     if system == "windows":
         name = "memory-server.exe"
@@ -247,7 +254,7 @@ def command_here(
 
 
 def server_entry(server: Server, client: Client) -> dict[str, Any]:
-    """The entry that starts the server, for the client's list of servers."""
+    """Make the entry that starts the server, for the client's list of servers."""
     program, *arguments = server.command
     arguments += _written({**server.flags, **server.offer})
     entry: dict[str, Any] = {}
@@ -264,7 +271,7 @@ def server_entry(server: Server, client: Client) -> dict[str, Any]:
 
 
 def is_our_server(entry: Any) -> bool:
-    """Whether an entry of a list of servers starts this program, from any installation."""
+    """Return whether an entry of a list of servers starts this program, from any installation."""
     if not isinstance(entry, Mapping):
         return False
     parts = [entry.get("command")]
@@ -278,17 +285,19 @@ def is_our_server(entry: Any) -> bool:
 def hook_entry(
     server: Server, event: str, system: System, client: Client = "claude-code"
 ) -> dict[str, Any]:
-    """The entry that runs our hook, for the client's list of hooks of an event."""
+    """Make the entry that runs our hook, for the client's list of hooks of an event."""
     flags = dict(server.flags)
     toolsets = server.offer.get("toolsets") or ""
     if {"notes", "layers"} & set(toolsets.split(",")):
         # Notes and layers come unasked where their toolset is on, so the hooks must know of it.
         flags["toolsets"] = toolsets
+
     command = [*server.command, *_written(flags), "hook"]
     run: dict[str, Any] = {"type": "command", "command": shell_line(command, system)}
     seconds = CLIENTS[client].hooks[event]
     if seconds is not None:
         run["timeout"] = seconds
+
     if client != "claude-code":
         return run
     entry: dict[str, Any] = {}
@@ -299,7 +308,7 @@ def hook_entry(
 
 
 def is_our_hook(entry: Any) -> bool:
-    """Whether `hook_entry` made an item of such a list, for any server."""
+    """Return whether `hook_entry` made an item of such a list, for any server."""
     match entry:
         case {"hooks": [{"command": str(command)}]} | {"command": str(command)}:
             return command.endswith(" hook") and (
@@ -309,7 +318,7 @@ def is_our_hook(entry: Any) -> bool:
 
 
 def shell_line(command: Sequence[str], system: System) -> str:
-    """`command` as one line for the shell in which Claude Code runs hooks: on Windows the shell of Git."""
+    """Return `command` as one line for the shell in which Claude Code runs hooks: on Windows the shell of Git."""
     if system != "windows":
         return shlex.join(command)
     # Forward slashes and double quotes mean the same in Git's shell and in cmd.exe.
@@ -324,7 +333,7 @@ def shell_line(command: Sequence[str], system: System) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """Whether a client has our server, whether it has our hooks, and whether it has those for calls of tools."""
+    """Whether a client has our server, whether it has our hooks, and whether it has our hooks for calls of tools."""
 
     server: bool
     hooks: bool
@@ -332,8 +341,8 @@ class Presence:
 
 
 def present(servers: Any, settings: Any) -> Presence:
-    """Whether Claude Code has our server and our hooks for all projects, also from the plugin, by the parsed file of
-    the servers and the parsed settings. A value of another form counts as empty."""
+    """Return whether Claude Code has our server and our hooks for all projects, also from the plugin, by the parsed
+    file of the servers and the parsed settings. A value of another form counts as empty."""
     for name, is_on in _inner(settings, "enabledPlugins").items():
         if name.partition("@")[0] == PLUGIN and is_on is True:
             return Presence(server=True, hooks=True)
@@ -351,7 +360,7 @@ def _has_our_hook(items: Any) -> bool:
 
 
 def _inner(value: Any, name: str) -> Mapping[str, Any]:
-    """The object `name` of an object; empty if there is none."""
+    """Return the object `name` of an object; empty if it is missing."""
     if not isinstance(value, Mapping):
         return {}
     inner = value.get(name)
@@ -361,7 +370,7 @@ def _inner(value: Any, name: str) -> Mapping[str, Any]:
 
 
 def _written(flags: Mapping[str, str | None]) -> list[str]:
-    """The flags as arguments of a command."""
+    """Return the flags as arguments of a command."""
     arguments: list[str] = []
     for name, value in flags.items():
         arguments.append(f"--{name}")

@@ -1,8 +1,8 @@
-"""The edits of `install` and `uninstall`: how the texts of files should be. Nothing is read or written here.
+"""The edits of `install` and `uninstall`: the new texts of files. Nothing is read or written here.
 
 Strict JSON is parsed, changed and written with its former indentation. A file with comments or trailing commas would
-lose them, so it is never changed: a message says what to add or remove by hand. In TOML only the table of the server is
-written or cut, and the rest stays as it is.
+lose them, so it is never changed: a message says what to add or remove by hand. In TOML only the table of the server
+is written or cut, and the rest stays as it is.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _INDENT = re.compile(r"^([ \t]+)[^ \t\r\n]", re.MULTILINE)
 
 
 class NotJson(MessageError, ValueError):
-    """A text is not strict JSON, or not of the form of a client's settings; the message is the end of a sentence."""
+    """A text is not strict JSON, or has another form than a client's settings; the message is the end of a sentence."""
 
 
 class NotStrictJson(NotJson):
@@ -53,9 +53,9 @@ class NameTaken(MessageError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """How an entry is added to a file, and how it is removed. `entry` names it in words; `trace` matches the text of a
-    file that has the entry and cannot be parsed. `strict`: the client ignores a file that is not strict JSON. `toml`:
-    the file is TOML."""
+    """How an entry is added to a file, and how it is removed. `entry` names it in words; `trace` matches the text of
+    a file that has the entry and cannot be parsed. `strict` means that the client ignores a file that is not strict
+    JSON. `toml` means that the file is TOML."""
 
     entry: str
     trace: re.Pattern[str]
@@ -66,7 +66,7 @@ class Edits:
 
 
 def of_server(server: Server, client: Client) -> Edits:
-    """The edits of the list of servers of a client."""
+    """Make the edits of the list of servers of a client."""
     form = CLIENTS[client]
     entry = server_entry(server, client)
 
@@ -99,7 +99,7 @@ def of_server(server: Server, client: Client) -> Edits:
 
 
 HooksAtTools = Literal["wanted", "left out", "kept"]
-"""Whether hooks for calls of tools are added, are taken out, or stay where they are."""
+"""Whether hooks for calls of tools are added, are removed, or stay as they are."""
 
 
 def of_hooks(
@@ -108,7 +108,7 @@ def of_hooks(
     client: Client = "claude-code",
     at_tools: HooksAtTools = "wanted",
 ) -> Edits:
-    """The edits of the lists of hooks of a client."""
+    """Make the edits of the lists of hooks of a client."""
     events = CLIENTS[client].hooks
 
     def put(document: Document) -> None:
@@ -118,11 +118,13 @@ def of_hooks(
         for event in events:
             had_list = event in hooks
             items = _inner(hooks, event, [])
+
             entries = [hook_entry(server, event, system, client)]
             our_items = [item for item in items if is_our_hook(item)]
             is_kept = at_tools == "kept" and not our_items
             if event in TOOL_EVENTS and (at_tools == "left out" or is_kept):
                 entries = []
+
             if our_items != entries:
                 hooks[event] = [*_without_ours(items), *entries]
             if not hooks[event] and (our_items or not had_list):
@@ -141,6 +143,7 @@ def of_hooks(
             hooks[event] = _without_ours(items)
             if items and not hooks[event]:
                 del hooks[event]
+
         if any_event and not hooks:
             del document["hooks"]
             if client == "cursor" and document == {"version": 1}:
@@ -160,7 +163,7 @@ def _without_ours(items: Sequence[Any]) -> list[Any]:
 
 
 def of_origins(origins: Sequence[str]) -> Edits:
-    """The edits of the origins of web pages in our own settings file: a list, or names with commas between."""
+    """Make the edits of the origins of web pages in our own settings file: a list, or names with commas between."""
 
     def put(document: Document) -> None:
         http = _inner(document, "http", {})
@@ -173,10 +176,12 @@ def of_origins(origins: Sequence[str]) -> Edits:
         http = document.get("http")
         if not isinstance(http, dict):
             return
+
         present_origins = _names(http.get("origins"))
         remaining = [origin for origin in present_origins if origin not in origins]
         if len(remaining) == len(present_origins):
             return
+
         if remaining:
             http["origins"] = remaining
         else:
@@ -194,7 +199,7 @@ def of_origins(origins: Sequence[str]) -> Edits:
 
 
 def _names(value: Any) -> list[str]:
-    """The names in a list, or in a text with commas between them."""
+    """Return the names in a list, or in a text with commas between them."""
     if isinstance(value, str):
         items: Sequence[Any] = value.split(",")
     else:
@@ -204,8 +209,8 @@ def _names(value: Any) -> list[str]:
 
 
 def edited(text: str, edit: Edit, *, toml: bool = False) -> str:
-    """`text` after `edit`: the same text if nothing has to change. Raises NotJson: it is not strict JSON (or TOML), or
-    has another form than a client's settings. NameTaken: another server has the name."""
+    """Return `text` after `edit`: the same text if nothing has to change. Raises NotJson if it is not strict JSON (or
+    TOML), or has another form than a client's settings; NameTaken if another server has the name."""
     try:
         document = parsed(text, toml=toml)
         after = _after(document, edit)
@@ -219,8 +224,9 @@ def edited(text: str, edit: Edit, *, toml: bool = False) -> str:
 
 
 def taken_back(text: str, before: str | None, edits: Edits) -> str | None:
-    """The text of a file without the entry; None if the file should be removed. `before` is the former text, if it is
-    known: if nothing else was changed since, it is restored byte for byte. Raises NotJson: it cannot be edited."""
+    """Return the text of a file without the entry, or None if the file should be removed. `before` is the former
+    text, if it is known: if nothing else was changed since, it is restored byte for byte. Raises NotJson if it cannot
+    be edited."""
     taken = edited(text, edits.take, toml=edits.toml)
     if before is not None:
         if _differ_by_entry_only(text, before, edits):
@@ -232,13 +238,14 @@ def taken_back(text: str, before: str | None, edits: Edits) -> str | None:
 
 
 def parsed(text: str, *, toml: bool = False) -> Document:
-    """The value of a text of strict JSON, or of TOML. Raises NotJson if it is not a JSON object, or an object in it has
-    a name twice."""
+    """Parse a text of strict JSON, or of TOML. Raises NotJson if it is not a JSON object, or if an object in it has a
+    name twice."""
     if toml:
         try:
             return tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise NotJson("it is not valid TOML ({reason})", error) from error
+
     if not text.strip(_BLANK):
         return {}
     try:
@@ -253,13 +260,14 @@ def parsed(text: str, *, toml: bool = False) -> Document:
         raise
     except ValueError as error:  # an integer of more than 4,300 digits
         raise NotJson("it holds a number that is too long") from error
+
     if not isinstance(value, dict):
         raise NotJson("it is not an object")
     return value
 
 
 def _object(members: list[tuple[str, Any]]) -> Document:
-    """The object with these members. Raises NotJson: a name is in it twice."""
+    """Make the object with these members. Raises NotJson if a name is in it twice."""
     document = dict(members)
     if len(document) < len(members):
         counts = Counter(name for name, _value in members)
@@ -276,7 +284,7 @@ def _after(document: Document, *edits: Edit) -> Document:
 
 
 def _inner(document: Document, name: str, empty: T) -> T:
-    """The object or array `name` in `document`; it is added as `empty` if it is missing."""
+    """Return the object or array `name` in `document`; add `empty` if it is missing."""
     inner = document.setdefault(name, empty)
     if not isinstance(inner, type(empty)):
         kind = _("array") if isinstance(empty, list) else _("object")
@@ -294,7 +302,7 @@ def _comparable(document: Document) -> str:
 
 
 def _differ_by_entry_only(text: str, before: str, edits: Edits) -> bool:
-    """Whether `before` had no entry of ours, and becomes `text` if it gets one."""
+    """Return whether `before` had no entry of ours, and becomes `text` if it gets one."""
     try:
         document = parsed(text, toml=edits.toml)
         former = parsed(before, toml=edits.toml)
@@ -307,7 +315,7 @@ def _differ_by_entry_only(text: str, before: str, edits: Edits) -> bool:
 
 
 def _written(document: Document, like: str) -> str:
-    """`document` in the form of the text `like`: its indentation, line ends and end."""
+    """Write `document` in the form of the text `like`: its indentation, line ends and end."""
     body = like.strip(_BLANK)
     try:
         text = json.dumps(document, ensure_ascii=False, indent=_indentation(body), allow_nan=False)
@@ -315,8 +323,10 @@ def _written(document: Document, like: str) -> str:
         raise NotJson("it holds a number that JSON cannot hold") from error
     # Half of a surrogate pair, which UTF-8 cannot write, stays an escape.
     text = text.encode(errors="backslashreplace").decode()
+
     if "\r\n" in like:
         text = text.replace("\n", "\r\n")
+
     if not body:
         return text + "\n"
     blanks_at_end = like[len(like.rstrip(_BLANK)) :]
@@ -324,7 +334,7 @@ def _written(document: Document, like: str) -> str:
 
 
 def _indentation(body: str) -> str | None:
-    """The indentation of a text of JSON; None if it is on one line. An empty text or object gets two blanks."""
+    """Return the indentation of a text of JSON, or None if it is on one line. An empty text or object gets two blanks."""
     if body in ("", "{}"):
         return "  "
     if "\n" not in body:
@@ -336,18 +346,22 @@ def _indentation(body: str) -> str | None:
 
 
 def _written_toml(after: Document, document: Document, text: str) -> str:
-    """`text`, which says `document`, with the tables of the servers that differ in `after`."""
+    """Return `text`, which says `document`, with the tables of the servers that differ in `after`."""
     listed = CLIENTS["codex"].listed
     former_servers = document.get(listed, {})
     servers = after.get(listed, {})
     end = "\r\n" if "\r\n" in text else "\n"
+
     for name in {**former_servers, **servers}:
         if former_servers.get(name) != servers.get(name):
             text = _with_server(text, name, servers.get(name), listed=listed, end=end)
+
     former_http = _http_of(document)
     http = _http_of(after)
     if former_http != http:
         text = _with_origins(text, http.get("origins"), end)
+
+    # Text is replaced by expressions, so a table in an unusual form may not be found.
     if not _same({listed: {}} | parsed(text, toml=True), {listed: {}} | after):
         raise NotJson("the entry of this server is not a separate TOML table")
     return text
@@ -359,7 +373,7 @@ def _http_of(document: Document) -> Document:
 
 
 def _with_server(text: str, name: str, entry: Document | None, *, listed: str, end: str) -> str:
-    """`text` with this table for the server `name` at its end, or without any table of it."""
+    """Return `text` with this table for the server `name` at its end, or without any table of it."""
     key = name
     if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
         key = json.dumps(name, ensure_ascii=False)
@@ -371,8 +385,10 @@ def _with_server(text: str, name: str, entry: Document | None, *, listed: str, e
         text,
         flags=re.MULTILINE,
     )
+
     if entry is None:
         return text
+
     lines = [f"[{listed}.{key}]"]
     lines += [
         f"{field} = {json.dumps(value, ensure_ascii=False)}" for field, value in entry.items()
@@ -381,25 +397,29 @@ def _with_server(text: str, name: str, entry: Document | None, *, listed: str, e
 
 
 def _with_blank_line(text: str, end: str) -> str:
-    """`text` with an empty line at its end, after which a table can begin; an empty text stays empty."""
+    """End `text` with an empty line, after which a table can begin; an empty text stays empty."""
     if not text.strip():
         return ""
     return text.rstrip() + end * 2
 
 
 def _with_origins(text: str, origins: Sequence[str] | None, end: str) -> str:
-    """`text` with these origins in its table `http`, or without any."""
+    """Return `text` with these origins in its table `http`, or without any."""
     head = r"^\[http\][^\n]*(?:\n|\Z)"
     present_line = r"origins[ \t]*=[^\n]*(?:\n|\Z)"
+
     line = ""
     if origins is not None:
         line = f"origins = {json.dumps(origins)}{end}"
+
     text, replaced = re.subn(
         rf"({head}(?:(?!\[)[^\n]*\n)*?){present_line}", rf"\g<1>{line}", text, flags=re.MULTILINE
     )
+
     if not line:
         # The table may be empty now.
         return re.sub(rf"{head}(?=\s*(?:\[|\Z))", "", text, flags=re.MULTILINE)
+
     if not replaced:
         text, replaced = re.subn(rf"({head})", rf"\g<1>{line}", text, count=1, flags=re.MULTILINE)
     if not replaced:
