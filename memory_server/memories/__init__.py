@@ -1,1 +1,1 @@
-"""What joins conversations and knowledge: what a call may use, turns, and backups."""
+"""The parts that join conversations and knowledge: what a call may use, turns, and backups."""

@@ -1,4 +1,4 @@
-"""Backups of both engines: they are made while others write, and restored as ordinary changes.
+"""Back up both engines while others write, and restore backups as ordinary changes.
 
 Each conversation is copied at one moment, one after the other, and then the knowledge. A restore goes through the
 stores, so it is in the history, and so is what it replaces or removes.
@@ -22,7 +22,7 @@ from memory_server.kernel.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BackupMade:
-    """A backup was made. `left_out`: a sentence for each conversation, or for the knowledge, that cannot be read."""
+    """A new backup. `left_out` has a sentence for each conversation, or for the knowledge, that cannot be read."""
 
     backup: Backup
     left_out: tuple[str, ...]
@@ -31,7 +31,7 @@ class BackupMade:
 
 
 class Backups:
-    """Makes backups of what `engines` keep, and keeps them on `store`. `clock` gives milliseconds since 1970."""
+    """Makes backups of what `engines` keep, and stores them in `store`. `clock` gives milliseconds since 1970."""
 
     def __init__(
         self, engines: Sequence[Lifecycle], clock: Callable[[], int], store: BackupStore
@@ -47,28 +47,32 @@ class Backups:
         only: str | None = None,
         advance: Callable[[], None] = lambda: None,
     ) -> BackupMade:
-        """Back up everything, or `only` one conversation, and call `advance` after each place. Without a name, its name
-        is the time: `20260503-120000`. Raises InvalidInput: the name cannot be used or is taken, or there is nothing to
-        back up; StorageError: it could not be written; no part of it was kept."""
+        """Back up everything, or `only` one conversation, and call `advance` after each place. Without a name, the
+        backup is named after the time: `20260503-120000`. Raises InvalidInput if the name cannot be used or is in
+        use, or if there is nothing to back up; StorageError if the backup could not be written: then no part of it
+        was kept."""
         if only is None:
             engines = self._engines
             conversation_id = None
         else:
             engines = [engine for engine in self._engines if engine.keeps == "conversations"]
             conversation_id = conversation_id_of(only)
+
         now_ms = self._clock()
         if name is None:
             chosen_name = f"{times.moment_of(now_ms):%Y%m%d-%H%M%S}"
         else:
             chosen_name = backup_name(name)
+
         if not await _holds_something(engines, conversation_id):
             where = ""
             if only is not None:
                 where = _(" in the conversation {only}", only)
             raise InvalidInput("There is nothing to back up: nothing is stored{where} yet.", where)
-        # Two backups may begin in one second: the second name of the time then gets a number.
+        # Two backups may begin in the same second: then the second name gets a number.
         begin = partial(self._store.begin, chosen_name, now_ms, numbered=name is None)
         writer = await asyncio.to_thread(begin)
+
         try:
             entry_count = 0
             left_out: list[str] = []
@@ -91,11 +95,11 @@ class Backups:
         by: str = "restore",
         advance: Callable[[], None] = lambda: None,
     ) -> list[RestoredPlace]:
-        """Bring back what a backup holds, or of it `only` one conversation, and call `advance` after each conversation;
-        with `dry_run` only say what that would change. What is not in the backup stays as it is. The backup is checked
-        before anything changes. Raises BackupNotFound, BackupBroken; InvalidInput: it does not hold the conversation
-        `only`; LockTimeout: another process restores or deletes it; StorageError: one could not be written; the message
-        says how many were restored before it."""
+        """Bring back what a backup holds, or `only` one conversation of it, and call `advance` after each
+        conversation; with `dry_run` only say what would change. What is not in the backup stays as it is. The backup
+        is checked before anything changes. Raises BackupNotFound, BackupBroken; InvalidInput if it does not hold the
+        conversation `only`; LockTimeout if another process restores or deletes it; StorageError if a conversation
+        could not be written: the message says how many were restored before it."""
         restored_places: list[RestoredPlace] = []
         release = None
         if not dry_run:
@@ -105,6 +109,7 @@ class Backups:
                 1:
             ]:  # the first one checks its part before it changes anything
                 await engine.check_backup(self._store, name, only)
+
             for engine in self._engines:
                 async for restored in engine.restore(
                     self._store, name, mode, dry_run=dry_run, only=only, by=by
@@ -118,8 +123,8 @@ class Backups:
         return restored_places
 
     async def _hold(self, name: str) -> Callable[[], None]:
-        """The lock of a backup is tried again and again, and in no thread: a thread that waits would get it also after
-        a cancellation, and nobody would give it back. Returns the call that releases it."""
+        """Lock a backup and return the call that releases it. The lock is tried repeatedly, without a thread: a
+        thread that waits would get the lock even after a cancellation, and it would never be released."""
         waiting_seconds = pauses()
         while True:
             release = self._store.try_hold(name)
@@ -128,7 +133,7 @@ class Backups:
             await asyncio.sleep(next(waiting_seconds))
 
     async def listed(self) -> list[Backup]:
-        """All backups, newest first."""
+        """List all backups, newest first."""
         return await asyncio.to_thread(self._store.listed)
 
     async def texts(self, name: str) -> set[str]:
@@ -145,8 +150,8 @@ class Backups:
         return await asyncio.to_thread(read)
 
     async def erase(self, name: str, erasure: Erasure) -> None:
-        """Remove for good from the backup called `name` what is erased. Raises BackupNotFound; StorageError: a part of
-        it is damaged; nothing was changed."""
+        """Remove what is erased for good from the backup called `name`. Raises BackupNotFound; StorageError if a part
+        of it is damaged: then nothing was changed."""
         release = await self._hold(name)
         try:
             for engine in self._engines:
@@ -162,7 +167,7 @@ class Backups:
 
 
 async def _holds_something(engines: Sequence[Lifecycle], conversation_id: str | None) -> bool:
-    """Whether the engines have any place, or the conversation if one is named."""
+    """Return whether the engines have any place, or the named conversation."""
     places: list[str] = []
     for engine in engines:
         places += await _places(engine)
@@ -172,7 +177,7 @@ async def _holds_something(engines: Sequence[Lifecycle], conversation_id: str | 
 
 
 async def _places(engine: Lifecycle) -> list[str]:
-    """The places of an engine. An engine that cannot be read holds something, which `copy_to` then names."""
+    """Return the places of an engine. An engine that cannot be read holds something, which `copy_to` then names."""
     try:
         return await engine.places()
     except StorageError:

@@ -1,7 +1,7 @@
-"""What an owner takes back, over both engines: the items are found, and go into the archive as one change.
+"""Forget what an owner takes back, over both engines: find the items, and move them into the archive as one change.
 
-The parts of such a change have one author, such as `forget 3f2a81c0`, by which the histories know them: so one `undo`
-takes all of them back.
+The parts of such a change have the same author, such as `forget 3f2a81c0`, by which the histories know them. So one
+`undo` takes all of them back.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ _TOGETHER = re.compile(r"[0-9a-f]{8}")
 _MOST_NAMED = 3
 """Memories that a sentence names."""
 _LOOKED_BACK = 10_000
-"""Changes of each place that are looked at for the parts of one."""
+"""Changes of each place that are searched for the parts of a change."""
 
 
 def is_together(change: str) -> bool:
-    """Whether a change id has the form of a change that several places may have a part of."""
+    """Return whether a change id has the form of a change with parts in several places."""
     return _TOGETHER.fullmatch(change) is not None
 
 
 def _is_id(name: str) -> bool:
-    """Whether a name looks like an id, and not like a word or a number, either of which people look for."""
+    """Return whether a name looks like an id, and not like a word or a number, which people search for."""
     return name.isascii() and not name.isalpha() and not name.isdecimal() and len(name.split()) == 1
 
 
 def words_in(names: Sequence[str]) -> tuple[str, ...]:
-    """The words that a person wrote. Raises InvalidInput: there is none, or one of which nothing can be seen."""
+    """Return the words that a person wrote. Raises InvalidInput if they wrote no word, or a word without a visible
+    character."""
     from nlp.index_terms import seen_form
 
     words: list[str] = []
@@ -56,10 +57,11 @@ def words_in(names: Sequence[str]) -> tuple[str, ...]:
 async def find(
     engines: Engines, names: Sequence[str], where: Sought
 ) -> tuple[list[Item], tuple[str, ...]]:
-    """The items that `names` name by their ids, if each of them looks like an id and names one; or else those that hold
-    all their words; or else those that they name. With the items come the words, if words found them. Without `names`
-    the items are all that `where` takes in. Newest first. Raises InvalidInput: `names` are blank."""
+    """Find the items that are meant, newest first: the items with these ids, if each name looks like an id and names
+    an item; or else the items that hold all the words; or else the items with these ids. If words found them, return
+    the words too. Without `names`, return all items that match `where`. Raises InvalidInput if `names` are blank."""
     words = words_in(names)
+
     every_name_matches = True
     named: dict[tuple[str, str, str], Item] = {}
     for name in names:
@@ -67,11 +69,15 @@ async def find(
         every_name_matches = every_name_matches and bool(items)
         for item in items:
             named[item.key] = item
+
+    # A word that looks like an id may also be searched for, so only ids that all exist count.
     if names and every_name_matches and all(map(_is_id, names)):
         return _newest_first(named.values()), ()
+
     holders = await _items(engines, replace(where, words=words))
     if holders:
         return holders, words
+
     if every_name_matches:
         return _newest_first(named.values()), ()
     return [], ()
@@ -82,8 +88,8 @@ def _newest_first(items: Iterable[Item]) -> list[Item]:
 
 
 async def beside(engines: Engines, words: Sequence[str], where: Sought) -> list[Item]:
-    """The items in use that hold all the words only together with the other words that are kept with them; they are
-    not forgotten, but the words can be taken away from them."""
+    """Find the items in use that hold all the words only together with the other words that are kept with them. They
+    are not forgotten, but the words can be removed from them."""
     if not words:
         return []
     return await _items(
@@ -92,7 +98,7 @@ async def beside(engines: Engines, words: Sequence[str], where: Sought) -> list[
 
 
 def beside_text(items: Sequence[Item]) -> str:
-    """The sentences about the items of `beside`; empty if there are none."""
+    """Return the sentences about the items of `beside`; empty if there are no items."""
     if not items:
         return ""
     named_items = "; ".join(
@@ -109,7 +115,7 @@ def beside_text(items: Sequence[Item]) -> str:
 
 
 async def _items(engines: Engines, sought: Sought) -> list[Item]:
-    """The items of all engines that match the filter, newest first."""
+    """Return the items of all engines that match the filter, newest first."""
     items: list[Item] = []
     for engine in engines:
         items += await engine.find(sought)
@@ -117,7 +123,7 @@ async def _items(engines: Engines, sought: Sought) -> list[Item]:
 
 
 async def forget(engines: Engines, items: Collection[Item]) -> str | None:
-    """Move items into the archive; the id of the change. None: none of them is there any more."""
+    """Move items into the archive. Return the id of the change, or None if the items are gone already."""
     change_id = secrets.token_hex(4)
     moved_count = 0
     for engine in engines:
@@ -130,9 +136,9 @@ async def forget(engines: Engines, items: Collection[Item]) -> str | None:
 async def erasure_of(
     engines: Engines, items: Collection[Item], words: Sequence[str] = (), user: str | None = None
 ) -> Erasure:
-    """What erasing these items means: they and what the archive has of them, and all their texts, except those that
-    stand in something that stays. What held all of the `words` in the past goes too, whatever has become of it: so
-    words mean something without items."""
+    """Return what to erase with these items: the items, what the archive has of them, and all their texts, except
+    texts that also occur in something that stays. Everything in the past that held all of the `words` is erased too,
+    whatever became of it, so words alone have an effect without items."""
     from nlp.index_terms import index_form
 
     keys = {item.key for item in items}
@@ -144,10 +150,12 @@ async def erasure_of(
                 erased_items.append(item)
             else:
                 staying_items.append(item)
+
     staying_texts: list[str] = []
     for item in staying_items:
         staying_texts += [item.text, item.title, *item.also]
     staying_text = index_form("\n".join(staying_texts))
+
     texts: set[str] = set()
     for engine in engines:
         texts |= await engine.texts_of(erased_items)
@@ -155,7 +163,7 @@ async def erasure_of(
             texts |= await engine.past_texts(words)
 
     def without_staying(candidates: Iterable[str]) -> tuple[str, ...]:
-        """The texts that are long enough to be looked for and stand in nothing that stays, sorted."""
+        """Sort the texts that are long enough to search for and that occur in nothing that stays."""
         long_texts = {text for text in candidates if len(text.encode()) >= LEAST_BYTES}
         return tuple(sorted(text for text in long_texts if index_form(text) not in staying_text))
 
@@ -163,6 +171,7 @@ async def erasure_of(
     all_pieces: list[str] = []
     for text in erased_texts:
         all_pieces += pieces_of(text)
+
     named_texts = {item.text for item in items}
     return Erasure(
         items=tuple(erased_items),
@@ -177,8 +186,8 @@ async def erasure_of(
 async def erase(
     engines: Engines, erasure: Erasure, tombstones: Tombstones, recalls: RecallLog
 ) -> None:
-    """Erase for good; nothing brings it back, and doing it again finishes what a crash left. It ends by
-    `tombstones.end`. Raises StorageError: it has to be done again."""
+    """Erase for good, so that nothing brings it back. If a crash interrupts it, doing it again finishes it;
+    `tombstones.end` ends it. Raises StorageError if it has to be done again."""
     await asyncio.to_thread(tombstones.begin, erasure)
     for engine in engines:
         await engine.forget(erasure.items, by="erase")
@@ -203,10 +212,11 @@ def _erase_recalls(recalls: RecallLog, erasure: Erasure) -> None:
 
 
 async def undo(engines: Engines, change: str, place: str | None = None, *, by: str) -> Undone:
-    """As `Lifecycle.undo`, of the engine that made the change, or of all that have a part of it. Raises InvalidInput:
-    there is no such change, or nothing of it can be taken back."""
+    """Undo a change as `Lifecycle.undo`, in the engine that made it, or in all engines that have a part of it. Raises
+    InvalidInput if the change does not exist, or if nothing of it can be taken back."""
     if not is_together(change):
         return await engine_of(engines, change).undo(change, place, by=by)
+
     undo_id = secrets.token_hex(4)
     steps: list[HistoryStep] = []
     refusals: list[InvalidInput] = []
@@ -214,12 +224,14 @@ async def undo(engines: Engines, change: str, place: str | None = None, *, by: s
         past_changes = await engine.history(limit=_LOOKED_BACK, most_steps=1)
         parts = [past for past in past_changes if past.by.endswith(f" {change}")]
         for part in parts:
+            # A place may have changed since, so that its part cannot be taken back; the others can.
             try:
                 undone = await engine.undo(part.id, part.place, by=f"{by} {undo_id}")
             except InvalidInput as error:
                 refusals.append(error)
             else:
                 steps += undone.steps
+
     if steps:
         return Undone(undo_id, tuple(steps), tuple(map(str, refusals)))
     if refusals:

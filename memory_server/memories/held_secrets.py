@@ -1,4 +1,4 @@
-"""Secrets in what is stored already: older memories and backups, from before secrets were removed as they came in."""
+"""Find secrets in what is stored already: older memories and backups, from before secrets were removed on arrival."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from memory_server.memories.memories import Memories
 
 @dataclass(frozen=True, slots=True)
 class HeldSecrets:
-    """The `items` whose texts hold secrets, and the texts in each of the `backups` that do."""
+    """The `items` whose texts hold secrets, and the texts with secrets in each of the `backups`."""
 
     items: Sequence[Item]
     backups: dict[str, set[str]]
 
     @property
     def finding(self) -> Finding:
-        """What `doctor` says of them."""
+        """The finding of `doctor`."""
         if not self.items and not self.backups:
             return Finding("ok", _("secrets"), _("no memory and no backup holds a known kind"))
         summary = _(
@@ -51,12 +51,14 @@ async def held_secrets(memories: Memories) -> HeldSecrets:
     items: list[Item] = []
     for engine in memories.engines:
         items += await engine.find(Sought(archived=None))
+
     held_items = await asyncio.to_thread(lambda: list(filter(_holds_secret, items)))
 
     backups: dict[str, set[str]] = {}
     for backup in await memories.backups.listed():
         if backup.problem:
             continue
+
         texts = await memories.backups.texts(backup.name)
         held_texts = await asyncio.to_thread(_with_secret, texts)
         if held_texts:
@@ -70,5 +72,5 @@ def _holds_secret(item: Item) -> bool:
 
 
 def _with_secret(texts: Iterable[str]) -> set[str]:
-    """Return those of the texts that hold a secret."""
+    """Return the texts that hold a secret."""
     return {text for text in texts if without_secrets(text).found}

@@ -1,4 +1,4 @@
-"""What the hooks of clients are answered: memory without a request of the model, before a prompt, as a session begins
+"""Answer the hooks of clients: memory without a request of the model, before a prompt, at the beginning of a session
 and after an answer.
 
 The faces (cli/hook on this machine, process/remote_commands.py for a linked one) read the event and print the answer.
@@ -42,11 +42,11 @@ from memory_server.memories.turns import (
 from nlp.day_notes import without_notes
 
 CHARS = 800
-"""Characters of recalled text at most; half of it after a Chinese prompt, where a character says as much as two
-letters."""
+"""Most characters of recalled text; half of it after a Chinese prompt, where a character says as much as two letters.
+"""
 LORE_CHARS = 2_500
-"""Characters of memories with triggers beside it: each of them comes whole, and once in a session until its context is
-cut."""
+"""Characters of memories with triggers in addition: each of them is given whole, and once in a session until its
+context is cut."""
 CURSOR = {"sessionStart": "SessionStart", "beforeSubmitPrompt": "UserPromptSubmit", "stop": "Stop"}
 """Cursor's names of the events."""
 
@@ -56,8 +56,9 @@ TOOL_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """The call of a tool, by its `id`. `defined`: what the text that it changes or reads defines. `failure`: how its
-    command failed. `agent`: the id of the subagent that called it; None: the model of the session did."""
+    """A call of a tool, by its `id`. `defined` are the names that the text defines which it changes or reads.
+    `failure` is how its command failed. `agent` is the id of the subagent that called it, or None for the model of
+    the session."""
 
     id: str | None
     tool: str
@@ -69,7 +70,7 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class HookEvent:
-    """One call of a hook; `called` is the name that the client gave it. None: the client did not give it."""
+    """A call of a hook. `called` is the client's name of the event. A field is None if the client did not give it."""
 
     called: str
     session_id: str | None
@@ -90,10 +91,10 @@ class HookEvent:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A prompt with its answer. The same turn always has the same `id`; `asked` is what `messages_now` gave. `forgot`:
-    our tool `forget` was called in it. `is_shortened`: a message was too long, and both ends of it are kept.
-    `corrections`: what it says of earlier turns. `program`: that which wrote the prompt, if it was not a person.
-    `work`: what was done in it."""
+    """A prompt with its answer. The same turn always has the same `id`; `asked` are the messages of `messages_now`.
+    `forgot` means that our tool `forget` was called in it. `is_shortened` means that a message was too long, and both
+    its ends are kept. `corrections` are what it says of earlier turns. `program` wrote the prompt, if a person did
+    not. `work` was done in it."""
 
     id: str
     messages: tuple[Message, ...]
@@ -107,10 +108,10 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class HookContext:
-    """What is known at an event of a hook: `messages` are the prompt and the last few before it, which are the end of
-    the `transcript`; `turn` is that which ended. `folder`: where the work is, `project`: of which project, if it is not
-    that of the app's folder. `act`: what is done with a tool, `calls_since` as in `Scene`.
-    `secrets`: how many were removed from the prompt or the turn."""
+    """The facts at an event of a hook. `messages` are the prompt and the last few before it, which are the end of the
+    `transcript`; `turn` is the turn that ended. The work is in `folder`, and in `project` if that is not the project
+    of the app's folder. `act` is done with a tool; `calls_since` as in `Scene`. `secrets` counts the secrets that
+    were removed from the prompt or the turn."""
 
     event: HookEvent
     session: Session | None
@@ -160,8 +161,8 @@ class HookStores(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HookAnswer:
-    """The `text` for the model, the keys of the texts in it that its session was not given before, and as `trouble`
-    what could not be read or evaluated for it."""
+    """The `text` for the model, the keys of the texts in it that are new to its session, and as `trouble` what could
+    not be read or evaluated for it."""
 
     text: str
     given_keys: Collection[str]
@@ -171,9 +172,7 @@ class HookAnswer:
 @dataclass(frozen=True, slots=True)
 class HookMemory:
     """The memory that answers one event: the `call` of its client, its `conversation`, and the `stores` for hooks.
-
-    `read_only`: nothing is noted or stored. `flashbacks`: how many memories may come by chance.
-    """
+    `read_only` means that nothing is noted or stored. `flashbacks` is the number of random memories to add."""
 
     call: Call
     conversation: Conversation
@@ -187,7 +186,7 @@ class HookMemory:
 
     @property
     def shows_plans(self) -> bool:
-        """Whether plans come on their day: where the user wants them in hooks."""
+        """Whether plans are shown on their day: only if the user wants them in hooks."""
         return self.call.memories.plans is True and not self.read_only
 
     @property
@@ -204,10 +203,10 @@ class HookMemory:
         return replace(self.call, asker=asker, folder=self.context.folder)
 
     def claimed(self, answer: HookAnswer) -> str:
-        """Return the text of the `answer`, or an empty one if another hook has just given it.
+        """Return the text of the `answer`, or an empty text if another hook has just given it.
 
-        It is called once the memories are closed, and nothing is awaited from here to the output: a hook that is taken
-        back has claimed nothing, and has given no lines.
+        It is called once the memories are closed, and nothing is awaited from here to the output: a hook that is
+        cancelled has claimed nothing, and has given no lines.
         """
         if self.read_only:
             return answer.text
@@ -221,25 +220,29 @@ class HookMemory:
             # Calls that are made together get one addition, unless a failure is repeated.
             turn = event.use.id
             key = f"tool {turn if event.use.failure else session and session.id}"
+
         now_ms = self.now_ms()
         if answer.text and turn and not self.stores.answered_events.claim(key, now_ms):
             return ""
+
+        # A compaction cut the context, so lines that were given before may be given again.
         afresh = event.source == "compact"
         self.stores.given_lines.note(self.context.session, answer.given_keys, now_ms, afresh=afresh)
         return answer.text
 
 
 async def recall_at_action(memory: HookMemory, act: Act) -> HookAnswer:
-    """Return what the memories of the project say about an act with a tool; mostly nothing."""
+    """Return what the memories of the project say about an act with a tool; usually nothing."""
     return await _addition(memory, act, memory.stores.given_lines.to(memory.context.session))
 
 
 async def _addition(memory: HookMemory, act: Act, seen: Collection[str]) -> HookAnswer:
-    """Return what is said about an act to a session that was given the keys `seen`."""
+    """Return the remarks on an act for a session that was given the keys `seen`."""
     context = memory.context
     services = memory.call.memories.services
     if memory.read_only and not context.transcript:
         return HookAnswer("", ())  # nothing is known of what this session was given
+
     scene = Scene(
         context.folder,
         context.event.session_id,
@@ -249,10 +252,12 @@ async def _addition(memory: HookMemory, act: Act, seen: Collection[str]) -> Hook
         services.day_notes,
         context.calls_since,
     )
+
     chosen = remarks(act, await memory.conversation.short_term.unordered(), scene)
     if memory.read_only:
         transcript = context.transcript
         chosen = [said for said in chosen if json_text.dumps(said.line)[1:-1] not in transcript]
+
     if not chosen:
         return HookAnswer("", ())
 
@@ -263,6 +268,7 @@ async def _addition(memory: HookMemory, act: Act, seen: Collection[str]) -> Hook
         items.append(
             {"id": said.memory.id, "tier": N_("action"), "words": words, "chars": len(said.line)}
         )
+
     call = memory.noted_call
     use = context.event.use
     call = replace(call, asker={**call.asker, "use": use.id if use else context.event.name})
@@ -277,14 +283,15 @@ async def recall_at_prompt(
     project: Project | None,
     max_chars: int | None,
 ) -> HookAnswer:
-    """Return what the prompt brings to mind; empty if nothing does.
+    """Return what the prompt brings to mind; empty if nothing is recalled.
 
-    `earlier` gives the messages before those of the event, as many as make so many with them: triggers may look further
-    back than a search does. `max_chars`: characters of what was said; None: the usual number.
+    `earlier` gives the messages before the event's messages, so that both together are the wanted number: triggers
+    may look further back than a search does. `max_chars` limits what was said, and None means the usual number.
     """
     context = memory.context
     messages = context.messages
     here = memory.conversation
+
     if max_chars is None:
         max_chars = CHARS
         if language_of([messages[-1].content]) != "en":
@@ -308,12 +315,16 @@ async def recall_at_prompt(
         plans=memory.shows_plans,
         by="hook",
     )
+
     call = replace(memory.noted_call, project=project)
     turn = await turn_prompt(call, here, request, _room(max_chars), given_lines)
+
     recall = turn.recollection.found.recall
     came = [*recall.top, *recall.next, *recall.flashback]
     given_keys = given_lines - lines_before
     given_keys |= _seen_whole([recalled.memory for recalled in came], turn.text)
+
+    # The prompt may name files and commands, about which memories have something to say.
     act = Act(said=without_private(messages[-1].content))
     named = await _addition(memory, act, {*given_lines, *given_keys})
     text = "\n".join(filter(None, (turn.text, named.text)))
@@ -321,7 +332,7 @@ async def recall_at_prompt(
 
 
 def _seen_whole(memories: Iterable[ShortTermMemory], text: str) -> set[str]:
-    """Return the keys of the memories whose messages all stand in a text for the model."""
+    """Return the keys of the memories whose messages are all in a text for the model."""
     shown = without_notes(text)
     keys: set[str] = set()
     for memory in memories:
@@ -332,7 +343,7 @@ def _seen_whole(memories: Iterable[ShortTermMemory], text: str) -> set[str]:
 
 
 def _room(max_chars: int) -> Room:
-    """Return the room of a block with so many characters of what was said, and beside it whole memories with
+    """Return the room of a block with so many characters of what was said, and in addition whole memories with
     triggers."""
     short_term_chars = max(0, max_chars - FRAME_CHARS)
     return Room(
@@ -346,21 +357,24 @@ def _room(max_chars: int) -> Room:
 async def recall_at_beginning(
     memory: HookMemory, max_chars: int | None, *, offers_recall: bool
 ) -> HookAnswer:
-    """Return the text for a session that begins; with `offers_recall` its model is asked to look again with other
+    """Return the text for a session that begins. With `offers_recall`, ask its model to search again with other
     words."""
     context = memory.context
     memories = memory.call.memories
     here = memory.conversation
     after_compaction = context.event.source == "compact"
+
     plans: tuple[Plan, ...] = ()
     if memory.shows_plans:
         request = RecallRequest((), session=context.session, folder=context.folder, by="hook")
         plans = await here.short_term.plans_today(request)
+
     room = min(max_chars or CHARS, BEGINNING_CHARS)
 
     asked = ""
     if offers_recall:
         asked = await other_words_asked(memories, here, room // 2)
+
     given_keys: set[str] = set()
     block, shown = await beginning_block(
         memories,
@@ -372,6 +386,7 @@ async def recall_at_beginning(
         here=context.folder,
         plans=plans,
     )
+
     if block:
         memory.noted_call.note(Given(here.id, (), block, others=shown))
         ids = {item["id"] for item in shown}
@@ -382,17 +397,18 @@ async def recall_at_beginning(
 
 
 async def remember_turn(memory: HookMemory) -> str | None:
-    """Store the turn that ended. Return why nothing of it is kept, or None if it is stored. Raises MemoryServerError if
-    it is not."""
+    """Store the turn that ended. Return why nothing of it is kept, or None if it is stored. Raises MemoryServerError
+    if storing failed."""
     context = memory.context
     event = context.event
     turn = context.turn
     if turn is None:
         return _("There is no turn with text, so nothing was stored.")
+
     if turn.corrections:
         await memory.conversation.correct(turn.corrections, by="hook")
     if turn.forgot:
-        # Nor is anything kept of what was asked for it.
+        # The record of recalls must not keep the prompt of this turn either.
         asked = {"session": event.session_id, "turn": event.prompt_id}
         if event.prompt_id is not None:
             memory.stores.recalls.rewrite(lambda line: _line_unless_of(asked, line))
@@ -414,7 +430,7 @@ async def remember_turn(memory: HookMemory) -> str | None:
         return str(error)
 
     if stored.change_id is not None and turn.messages[-1].role == "assistant":
-        # Search again for what the prompt brought: if it were stored between the two events, it could be lost.
+        # Search again for what the prompt recalled: a result stored between the two events could be lost.
         credited = await short_term.credit(
             turn.asked, turn.messages[-1], became=stored.memory.id, by="hook"
         )
@@ -422,6 +438,7 @@ async def remember_turn(memory: HookMemory) -> str | None:
         about: Line = {"session": event.session_id, "turn": event.prompt_id, "used": used}
         if context.secrets:
             about["secrets"] = context.secrets
+
         recalls = memory.call.memories.recalls
         if recalls is not None:
             recalls.note(lambda at: {"at": at, "conversation": short_term.conversation_id} | about)
@@ -429,7 +446,7 @@ async def remember_turn(memory: HookMemory) -> str | None:
 
 
 def _line_unless_of(asked: Mapping[str, Any], line: Line) -> Line | None:
-    """Return a line of the record of recalls, or None if it is of the prompt that was `asked`."""
+    """Return a line of the record of recalls, or None if it belongs to the prompt that was `asked`."""
     if asked.items() <= line.items():
         return None
     return line

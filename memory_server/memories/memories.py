@@ -1,5 +1,5 @@
-"""The memories of a home, opened once, and a call that uses them: a server makes one for each request, so that each
-caller can have its own."""
+"""Open the memories of a home once, and make calls that use them: a server makes a call for each request, so that
+each caller can have its own."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Memories:
-    """Everything of one home, opened once.
+    """Everything of a home, opened once.
 
     The `conversations` share the `services`. `open_backups` opens the place of the backups and `open_knowledge` the
-    knowledge, each at its first use; `examine` gives the findings about the place of the memories, `examinations`
-    blocking calls for those about each conversation. Of the toolsets `auto_recall_from` at most `auto_recall_chars`
-    characters come to each turn. `hidden`: places of the memories that are not for the callers, each with what these
-    see instead. `recalls`: the record of recalls, if there is one. `plans`: whether plans come
-    by themselves on their day (None: in `recall_turn`, and not in hooks). `forgotten`: by sessions, the words that each called
-    `forget` with last, and when.
+    knowledge, each at its first use. `examine` gives the findings about the place of the memories, `examinations`
+    blocking calls for the findings about each conversation. At most `auto_recall_chars` characters of the toolsets
+    `auto_recall_from` are added to each turn. `hidden` are places of the memories that callers must not see, each
+    with the text that they see instead. `recalls` is the record of recalls, if there is one. `plans` says whether
+    plans are shown unasked on their day (None means in `recall_turn`, and not in hooks). `forgotten` has for each
+    session the words of its last `forget`, and the time.
     """
 
     conversations: Conversations
@@ -64,7 +64,7 @@ class Memories:
     forgotten: dict[str | None, tuple[tuple[str, ...], int]] = field(default_factory=dict)
 
     def for_callers(self, text: str) -> str:
-        """A sentence of the server as the callers see it: without the places of the memories, if those are hidden."""
+        """Return a sentence of the server as callers see it: without the places of the memories, if these are hidden."""
         if not self.hidden or not {"/", os.sep} & set(text):
             return text
         names_of_paths = {
@@ -83,7 +83,7 @@ class Memories:
 
     @cached_property
     def engines(self) -> tuple[Lifecycle, ...]:
-        """What keeps memories: conversations, and knowledge."""
+        """The engines that keep memories: conversations, and knowledge."""
         from memory_server.conversations.lifecycle import ConversationLifecycle
 
         conversations = ConversationLifecycle(self.conversations, self.services, self.examinations)
@@ -97,7 +97,7 @@ class Memories:
         return Backups(self.engines, self.services.clock, self.open_backups())
 
     def language(self, texts: Sequence[str]) -> Language:
-        """The readers' language, or that of `texts` where it is not set."""
+        """Return the readers' language, or the language of `texts` if it is not set."""
         return self.services.language or language_of(texts)
 
     def lines(
@@ -109,8 +109,8 @@ class Memories:
         max_bytes: int = MAX_BYTES,
         max_chars: int | None = None,
     ) -> PromptLines:
-        """Recalled memories, and `memories` from no search, as lines for a prompt, in the zone and language of the
-        readers: at most `max_bytes` of UTF-8, or `max_chars` characters if that is given."""
+        """Write recalled memories, and `memories` from no search, as lines for a prompt, in the zone and language of
+        the readers. The limit is `max_bytes` of UTF-8, or `max_chars` characters if that is given."""
         services = self.services
         language = reader.language or services.language
         return prompt_lines(
@@ -126,10 +126,10 @@ class Memories:
 
 @dataclass(frozen=True)
 class Call:
-    """One call: the memories that it may use, its `conversations` (which have the usual one of this caller), how it
-    came, and who asks, as the record of recalls says it (`by`, `client`, `cwd`, `turn`). `session`: the one that the
-    call names; None: that of the services. `folder`: where the caller works, if that is known; `project`: of which
-    project that is, if it is not that of the settings or of the folder of this process."""
+    """One call: the memories that it may use, its `conversations` (with the usual conversation of this caller), how it
+    came, and who asks, for the record of recalls (`by`, `client`, `cwd`, `turn`). `session` is the session that the
+    call names, or None for the session of the services. `folder` is where the caller works, if that is known.
+    `project` is the caller's project, if the settings or this process's folder mean another."""
 
     memories: Memories
     conversations: Conversations
@@ -140,15 +140,16 @@ class Call:
     project: Project | None = None
 
     def in_session(self, name: str | None) -> Call:
-        """The same call in the session `name`; None: as it is. Raises InvalidInput: the name cannot be used."""
+        """Return the same call in the session `name`, or this call if it is None. Raises InvalidInput if the name
+        cannot be used."""
         if name is None:
             return self
         session = Session(conversation_id_of(name, "session"))
         return replace(self, session=session)
 
     def in_zone(self, timezone: str | None) -> Call:
-        """The same call with readers in another time zone; None: as it is. Raises InvalidInput: there is none of this
-        name."""
+        """Return the same call with readers in another time zone, or this call if it is None. Raises InvalidInput if
+        the zone does not exist."""
         if timezone is None:
             return self
         services = self.memories.services.in_zone(zone_named(timezone))
@@ -166,7 +167,7 @@ class Call:
         return session.id
 
     def note(self, given: Given) -> None:
-        """Put into the record of recalls what this call was given. Nothing is awaited."""
+        """Put what this call was given into the record of recalls. Nothing is awaited."""
         recalls = self.memories.recalls
         if recalls is None:
             return
@@ -175,6 +176,7 @@ class Call:
             "folder": None,
             "session": self.session_id,
         }
+
         if self.folder != self.asker.get("cwd"):
             asker["folder"] = self.folder
         messages = self.memories.services.secrets.of(tuple(given.messages))

@@ -1,8 +1,9 @@
-"""What is said where something is done: which memories of a project say something about a file or a command, or tell of
-the same failure. A pure decision: nothing is read or noted here.
+"""Choose what to say at the point of action: which memories of a project say something about a file or a command, or
+report the same failure. A pure decision: nothing is read or noted here.
 
-A memory says something about a file if a sentence names it and speaks of a rule, a decision, a reason or a fault; that a
-file was changed says nothing about it. Silence is the rule (docs/reference/hooks.md, "At the point of action").
+A memory says something about a file if a sentence names it and speaks of a rule, a decision, a reason or a fault; a
+mere change of the file says nothing about it. Silence is the rule (docs/reference/hooks.md, "At the point of
+action").
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ CALLS_BETWEEN = 5
 _RECENT_MS = 20 * 60_000
 """The age up to which a memory without a session may be of this one."""
 _RARE_COUNT, _RARE_SHARE = 3, 20
-"""A name of a file is rare where so many memories of the project have it, or one in so many."""
+"""A file name is rare if at most so many memories of the project have it, or at most one in so many."""
 _COMMON_NAMES = frozenset(
     words_between_commas(
         "__init__.py, __main__.py, main.py, index.js, index.ts, index.html, index.tsx, mod.rs, main.rs, lib.rs, main.go, "
@@ -69,9 +70,9 @@ _MOST_DEFINED = 6
 
 @dataclass(frozen=True)
 class Act:
-    """What is about to be done or was done: `files` (relative to the project) are changed or read, and `defined` is
-    what their text defines; `command` is run, and `failure` is how it failed. `said`: a prompt, which names files and
-    commands. `about`: the act for the record."""
+    """An act that is about to be done or was done. `files` (relative to the project) are changed or read, and
+    `defined` are the names that their text defines. `command` is run, and `failure` is how it failed. `said` is a
+    prompt, which names files and commands. `about` describes the act for the record."""
 
     files: tuple[str, ...] = ()
     defined: tuple[str, ...] = ()
@@ -82,13 +83,13 @@ class Act:
 
     @cached_property
     def named_files(self) -> tuple[str, ...]:
-        """The files of the act, and those that its command or prompt names."""
+        """The files of the act, and the files that its command or prompt names."""
         named = _PATHS.findall(f"{self.command}\n{self.said}")
         return tuple(dict.fromkeys((*self.files, *named)))[:_MOST_PATHS]
 
 
 def act_json(act: Act) -> dict[str, Any]:
-    """The JSON of an act with a tool, for the server of a linked machine."""
+    """Return the JSON of an act with a tool, for the server of a linked machine."""
     failed = Work(failed=(act.failure,) if act.failure else ())
     return {
         "files": list(act.files),
@@ -101,9 +102,9 @@ def act_json(act: Act) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Where and when something is done. `session`: the id of this session; `places`: where a muted memory stays silent;
-    `seen`: the keys of what the session was given; `calls_since`: how many calls of tools there were since the last
-    addition (None: there was none)."""
+    """The place and time of an act. `session` is the id of this session. A memory that is muted in any of `places`
+    stays silent. `seen` are the keys of what the session was given. `calls_since` counts the calls of tools since the
+    last addition, or is None before the first addition."""
 
     folder: str | None
     session: str | None
@@ -116,7 +117,7 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What a memory says about `about`, a file or a command; `line` is its text for the model."""
+    """A statement of a memory about `about`, a file or a command; `line` is its text for the model."""
 
     memory: ShortTermMemory
     about: str
@@ -124,32 +125,36 @@ class Remark:
 
     @property
     def key(self) -> str:
-        """By which a session knows that it was given."""
+        """The key by which a session knows that it was given."""
         return f"action {self.memory.id} {self.about}"
 
 
 def seen_key(memory_id: str) -> str:
-    """The key by which a session knows that it was given a memory as a whole."""
+    """Return the key by which a session knows that it was given a whole memory."""
     return f"memory {memory_id}"
 
 
 def remarks(act: Act, memories: Sequence[ShortTermMemory], scene: Scene) -> list[Remark]:
-    """Return what is said about an act, the most telling first; mostly nothing."""
+    """Return the remarks on an act, the most useful first; usually none."""
     if act.failure is None and scene.calls_since is not None and scene.calls_since < CALLS_BETWEEN:
         return []
+
     of_project = [memory for memory in memories if memory.folder == scene.folder]
     if not of_project or scene.folder is None:
         return []
+
     if act.failure is not None:
         found = _of_failure(act.failure, of_project, scene)
     else:
         found = _of_statements(act, of_project, scene)
+
     said: set[str] = set()
     chosen: list[Remark] = []
     room = MOST_CHARS - FRAME_CHARS
     for remark in found:
         if remark.key in scene.seen or remark.memory.id in said or len(remark.line) + 1 > room:
             continue
+
         said.add(remark.memory.id)
         room -= len(remark.line) + 1
         chosen.append(remark)
@@ -167,7 +172,7 @@ def block_of(chosen: Sequence[Remark]) -> str:
 def _speaking(
     candidates: Iterable[ShortTermMemory], of_project: Iterable[ShortTermMemory], scene: Scene
 ) -> list[ShortTermMemory]:
-    """The candidates that may speak here: those of other sessions that are neither muted nor corrected."""
+    """Return the candidates that may speak here: memories of other sessions that are neither muted nor corrected."""
     possible: list[ShortTermMemory] = []
     for memory in candidates:
         is_own = memory.session is not None and memory.session == scene.session
@@ -186,16 +191,19 @@ def _speaking(
 def _of_failure(
     failure: Failure, memories: Sequence[ShortTermMemory], scene: Scene
 ) -> Iterator[Remark]:
-    """The end of the newest turn with the same failure, and the next turn about it."""
+    """Yield the end of the newest turn with the same failure, and the next turn about it."""
     failing = _speaking((memory for memory in memories if memory.work.failed), memories, scene)
     for memory in sorted(failing, key=_age_order):
         former = next((past for past in memory.work.failed if is_same_failure(past, failure)), None)
         if former is None:
             continue
+
         end = _end_of(memory)
         if end:
             words = " ".join(former.words[:_QUOTED_WORDS])
             yield _remark("failed", failure.command, end, memory, scene, words)
+
+        # The turn that solved the failure is usually in the same session.
         of_session = (other for other in memories if other.session == memory.session)
         about_it = [
             later
@@ -208,18 +216,18 @@ def _of_failure(
 
 
 def _age_order(memory: ShortTermMemory) -> tuple[int, str]:
-    """The newest first."""
+    """Return a key that sorts the newest memory first."""
     return -memory.time_ms, memory.id
 
 
 def _speaks_of(memory: ShortTermMemory, failure: Failure) -> bool:
-    """Whether a later turn is about a failure: it names the command, or two of its words."""
+    """Return whether a later turn is about a failure: it names the command, or two of its words."""
     words = sum(len(word) > 3 and word in memory.text for word in failure.words)
     return words >= 2 or failure.command in memory.text
 
 
 def _end_of(memory: ShortTermMemory) -> str:
-    """The last sentences of the answer, without code."""
+    """Return the last sentences of the answer, without code."""
     end = ""
     if memory.messages and memory.messages[-1].role == "assistant":
         for sentence in reversed(list(_sentences(memory.messages[-1].content))):
@@ -233,7 +241,7 @@ def _end_of(memory: ShortTermMemory) -> str:
 
 
 _MOST_READ = 50
-"""Memories about one subject whose sentences are read, the newest: each takes up to 1 ms in the shared process."""
+"""Most memories about one subject whose sentences are read, the newest: each takes up to 1 ms in the shared process."""
 
 
 def _of_statements(act: Act, memories: Sequence[ShortTermMemory], scene: Scene) -> Iterator[Remark]:
@@ -254,8 +262,8 @@ def _of_statements(act: Act, memories: Sequence[ShortTermMemory], scene: Scene) 
 
 @dataclass(frozen=True)
 class _Subject:
-    """What a sentence may speak of: a file, or a command with the flags that it has. `candidates`: the memories that have
-    one of its `terms`. `rank`: a smaller one comes first."""
+    """A subject of sentences: a file, or a command with its flags. `candidates` are the memories that have any of its
+    `terms`. A smaller `rank` comes first."""
 
     name: str
     terms: tuple[str, ...]
@@ -273,7 +281,7 @@ class _Subject:
             return False
         if self.flags is None:
             return True
-        # What is said of `git push --force` is not said of `git push`.
+        # A sentence about `git push --force` does not apply to `git push`.
         return self.flags.issuperset(re.findall(r"(?<![\w-])--?[a-z][\w-]*", sentence))
 
 
@@ -281,19 +289,23 @@ def _subjects(act: Act, memories: Sequence[ShortTermMemory]) -> Iterator[_Subjec
     for path in act.named_files:
         parts = path.split("/")
         holders = _holders(parts[-1], memories)
+
         with_folder = tuple("/".join(parts[number:]) for number in range(len(parts) - 1))
         if with_folder:
             yield _Subject(path, with_folder, holders, rank=0)
         if _is_rare(parts[-1], holders, memories):
             yield _Subject(path, (parts[-1],), holders, rank=2)
+
     for name in act.defined[:_MOST_DEFINED] if act.files else ():
         holders = _holders(name, memories)
         if _is_rare(name, holders, memories):
             yield _Subject(act.files[0], (name,), holders, rank=4)
+
     for command in (act.command, *_QUOTED.findall(act.said)):
         words = command_head(command).split()
         if len(words) < 2 or words[1].startswith("-"):
             continue
+
         flags = frozenset(word.partition("=")[0] for word in command.split() if word[0] == "-")
         name = " ".join(words[: 3 if words[1] in _RUN_MORE else 2])
         yield _Subject(name, (name,), _holders(name, memories), rank=0, flags=flags)
@@ -312,13 +324,16 @@ def _is_rare(
 
 
 def _statement_about(subject: _Subject, memory: ShortTermMemory) -> Message | None:
-    """The first sentence of a memory that says something about a subject: the user's if there is one."""
+    """Return the first sentence of a memory that says something about a subject; prefer a sentence of the user."""
     messages = memory.messages or (Message("user", memory.text),)
     for role in ("user", "assistant"):
         for number, message in enumerate(messages):
             if message.role != role:
                 continue
+
             sentence = _telling_sentence(subject, message.content)
+
+            # An answer need not name the file that the question named.
             before = messages[number - 1].content if number else ""
             if not sentence and role == "assistant" and _asks_about(subject, before):
                 sentence = next(filter(_tells, _sentences(message.content)), "")
@@ -342,12 +357,12 @@ def _telling_sentence(subject: _Subject, text: str) -> str:
 
 
 def _asks_about(subject: _Subject, text: str) -> bool:
-    """Whether a message asks about a subject and about no other file, so that the answer speaks of it."""
+    """Return whether a message asks about a subject and about no other file, so that the answer speaks of it."""
     return _is_question(text) and subject.is_in(text) and len(set(_PATHS.findall(text))) <= 1
 
 
 def _tells(sentence: str) -> bool:
-    """Whether a sentence states a rule, a decision, a reason or a fault."""
+    """Return whether a sentence states a rule, a decision, a reason or a fault."""
     if _is_question(sentence) or _TELLS.search(sentence) is None:
         return False
     ideographs = sum("一" <= char <= "鿿" for char in sentence)
@@ -359,7 +374,7 @@ def _is_question(text: str) -> bool:
 
 
 def _sentences(text: str) -> Iterator[str]:
-    """The sentences of a text on one line each, without code."""
+    """Yield the sentences of a text on one line each, without code."""
     for chunk in chunks_of(text, longest=400):
         if not chunk.code:
             sentence = one_line(text[chunk.start : chunk.end]).lstrip("-*#>• ")

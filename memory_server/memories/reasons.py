@@ -1,4 +1,4 @@
-"""Why a memory came or did not, and with which words it is kept, as sentences for people."""
+"""Say why a memory was recalled or not, and with which words it is kept, in sentences for people."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from memory_server.kernel.values import dataclass
 
 
 def words_that_brought(item: RecordedItem, text: str) -> str:
-    """Return the words that brought a memory with this text, also those that are not in both places; empty if there are
-    none."""
+    """Return the words for which a memory with this text was recalled, also other words, or an empty text."""
     spelt = spelling(text)
     parts = [why.words_text(item.words, spelt)]
     if item.given:
@@ -30,7 +29,7 @@ def words_that_brought(item: RecordedItem, text: str) -> str:
 
 
 def what_it_lacked(item: RecordedItem, said: str) -> str:
-    """Return what a memory lacked that nearly came to the message `said`."""
+    """Return what a nearly recalled memory lacked for the message `said`."""
     return why.near_miss_text(item, said, zh=spoken() == "zh")
 
 
@@ -41,7 +40,7 @@ def held_back(rule: str, count: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StoredNow:
-    """The memories as they are now, by id, and by the id of each corrected one what corrects it."""
+    """The present memories by id, and by the id of each corrected memory the memory that corrects it."""
 
     notes: DayNotes
     memories: dict[str, ShortTermMemory] = field(default_factory=dict)
@@ -53,8 +52,7 @@ class StoredNow:
         self.newer.update(newer_by_older(memories))
 
     def about(self, item: RecordedItem) -> str:
-        """Return what is to be said of a memory that came: its plan, and what corrected it; empty if there is
-        nothing."""
+        """Return the remarks on a recalled memory: its plan, and what corrected it; empty if there is nothing to say."""
         memory = self.memories.get(item.id)
         if memory is None:
             return ""
@@ -62,7 +60,7 @@ class StoredNow:
 
 
 def plan_of(memory: ShortTermMemory, notes: DayNotes) -> str:
-    """Return a sentence on the plan that a memory tells of; empty if it tells of none."""
+    """Return a sentence about the plan in a memory; empty if it has no plan."""
     return why.standing(memory, None, notes)
 
 

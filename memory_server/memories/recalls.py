@@ -1,5 +1,5 @@
-"""The record of recalls: what a hook, a tool or a command was given, and why. A line of it is made and written after
-the answer. Nothing is noted during a pause, and nothing of a message that is private."""
+"""The record of recalls: what a hook, a tool or a command was given, and why. A line is made and written after the
+answer. Nothing is noted during a pause, and nothing of a private message."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
     from memory_server.lore import Fitting, Shelved
 
 SAID_CHARS = 200
-"""Characters of the last message that a line has, at most."""
+"""Most characters of the last message in a line."""
 MOST_WORDS = 12
-"""Shared words of a memory that a line has, the heaviest, at most."""
+"""Most shared words of a memory in a line; the heaviest are kept."""
 MOST_LEFT_OUT = 50
-"""Memories with triggers that a line names as left out, at most."""
+"""Most memories with triggers that a line names as left out."""
 AFTER_SECONDS = 0.05
-"""How long after a recall a server writes its line: then the answer is given."""
+"""Seconds from a recall until a server writes its line: by then the answer is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What was given, as `text`, to a question by `messages`, and where it is from. `others`: what else came.
-    `fitting`: which memories with triggers are in the text; None: all that were activated. `without_room`: the ids of
-    the memories of `recall` that are not in the text."""
+    """What was given, as `text`, for a question by `messages`, and its sources. `others` are further items. `fitting`
+    says which memories with triggers are in the text, and None means all that were activated. `without_room` are the ids
+    of the memories of `recall` that are not in the text."""
 
     conversation_id: str
     messages: Sequence[Message]
@@ -61,8 +61,8 @@ class Given:
 
 
 class Recalls:
-    """Notes recalls in `log`, `after` so many seconds, and finds those of the last `days` (0: nothing is noted, and
-    nothing is left). `may` says whether something may be noted now."""
+    """Notes recalls in `log`, `after` so many seconds, and finds the recalls of the last `days`. With 0 days nothing
+    is noted, and nothing stays. `may` says whether something may be noted now."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Recalls:
         """The event loop that writes the pending lines soon."""
 
     def note(self, make: Callable[[str], Line | None]) -> None:
-        """Write, after the answer, the line that `make` makes for this time; None: there is none."""
+        """Write, after the answer, the line that `make` makes for this time, unless it returns None."""
         if not self._days or not self._may():
             return
         self._pending.append(partial(make, iso(self._clock())))
@@ -98,7 +98,7 @@ class Recalls:
             asyncio.get_running_loop().run_in_executor(None, self.write)
 
     def write(self) -> None:
-        """Write what was noted. A failure is no harm."""
+        """Write what was noted. A failure does no harm."""
         with self._writing:  # whoever reads after it finds what another thread is writing
             self._write_pending()
 
@@ -117,8 +117,8 @@ class Recalls:
                     self._log.append(*lines)
 
     def found(self, conversation_id: str | None = None) -> list[RecordedRecall]:
-        """The recalls of a conversation or of all, oldest first, each with what its answer used. Blocking. Raises
-        StorageError."""
+        """Return the recalls of a conversation or of all, oldest first, each with what its answer used. Blocking.
+        Raises StorageError."""
         self.write()
         try:
             lines = self._log.lines(conversation_id)
@@ -126,6 +126,7 @@ class Recalls:
             raise StorageError(
                 Sentence("The record of recalls cannot be read: {reason}.", str(error))
             ) from error
+
         from memory_server.kernel.recorded_recall import (
             recorded_recall,
         )  # here: a hook only writes the record
@@ -133,10 +134,12 @@ class Recalls:
         recalls: dict[object, RecordedRecall] = {}
         latest_keys: dict[object, object] = {}
         now_ms = self._clock()
+
         for line in lines:
             if not self._lasts(line, now_ms):
                 continue
             recall = recorded_recall(line)
+
             session = (recall.conversation, recall.session)
             if recall.id:
                 key: object = recall.id
@@ -148,6 +151,7 @@ class Recalls:
             elif session in latest_keys:
                 key = latest_keys[session]
                 recalls[key] = _credited(recalls[key], recall)
+
         by_conversation: dict[str, list[RecordedRecall]] = {}
         for recall in recalls.values():
             by_conversation.setdefault(recall.conversation, []).append(recall)
@@ -162,7 +166,7 @@ class Recalls:
         self._log.rewrite(lasting)
 
     def finding(self) -> Finding:
-        """How many recalls there are, and the share of empty ones. Blocking."""
+        """Report the number of recalls, and the share of empty ones. Blocking."""
         try:
             recalls = self.found()
         except StorageError as error:
@@ -175,7 +179,7 @@ class Recalls:
         return Finding("ok", _("recalls"), summary)
 
     def _lasts(self, line: Line, seen_from_ms: int) -> bool:
-        """Whether a line is young enough to stay."""
+        """Return whether a line is young enough to stay."""
         if not self._days:
             return False
         oldest_ms = round(seen_from_ms - self._days * DAY_MS)
@@ -183,7 +187,7 @@ class Recalls:
 
 
 def _credited(recall: RecordedRecall, answer: RecordedRecall) -> RecordedRecall:
-    """A recall with what its answer used, which a later line of the same session says."""
+    """Add to a recall what its answer used, from a later line of the same session."""
     is_of_another_turn = answer.turn and recall.turn and answer.turn != recall.turn
     if not recall.came or is_of_another_turn:
         return recall
@@ -194,11 +198,12 @@ def _credited(recall: RecordedRecall, answer: RecordedRecall) -> RecordedRecall:
 
 
 def recall_line(given: Given, asker: Line, at: str) -> Line | None:
-    """The line of a recall; None: the last message is private."""
+    """Make the line of a recall. Return None if the last message is private."""
     messages = as_said(given.messages)
     last_public = to_keep(messages[-1:])
     if messages and not last_public:
         return None
+
     text = str(given.text)
     items = [*given.others, *_triggers_that_came(given)]
     line: Line = {
@@ -208,9 +213,11 @@ def recall_line(given: Given, asker: Line, at: str) -> Line | None:
         **asker,
         "came": items,
     }
+
     if given.activation is not None:
         line["failed"] = [shelved.memory.name for shelved, _failure in given.activation.failed]
         line["leftOut"] = _left_out(given)
+
     if given.recall is not None:
         public_text = _public_text(messages)
         recalled = _recalled_items(given.recall, public_text, given.conversation_id)
@@ -223,6 +230,7 @@ def recall_line(given: Given, asker: Line, at: str) -> Line | None:
         line["needed"] = round(given.recall.needed, 2)
         line["otherWords"] = list(given.recall.query.other_words)
         line["held"] = _held_back_counts(given.recall)
+
     last_text = "".join(message.content for message in last_public)
     line["said"] = shown(last_text, SAID_CHARS)
     line["chars"] = len(text)
@@ -231,8 +239,8 @@ def recall_line(given: Given, asker: Line, at: str) -> Line | None:
 
 
 def _public_text(messages: Sequence[Message]) -> str | None:
-    """The text in which a word must stand to count as said, case-folded, if messages have private parts: the rest of
-    them. None: they have no private parts, and all words count."""
+    """Return the case-folded text in which a word must occur to count as said, if messages have private parts. Return
+    None if they have no private parts, so that all words count."""
     public_messages = to_keep(messages)
     if public_messages == messages:
         return None
@@ -240,7 +248,7 @@ def _public_text(messages: Sequence[Message]) -> str | None:
 
 
 def _item_of_plan(plan: Plan, conversation_id: str) -> Line:
-    """The item of a plan that came by itself."""
+    """Make the item of a plan that was shown unasked."""
     item: Line = {"id": plan.memory.id, "tier": N_("plan"), "chars": len(plan.message.content)}
     if plan.kept_in != conversation_id:
         item["kept_in"] = plan.kept_in
@@ -248,7 +256,7 @@ def _item_of_plan(plan: Plan, conversation_id: str) -> Line:
 
 
 def _recalled_items(recall: Recall, public_text: str | None, conversation_id: str) -> list[Line]:
-    """The items of a line for the plans for today, for the short-term memories that came, and for their answers."""
+    """Make the items of a line for the plans for today, for the recalled short-term memories, and for their answers."""
     items = [_item_of_plan(plan, conversation_id) for plan in recall.due]
     tiers = {"top": recall.top, "next": recall.next, "flashback": recall.flashback}
     for tier, memories in tiers.items():
@@ -261,7 +269,8 @@ def _recalled_items(recall: Recall, public_text: str | None, conversation_id: st
 
 
 def _near_misses(recall: Recall, ids: Collection[str], public_text: str | None) -> list[Line]:
-    """The items of the memories that nearly came, without those that came in another way, whose ids are `ids`."""
+    """Make the items of the memories that were nearly recalled, without the memories with these `ids`, which were
+    given in another way."""
     items: list[Line] = []
     for near_miss in recall.near:
         if near_miss.recalled.memory.id not in ids:
@@ -273,7 +282,7 @@ def _near_misses(recall: Recall, ids: Collection[str], public_text: str | None) 
 
 
 def _held_back_counts(recall: Recall) -> dict[str, int]:
-    """How many memories each rule held back."""
+    """Count how many memories each rule held back."""
     held_back = recall.held_back
     counts = {
         "muted": held_back.muted,
@@ -304,7 +313,7 @@ def _trigger(shelved: Shelved, chars: int, *, is_cut: bool = False) -> Line:
 
 
 def _left_out(given: Given) -> list[Line]:
-    """The memories whose triggers fired and which are not in the text, each with the reason."""
+    """List the memories whose triggers fired and which are not in the text, each with the reason."""
     rows: list[Line] = []
     if given.fitting is not None:
         without_room = given.fitting.left_out
@@ -321,12 +330,14 @@ def _left_out(given: Given) -> list[Line]:
 
 
 def _item(recalled: Recalled, public_text: str | None) -> Line:
-    """The item of a short-term memory. `public_text`: the words that it shares must stand in it; None: any may."""
+    """Make the item of a short-term memory. If `public_text` is given, a shared word must occur in it."""
     memory = recalled.memory
     receipt = recalled.receipt
+
     shared_words = receipt.words_shared
     if public_text is not None:
         shared_words = tuple(word for word in shared_words if word.word.casefold() in public_text)
+
     item: Line = {
         "id": memory.id,
         "relevance": round(receipt.relevance, 2),
@@ -334,10 +345,13 @@ def _item(recalled: Recalled, public_text: str | None) -> Line:
     }
     item["counted"] = round(recalled.counted, 2)
     item["words"] = {word.word: round(word.points, 2) for word in _heaviest(shared_words)}
+
+    # These words may be in no text of the user, so they are spelt as in the memory.
     for name, words in (("given", receipt.other_words), ("kept", receipt.words_kept)):
         if words:
             spelt = spelling_of(memory)
             item[name] = {spelt(word.word): round(word.points, 2) for word in _heaviest(words)}
+
     if receipt.around:
         item["around"] = round(receipt.around, 2)
     if receipt.overview:
@@ -350,5 +364,5 @@ def _item(recalled: Recalled, public_text: str | None) -> Line:
 
 
 def _heaviest(words: Sequence[MatchedWord]) -> list[MatchedWord]:
-    """The words with the most points."""
+    """Return the words with the most points."""
     return sorted(words, key=lambda word: -word.points)[:MOST_WORDS]

@@ -1,6 +1,6 @@
-"""One call before each turn of a chat and one after it: what comes to mind, and what is remembered.
+"""Recall before each turn of a chat, and remember after it.
 
-The hook, the commands for companions, and the toolset `turn` share it.
+The hook, the commands for companions, and the toolset `turn` share this module.
 """
 
 from __future__ import annotations
@@ -44,17 +44,18 @@ _UNBOUNDED = 10_000_000
 _NAME_CHARS = 60
 
 _CHINESE_SHARE = 10
-"""A text is Chinese where one character in so many is an ideograph."""
+"""A text is Chinese if one character in so many is an ideograph."""
 
 
 _QUICK_CHARS = 20_000
-"""Characters of texts and names of which a block is made in some 4 ms."""
+"""Characters of texts and names of which a block is made in about 4 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecalledBlock:
-    """The text of a recall, marked as recalled; empty if nothing came. `fitting`: which memories with triggers are in
-    it, and which are not. `without_room`: the ids of the short-term memories that came to mind and had no room."""
+    """The text of a recall, marked as recalled; empty if nothing was recalled. `fitting` says which memories with
+    triggers are in it, and which are not. `without_room` are the ids of the recalled short-term memories that had no
+    room."""
 
     text: str
     fitting: Fitting
@@ -75,28 +76,34 @@ def recalled_block(
     room: Room,
     reader: Reader = Reader(),
 ) -> RecalledBlock:
-    """What came to mind, within `room`, which does not count the frame of the block. The keys of the texts and lines
-    that are in the block are added to `reader.given`."""
+    """Write what was recalled, within `room`, which does not count the frame of the block. Add the keys of the texts
+    and lines in the block to `reader.given`."""
     language = _language(memories, short_term, activation)
     reader = replace(reader, language=language)
     is_chinese = language == "zh"
+
     texts = [
         lore_text(shelved, shelved.memory.prompt, is_chinese=is_chinese)
         for shelved in activation.activated
     ]
+
     if _needs_more(texts, room):
         short_term_chars = _unbounded_chars(memories, short_term, reader)
         ignoring_chars = sum(text.chars for text in texts if text.entry.rules.ignores_budget)
         # Texts that ignore the budget may take the reserve too, so no more of it is lent than they leave over.
         needed_reserve = max(short_term_chars, min(ignoring_chars, room.ignoring_budget))
         room = room.with_lent_reserve(needed_reserve)
+
+    # Memories with triggers take their room first; short-term memories get what they leave.
     fitted = fitting(texts, room, first_sentences, reader.given or ())
     if reader.given is not None:
         reader.given.update(text.key for text in fitted.texts)
+
     chars_left = room.total - fitted.chars
     short_term_lines = memories.lines(
         short_term.recall, reader=reader, max_chars=max(0, min(room.short_term, chars_left))
     )
+
     block_lines = [text.line for text in fitted.texts]
     if short_term_lines.text:
         block_lines.append(short_term_lines.text)
@@ -107,7 +114,7 @@ def recalled_block(
 
 
 def is_made_quickly(short_term: Found, activation: Activation) -> bool:
-    """Whether the block of this recall takes a few milliseconds at most, so that it needs no thread."""
+    """Return whether the block of this recall takes at most a few milliseconds, so that it needs no thread."""
     chars = len(activation.activated) * MAX_NAME_CHARS
     for shelved in activation.activated:
         chars += len(shelved.text)
@@ -119,17 +126,17 @@ def is_made_quickly(short_term: Found, activation: Activation) -> bool:
 
 
 def prompt_room(max_chars: int) -> Room:
-    """The room of a prompt with so many characters, of which the frame of the block takes a part."""
+    """Return the room of a prompt with so many characters, of which the frame of the block takes a part."""
     return Room.of(max(0, max_chars - FRAME_CHARS))
 
 
 def _needs_more(texts: Sequence[LoreText], room: Room) -> bool:
-    """Whether memories with triggers need more than their own room, and may have it."""
+    """Return whether memories with triggers need more than their own room, and may have it."""
     return room.lends and sum(text.chars for text in texts) > room.long_term
 
 
 def _unbounded_chars(memories: Memories, short_term: Found, reader: Reader) -> int:
-    """The characters of all short-term memories that came, if each stood whole."""
+    """Count the characters of all recalled short-term memories without a limit."""
     if reader.given is not None:
         reader = replace(reader, given=set(reader.given))  # a copy, because `lines` adds to it
     lines = memories.lines(short_term.recall, reader=reader, max_chars=_UNBOUNDED)
@@ -151,33 +158,33 @@ def _language(memories: Memories, short_term: Found, activation: Activation) -> 
 
 
 def _is_chinese(text: str) -> bool:
-    """Whether the text of a book is Chinese: one in another language may spell a name in ideographs."""
+    """Return whether the text of a book is Chinese: a book in another language may spell a name in ideographs."""
     return ideograph_count(text) * _CHINESE_SHARE >= len(text) > 0
 
 
 log = logging.getLogger(__name__)
 MAX_CHARS = 7_200
-"""Characters of a recalled block by default: the constants of six lorebooks in ten fit beside 1,800 characters of what
-was said. It is seldom full: a model pays only for what comes."""
+"""Characters of a recalled block by default: the constants of six lorebooks in ten fit next to 1,800 characters of
+what was said. It is seldom full, and a model pays only for what it is given."""
 BEGINNING_CHARS = 800
-"""Characters of the text for a new session at most: it did not ask for it."""
+"""Most characters of the text for a new session, which did not ask for it."""
 MOST_PINNED = 8
-"""Pinned memories that a new session is shown, the newest: more would leave too little room for each."""
+"""Most pinned memories that a new session is shown, the newest: more would leave too little room for each."""
 LAST_EXCHANGES = 2
-"""Exchanges that a new session is shown from the last one."""
+"""Exchanges of the last session that a new session is shown."""
 _HEADINGS: dict[Language, tuple[str, str]] = {
     "zh": ("置顶的记忆：", "上次说到："),
     "en": ("Pinned:", "Where you left off:"),
 }
 """The headings of the pinned memories and of the last exchanges."""
 _STEPS_TO_START = 10
-"""Turns of the event loop that starting a worker process takes, if one is needed."""
+"""Turns of the event loop that starting a worker process takes, if it is needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnRecall:
-    """Both searches. `trouble` says why triggers could not run, which conversations could not be read, or how many
-    triggers had no time."""
+    """The results of both searches. `trouble` says why triggers could not run, which conversations could not be read,
+    or how many triggers had no time."""
 
     found: Found
     activation: Activation
@@ -191,18 +198,19 @@ async def recall_for_turn(
     lore_room: int | None = None,
     given: Collection[str] = (),
 ) -> TurnRecall:
-    """What the messages bring to mind, of both kinds of memory. `lore_room`: the characters that memories with triggers
-    may have; None: no bound is known. `given`: the keys of texts that the session has. Raises InvalidInput: all that
-    the messages say was recalled, or there are too many other words."""
+    """Recall what the messages bring to mind, of both kinds of memory. `lore_room` limits the characters of memories
+    with triggers, and None means that no limit is known. `given` are the keys of texts that the session has. Raises
+    InvalidInput if everything in the messages was recalled text, or if there are too many other words."""
 
     async def search_triggers() -> tuple[Activation, str | None]:
-        """What the triggers activate, and why they could not run."""
+        """Run the triggers, and return what they activate, and why they could not run."""
         try:
             activation = await conversation.long_term.search(request, room=lore_room, given=given)
         except TriggersUnavailable as error:
             return NOTHING_ACTIVATED, str(error)
         return activation, None
 
+    # Both searches run together: the triggers run in a worker process.
     trigger_search = asyncio.create_task(search_triggers())
     try:
         with_shared, _unread = await conversation.long_term.with_shared(request.also)
@@ -214,15 +222,17 @@ async def recall_for_turn(
         short_term = await conversation.short_term.search(request)
         activation, trouble = await trigger_search
     finally:
+        # If the other search failed, its result is of no use.
         trigger_search.cancel()
+
     if trouble is None:
         trouble = _trouble_of(short_term, activation)
     return TurnRecall(short_term, activation, trouble)
 
 
 def _trouble_of(short_term: Found, activation: Activation) -> str | None:
-    """The sentence about conversations that could not be read, or else about triggers that had no time; None: all were
-    read and evaluated."""
+    """Return the sentence about conversations that could not be read, or else about triggers that had no time. Return
+    None if all were read and evaluated."""
     unread = {**short_term.unread, **activation.unread}
     if unread:
         return unreadable(unread)
@@ -241,7 +251,7 @@ def _trouble_of(short_term: Found, activation: Activation) -> str | None:
 async def _keep_firings(
     conversation: Conversation, recollection: TurnRecall, block: RecalledBlock, *, by: str
 ) -> TurnRecall:
-    """Count what was given for cooldowns and the like; the recall with what could not be written."""
+    """Count what was given, for cooldowns and similar rules. Return the recall with what could not be written."""
     trouble = await conversation.long_term.keep_firings(
         recollection.activation, block.fitting.came, by=by
     )
@@ -252,7 +262,7 @@ async def _keep_firings(
 
 @dataclass(frozen=True, slots=True)
 class TurnPrompt:
-    """The text of a recall, both searches, and the block of what came."""
+    """The text of a recall, both searches, and the block of what was recalled."""
 
     text: str
     recollection: TurnRecall
@@ -266,23 +276,28 @@ async def turn_prompt(
     room: Room,
     given: set[str] | None = None,
 ) -> TurnPrompt:
-    """What the messages bring to mind for a prompt, marked as recalled and put into the record of recalls, and where it
-    is from; the text is empty if nothing came. `given`: the keys of texts that the session was given before and still
-    sees; those of this text are added. Raises InvalidInput: all that the messages say was recalled."""
+    """Recall for a prompt: the text is marked as recalled and put into the record of recalls; it is empty if nothing
+    was recalled. `given` are the keys of texts that the session was given before and still sees; the keys of this
+    text are added. Raises InvalidInput if everything in the messages was recalled text."""
     lore_room = room.total if room.lends else room.long_term
     recollection = await recall_for_turn(
         conversation, request, lore_room=lore_room, given=given or ()
     )
+
     found = recollection.found
     activation = recollection.activation
     reader = Reader(folder=request.folder, given=given)
     make_block = partial(recalled_block, call.memories, found, activation, room, reader)
+
     if is_made_quickly(found, activation):
         block = make_block()
     else:
+        # A long block would hold up all other calls of the server.
         block = await asyncio.to_thread(make_block)
+
     if request.counts:
         recollection = await _keep_firings(conversation, recollection, block, by=request.by)
+
     notes, items = await noted_block(call.memories, request.messages, call.project)
     prompt = "\n".join(filter(None, (block.text, notes)))
     call.note(given_by(block, recollection, conversation.id, request, prompt, items))
@@ -297,7 +312,7 @@ def given_by(
     text: str,
     others: Sequence[Line] = (),
 ) -> Given:
-    """What was given as `text`, for the record of recalls."""
+    """Return what was given as `text`, for the record of recalls."""
     return Given(
         conversation_id,
         messages_of(request.messages),
@@ -313,10 +328,12 @@ def given_by(
 async def noted_block(
     memories: Memories, messages: Sequence[GivenMessage], project: Project | None = None
 ) -> tuple[str, list[Line]]:
-    """The notes and entries of layers that the last message brings to mind, marked as recalled, and their items for the
-    record of recalls; empty if none does, or none may come unasked. `project`: as in `Notes`."""
+    """Recall notes and entries of layers for the last message. Return their text, marked as recalled, and their items
+    for the record of recalls; both are empty if nothing is recalled, or if nothing may be given unasked. `project` as
+    in `Notes`."""
     if not memories.auto_recall_chars or not messages:
         return "", []
+
     last_messages = as_said(messages[-1:])
     text = "\n".join(message.content for message in last_messages)
     try:
@@ -325,8 +342,10 @@ async def noted_block(
             text, room, memories.auto_recall_from, project
         )
     except StorageError as error:
+        # A prompt is worth more than its notes, so the turn goes on without them.
         log.warning("notes could not be recalled: %s", error)
         return "", []
+
     if not lines:
         return "", []
     items: list[Line] = [{"id": name, "tier": "note"} for name in names]
@@ -335,8 +354,8 @@ async def noted_block(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of the text for a new session. `tier`: the tier of its memories in the record of recalls. `recall`: what
-    brought them; None: no search did."""
+    """A part of the text for a new session. `tier` is the tier of its memories in the record of recalls. `recall` is
+    the search that found them, or None."""
 
     heading: str
     tier: str
@@ -355,9 +374,10 @@ async def beginning_block(
     here: str | None = None,
     plans: tuple[Plan, ...] = (),
 ) -> tuple[str, list[Line]]:
-    """The text for `session` as it begins, marked as recalled: `plans` for today, pinned memories and, `with_last`, the
-    last exchanges of another session of this conversation in the folder `here`; and the items of these memories for the
-    record of recalls. Empty if there are none. `given` as for `prompt_lines`."""
+    """Write the text for `session` as it begins, marked as recalled: `plans` for today, pinned memories and,
+    `with_last`, the last exchanges of another session of this conversation in the folder `here`. Return also the
+    items of these memories for the record of recalls. Both are empty if there is nothing to show. `given` as for
+    `prompt_lines`."""
     pinned, last = left_off(
         await conversation.short_term.memories(),
         conversation_id=conversation.id,
@@ -366,9 +386,11 @@ async def beginning_block(
         folder=here,
         now_ms=memories.services.clock(),
     )
+
     of_plans = [plan.memory for plan in plans]
     language = memories.language([memory.text for memory in (*of_plans, *pinned, *last)])
     pinned_heading, last_heading = _HEADINGS[language]
+
     possible_parts = (
         _Part("", "plan", of_plans, replace(NOTHING_RECALLED, due=plans)),
         _Part(pinned_heading, "pinned", pinned),
@@ -377,10 +399,12 @@ async def beginning_block(
     parts = [part for part in possible_parts if part.memories]
     if not parts:
         return "", []
+
     room = max(0, min(max_chars, BEGINNING_CHARS) - FRAME_CHARS)
     room_of_part = room // len(parts)
     texts: list[str] = []
     items: list[Line] = []
+
     for part in parts:
         room_of_lines = max(0, room_of_part - len(f"{part.heading}\n") - len("\n"))
         reader = Reader(language=language, folder=here, given=given)
@@ -392,14 +416,15 @@ async def beginning_block(
         items += [
             {"id": memory.id, "tier": part.tier, "chars": len(memory.text)} for memory in shown
         ]
+
     if not texts:
         return "", []
     return marked("\n".join(texts), language), items
 
 
 async def other_words_asked(memories: Memories, conversation: Conversation, max_chars: int) -> str:
-    """What the model of a new session is asked: to look again with other words. Empty where there is nothing to find,
-    or no room for it."""
+    """Return the request to the model of a new session to search again with other words. It is empty if there is
+    nothing to find, or no room for it."""
     stored_memories = await conversation.short_term.memories()
     if not stored_memories:
         return ""
@@ -420,18 +445,21 @@ def left_off(
     folder: str | None = None,
     now_ms: int = LAST_MS,
 ) -> tuple[list[ShortTermMemory], list[ShortTermMemory]]:
-    """What `session` gets of the memories made in `conversation_id`, without those that it stored itself: the pinned
-    ones and the last exchanges, both oldest first, without duplicates and without what is muted there. `with_last` is
-    False if the session continues after a compaction: then it has its own summary. `folder`: where it works; the last
-    exchanges are of that folder, because another one may be of another client. None: of any. A memory with a time after
-    `now_ms` was made while a clock was wrong: it counts as the oldest, or it would be the last one for years."""
+    """Return what `session` gets of the memories made in `conversation_id`, without its own: the pinned ones and the
+    last exchanges, both oldest first, without duplicates and without memories that are muted there. `with_last` is
+    False if the session continues after a compaction: then it has its own summary. The last exchanges are from
+    `folder`, where the session works, because another folder may belong to another client, and None means any folder. A
+    memory with a time after `now_ms` was made while a clock was wrong: it counts as the oldest, or it would be the
+    last exchange for years."""
     session_id = None
     if session is not None:
         session_id = session.id
+
     places = muting_places(conversation_id, folder)
     own_memories = (memory for memory in memories if memory.conversation_id == conversation_id)
     candidates = [memory for memory in own_memories if places.isdisjoint(memory.muted)]
     candidates.sort(key=lambda memory: (memory.time_ms <= now_ms, memory.time_ms, memory.id))
+
     pinned: list[ShortTermMemory] = []
     last: list[ShortTermMemory] = []
     for memory in candidates:
@@ -441,6 +469,7 @@ def left_off(
             pinned.append(memory)
         elif is_of_folder and not is_own:
             last.append(memory)
+
     if not with_last:
         last = []
     return pinned[-MOST_PINNED:], last[-LAST_EXCHANGES:]

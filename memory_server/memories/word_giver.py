@@ -1,6 +1,6 @@
-"""Asks a model for the other words of memories which have none, in the clean-up and on request. Nothing waits for it.
+"""Ask a model for the other words of memories that have none, in the clean-up and on request. Nothing waits for it.
 
-What is asked and what an answer means is decided in `conversations/word_giving.py`. Each request is one change.
+`conversations/word_giving.py` decides what is asked and what an answer means. Each request is one change.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NOTHING_KEPT = WordsKept()
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How many memories wait for words, in how many requests, and about how many tokens these take."""
+    """The number of memories that wait for words, of their requests, and about how many tokens these take."""
 
     memories: int
     requests: int
@@ -54,8 +54,8 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request of a conversation: how many memories were `sent`, and what became of the answer. `problem`: why it
-    could not be used, or why nothing more is sent; empty: it could."""
+    """A request of a conversation: how many memories were `sent`, and what was kept of the answer. `problem` says why
+    the answer could not be used, or why nothing more is sent; it is empty if all went well."""
 
     place: str
     model: str = ""
@@ -67,7 +67,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Sending:
-    """One request that was tried: its result, and whether the next one may be sent."""
+    """A request that was tried: its result, and whether the next one may be sent."""
 
     asked: Asked
     next_may_be_sent: bool
@@ -75,8 +75,9 @@ class _Sending:
 
 @dataclass(eq=False)
 class WordGiver:
-    """Gives words to the memories of all `conversations`. `models` None: there is none. The tokens of all purposes are
-    counted in `ledger`; `tokens_per_day` 0: there is no bound. `enabled`: the settings want it."""
+    """Gives words to the memories of all `conversations`. `models` is None without a model. The tokens of all
+    purposes are counted in `ledger`; `tokens_per_day` 0 means no limit. `enabled` means that the settings
+    want it."""
 
     conversations: Conversations
     services: Services
@@ -86,7 +87,7 @@ class WordGiver:
     tokens_per_day: int = 200_000
 
     async def waiting(self, only: str | None = None) -> Waiting:
-        """What would be sent of a conversation, or of all. Nothing is sent."""
+        """Count what would be sent of a conversation, or of all. Nothing is sent."""
         requests: list[WordRequest] = []
         for conversation_id in await self._conversation_ids(only):
             requests += await self._requests(conversation_id)
@@ -94,8 +95,8 @@ class WordGiver:
         return Waiting(memories, len(requests), sum(request.tokens for request in requests))
 
     async def give(self, only: str | None = None) -> AsyncIterator[Asked]:
-        """Ask for the words of a conversation, or of all, request by request. Raises InvalidInput: the settings do not
-        want it, or name no model."""
+        """Ask for the words of a conversation, or of all, request by request. Raises InvalidInput if the settings do
+        not want it, or name no model."""
         self.refuse()
         failures = 0
         for conversation_id in await self._conversation_ids(only):
@@ -104,12 +105,14 @@ class WordGiver:
             except StorageError as error:
                 yield Asked(conversation_id, problem=str(error))
                 continue
+
             for request in requests:
                 affordable = within(request, await self._tokens_left())
                 reason = self._reason_to_wait(affordable)
                 if reason:
                     yield Asked(conversation_id, problem=reason)
                     return
+
                 assert affordable is not None
                 sending = await self._send(conversation_id, affordable)
                 yield sending.asked
@@ -117,11 +120,12 @@ class WordGiver:
                     failures += 1
                 else:
                     failures = 0
+
                 if not sending.next_may_be_sent or failures == MOST_FAILURES:
                     return
 
     async def keep_up(self) -> None:
-        """Give words as part of the daily upkeep, where the settings want it. What fails is logged."""
+        """Give words as part of the daily upkeep, if the settings want it. Failures are logged."""
         if not self.enabled or self.models is None:
             return
         async for asked in self.give():
@@ -133,7 +137,7 @@ class WordGiver:
                 )
 
     def refuse(self) -> None:
-        """Raises InvalidInput: the settings do not want it, or name no model."""
+        """Refuse if the settings do not want it, or name no model. Raises InvalidInput."""
         if self.models is None:
             raise InvalidInput("Nothing was sent: {reason}.", _(NO_MODEL))
         if not self.enabled:
@@ -142,8 +146,8 @@ class WordGiver:
             )
 
     def _reason_to_wait(self, affordable: WordRequest | None) -> str:
-        """Why nothing is sent now; empty: it may be. `affordable`: the request that the tokens allow; None: they
-        allow none."""
+        """Return why nothing is sent now; empty if something may be sent. `affordable` is the request that the tokens
+        allow, or None if they allow no request."""
         pause = self.services.paused()
         if pause is not None:
             return _("memory is {zone}", pause.text(self.services.zone))
@@ -161,6 +165,7 @@ class WordGiver:
         assert self.models is not None
         sent = len(request.memories)
         read = partial(words_of, request=request)
+
         try:
             answer: ModelResponse[dict[str, tuple[str, ...]]] = await self.models.ask(
                 "words", PROMPT, request.data, SCHEMA, read
@@ -170,6 +175,8 @@ class WordGiver:
                 return _Sending(
                     Asked(conversation_id, problem=str(failure)), next_may_be_sent=False
                 )
+
+            # The answer was useless, so these memories are not asked about again.
             problem = str(failure)
             tried_memories = [asked_once(memory, None) for memory in request.memories]
             try:
@@ -179,6 +186,7 @@ class WordGiver:
             return _Sending(
                 Asked(conversation_id, sent=sent, problem=problem), next_may_be_sent=True
             )
+
         worded_memories = await asyncio.to_thread(
             self._worded, conversation_id, request.memories, answer.value
         )
@@ -196,7 +204,7 @@ class WordGiver:
         memories: Sequence[ShortTermMemory],
         words: Mapping[str, tuple[str, ...]],
     ) -> list[ShortTermMemory]:
-        """The memories with the words of an answer, by their ids. Blocking."""
+        """Return the memories with the words of an answer, by their ids. Blocking."""
         wording = self.services.parameters.wording.within(conversation_id)
         worded_memories: list[ShortTermMemory] = []
         for memory in memories:
@@ -212,7 +220,7 @@ class WordGiver:
         sent: Sequence[ShortTermMemory],
         worded: Sequence[ShortTermMemory],
     ) -> WordsKept:
-        """Keep the words of an answer. Raises StorageError: they could not be kept."""
+        """Keep the words of an answer. Raises StorageError if they could not be kept."""
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], WordsKept]:
             return keeping(state, sent, worded)
@@ -220,7 +228,7 @@ class WordGiver:
         return await self.services.commit(conversation_id, decide, by=BY)
 
     async def _tokens_left(self) -> float:
-        """The tokens that words may still use today."""
+        """Return the tokens that words may still use today."""
         if not self.tokens_per_day:
             return inf
         now_ms = self.services.clock()
@@ -233,7 +241,7 @@ class WordGiver:
         return await self.conversations.ids()
 
     async def _requests(self, conversation_id: str) -> list[WordRequest]:
-        """The requests for the memories of a conversation that want words."""
+        """Return the requests for the memories of a conversation that need words."""
         state = await self.services.store.read(conversation_id)
         memories = tuple(state.short_term.values())
         return await asyncio.to_thread(requests_of, memories)
