@@ -1,7 +1,7 @@
-"""What was done in a turn: the files that were changed, and the commands that failed. Pure.
+"""The work done in a turn: the files that were changed, and the commands that failed. Pure.
 
-Clients give calls of tools and their results in forms of their own (interchange/, operations/hook_events.py). Of a result
-only the status and a few telling words are kept: a program printed it, so it is nobody's words.
+Clients report calls of tools and their results in their own formats (interchange/, operations/hook_events.py). Of a
+result only the status and a few telling words are kept: a program printed it, so it is not what a person said.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _MOST_PATH_CHARS = 300
 _MOST_WORD_CHARS = 40
 _MOST_HEAD_WORDS = 6
 COMMAND_CHARS = 2_000
-"""Characters of a command that are looked at."""
+"""Characters of a command that are examined."""
 _OUTPUT_CHARS = 20_000
-"""Characters of an output that are looked at, at its beginning and at its end."""
+"""Characters of an output that are examined, at its beginning and at its end."""
 
 CHANGING = frozenset(
     words_between_commas(
@@ -43,8 +43,8 @@ RUNNING = frozenset(
         "bash, shell, exec_command, shell_command, local_shell, local_shell_call, run_shell_command, run_in_terminal"
     )
 )
-"""The tools that change a file, read one and run a command, in small letters: of Claude Code, VS Code, Codex, Gemini
-CLI."""
+"""The tools of Claude Code, VS Code, Codex and Gemini CLI that change a file, read a file and run a command, in small
+letters."""
 _PATH_NAMES = ("file_path", "filePath", "notebook_path", "absolute_path", "path")
 _PATCHED_FILE = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.{1,300})$", re.MULTILINE)
 _STATUS = re.compile(
@@ -55,7 +55,8 @@ _TIMED_OUT = "Command timed out"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A command that failed: its head, its exit status (None: it had none), and the telling words of its error."""
+    """A command that failed: its head, its exit status (None if it had no status), and the telling words of its
+    error."""
 
     command: str
     status: int | None
@@ -94,7 +95,7 @@ class ToolCall:
 
 
 def tool_call(name: object, arguments: object) -> ToolCall:
-    """Return what a call does; it is empty for a tool that does something else."""
+    """Return what a call does; empty for a tool that does something else."""
     tool = str(name).lower()
     if not isinstance(arguments, Mapping):
         arguments = {"input": arguments}
@@ -128,7 +129,7 @@ _MOST_DEFINED = 40
 
 
 def defined_in(text: str) -> tuple[str, ...]:
-    """Return the names that a text of code defines, of those that are hardly words: `charge_card`, `InvoiceTotals`."""
+    """Return the names that a text of code defines, if they hardly occur as words: `charge_card`, `InvoiceTotals`."""
     names = dict.fromkeys(_DEFINED.findall(text[:_OUTPUT_CHARS]))
     return tuple(name for name in names if "_" in name.strip("_") or not name[1:].islower())[
         :_MOST_DEFINED
@@ -137,7 +138,8 @@ def defined_in(text: str) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class WorkSeen:
-    """What the lines of a transcript say of the work in a turn. `calls`: those without a result yet, by their id."""
+    """The work in a turn, as the lines of a transcript report it. `calls` are the calls without a result yet, by
+    their id."""
 
     calls: dict[str, ToolCall] = field(default_factory=dict)
     touched: dict[str, None] = field(default_factory=dict)
@@ -147,7 +149,8 @@ class WorkSeen:
         self.calls[str(call_id)] = tool_call(name, arguments)
 
     def result(self, call_id: object, output: str, *, failed: bool | None = None) -> None:
-        """`failed`: whether the client says so; None: the output tells it by an exit status."""
+        """Take the result of a call. `failed` is what the client says; if it is None, an exit status in the output
+        tells it."""
         call = self.calls.pop(str(call_id), None)
         if call is None:
             return
@@ -165,7 +168,7 @@ class WorkSeen:
 
 
 def path_in(folder: str | None, path: str) -> str:
-    """Return a path relative to the folder of a project; it is empty for one elsewhere."""
+    """Return a path relative to the folder of a project; empty for a path elsewhere."""
     path = path.replace("\\", "/")
     root = (folder or "").replace("\\", "/").rstrip("/")
     if root and path.startswith(root + "/"):
@@ -177,22 +180,25 @@ def path_in(folder: str | None, path: str) -> str:
 
 
 def failure_of(command: str, output: str, *, failed: bool | None = None) -> Failure | None:
-    """Return how a command failed, by what it printed; None: it did not, or it never ran. `failed` as in
+    """Return how a command failed, by its output, or None if it did not fail or never ran. `failed` as in
     `WorkSeen.result`."""
     if not command or failed is False:
         return None
+
     ends = output
     if len(output) > 2 * _OUTPUT_CHARS:  # whole lines, so that no secret is cut in two
         first_lines = output[:_OUTPUT_CHARS].rpartition("\n")[0]
         ends = first_lines + "\n" + output[-_OUTPUT_CHARS:].partition("\n")[2]
+
     match = _STATUS.search(ends[:200]) or _STATUS.search(ends[-200:])
+
     if match is None:
         if not ends.startswith(_TIMED_OUT):
             return None
         ends = _TIMED_OUT
     elif not int(match[1]):
         return None
-    # Before anything is cut: half of a secret has no shape.
+    # Remove secrets before anything is cut: half of a secret cannot be recognized.
     head = command_head(_without_secrets(command[:COMMAND_CHARS]))
     if not head:
         return None
@@ -229,8 +235,8 @@ _NEXT_COMMAND = re.compile(r"&&|\|\|?|;|\n")
 
 
 def command_head(command: str) -> str:
-    """Return program, subcommand and first arguments of the first command of a line that does something itself, without
-    folders, settings of variables, redirections and what may be a password; it is empty if there is none."""
+    """Return program, subcommand and first arguments of the first command of a line that does something itself,
+    without folders, settings of variables, redirections and possible passwords, or an empty text."""
     for piece in _NEXT_COMMAND.split(command):
         words = _words_of(piece)
         if words and words[0] not in _BEFORE_COMMANDS:
@@ -249,8 +255,8 @@ _OPTION_WITH_PASSWORD = re.compile(
 
 
 def _public_words(words: list[str]) -> list[str]:
-    """Return the words without those that may be a password: what follows such an option, or is joined to an option or
-    a login. `-p` may also be a port: a head without it is only less exact."""
+    """Return the words without possible passwords: a word after an option for one, or a part that is joined to an
+    option or follows a login. `-p` may also be a port: a head without it is only less exact."""
     public: list[str] = []
     follows_option = False
     for word in words:
@@ -273,6 +279,7 @@ def _words_of(piece: str) -> list[str]:
         words = shlex.split(piece, comments=True)
     except ValueError:
         words = piece.split()
+
     kept: list[str] = []
     for word in words:
         if word.startswith("<<"):
@@ -280,6 +287,7 @@ def _words_of(piece: str) -> list[str]:
         if re.match(r"[0-9&]?[<>]", word) or len(word) > _MOST_WORD_CHARS * 2 or "\n" in word:
             continue
         kept.append(word)
+
     while kept:
         if _ASSIGNMENT.match(kept[0]) or kept[0] in _RUNNERS:
             is_timeout = kept[0] == "timeout"
@@ -294,7 +302,7 @@ def _words_of(piece: str) -> list[str]:
 
 
 def is_same_command(one: str, other: str) -> bool:
-    """Whether two heads of commands are the same program with at least half of the same arguments."""
+    """Return whether two heads of commands are the same program with at least half of the same arguments."""
     if one.split()[:1] != other.split()[:1]:
         return False
     arguments = set(one.split()[1:])
@@ -303,7 +311,7 @@ def is_same_command(one: str, other: str) -> bool:
 
 
 def is_same_failure(one: Failure, other: Failure) -> bool:
-    """Whether two failures are of the same command and have most of their words in common."""
+    """Return whether two failures are of the same command and have most of their words in common."""
     if one.command.split()[:1] != other.command.split()[:1]:
         return False
     words = {word.casefold() for word in one.words}
@@ -333,7 +341,7 @@ _LITTLE = frozenset(
 
 
 def error_words(output: str) -> tuple[str, ...]:
-    """Return the telling words of an error: of the lines that speak of one, else of the last lines."""
+    """Return the telling words of an error, from the lines that speak of an error, or else from the last lines."""
     lines = [line for line in output.splitlines() if line.strip()]
     telling_lines = [line for line in lines if _TELLS.search(line[:500])]
     words: dict[str, str] = {}
@@ -356,7 +364,7 @@ def _telling_words(line: str) -> Iterator[str]:
 
 
 def work_json(work: Work) -> dict[str, Any]:
-    """The JSON fields of the work of a turn; those without a value are left out."""
+    """Return the JSON fields of the work of a turn; fields without a value are left out."""
     failed = [
         {"command": failure.command, "status": failure.status, "words": list(failure.words)}
         for failure in work.failed
@@ -366,10 +374,11 @@ def work_json(work: Work) -> dict[str, Any]:
 
 
 def taken_work(fields: dict[str, Any]) -> Work:
-    """Take the work of a turn out of JSON fields. What this program would not write stays among them."""
+    """Take the work of a turn out of JSON fields. Fields that this program would not write stay among them."""
     given = {name: fields[name] for name in ("touched", "failed") if name in fields}
     if not given:
         return NO_WORK
+
     try:
         failures: list[Failure] = []
         for row in given.get("failed", ())[:MOST_FAILED]:
@@ -379,19 +388,23 @@ def taken_work(fields: dict[str, Any]) -> Work:
             if not command.split():
                 return NO_WORK
             failures.append(Failure(command, status, words))
+
         touched = [path[:_MOST_PATH_CHARS] for path in given.get("touched", ())[:MOST_TOUCHED]]
         work = Work(tuple(touched), tuple(failures))
     except WRONG_VALUES:
         return NO_WORK
+
+    # Only fields that come out equal again are taken, so that nothing is lost.
     if work_json(work) != given:
         return NO_WORK
+
     for name in given:
         del fields[name]
     return work
 
 
 def strings_of(values: Iterable[object]) -> str:
-    """The texts among blocks of a tool's result, in lines."""
+    """Join the texts among blocks of a tool's result, in lines."""
     texts: list[str] = []
     for value in values:
         text = value.get("text") if isinstance(value, Mapping) else value
