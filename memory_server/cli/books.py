@@ -36,6 +36,7 @@ async def books(view: CallerView, flags: Namespace) -> None:
     if flags.action == "show":
         await _show(view, flags)
         return
+
     view.settings.refuse_change(f"books {flags.action}")
     await _change(view, flags)
 

@@ -29,7 +29,7 @@ from memory_server.tools.turn import recall_turn, remember_turn
 
 
 async def call(view: CallerView, flags: Namespace) -> None:
-    """Print the result of one tool call: its JSON, or with --text the block for people."""
+    """Print the result of a tool call: its JSON, or with --text the block for people."""
     tool = tool_named(flags.tool)
     if not tool.only_reads:
         view.settings.refuse_change(tool.name)
@@ -99,7 +99,7 @@ _MOST_NAMED = 5
 
 
 async def _tell_of_others(view: CallerView, answer: Mapping[str, Any]) -> None:
-    """Name the conversations that hold memories if the searched one is empty."""
+    """Name the conversations that hold memories if the searched conversation is empty."""
     here = view.conversation()
     searched = (answer.get("shortTerm") or {}).get("totalSearched")
     if searched or await here.long_term.memories():

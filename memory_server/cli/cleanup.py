@@ -20,6 +20,7 @@ async def cleanup(view: CallerView, flags: Namespace) -> None:
     engines: Sequence[Lifecycle] = view.memories.engines
     only = None
     if hasattr(flags, "conversation"):
+        # Knowledge does not belong to a conversation, so only conversations are cleaned up.
         [only] = await chosen(view, flags)
         engines = [engine for engine in engines if engine.keeps == "conversations"]
 

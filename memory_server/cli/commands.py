@@ -146,7 +146,7 @@ def _turns(add: Add) -> None:
     example = 'recall "What was the name of my cat?"'
     recall = add("recall", recalled, example, about_c=USUAL, listed=both)
 
-    # A hook gets less room than the command, because its text is added to every prompt.
+    # A hook gets less room than the command, because its text comes unasked.
     at_most = _(
         "at most this many characters of recalled text; usually 800, or 400 after a Chinese prompt"
     )

@@ -62,6 +62,7 @@ async def carry_out(view: CallerView, flags: Namespace, plan: ErasurePlan) -> in
         out.print(would_erase)
         return 0
 
+    # Without a terminal the command cannot ask, and it must not erase unasked.
     without = _("Nothing was erased, because this is not a terminal; add --yes to erase it.")
     if not flags.yes and not confirmed(question, otherwise=without):
         out.print(_("Nothing was erased."))
@@ -75,6 +76,8 @@ async def carry_out(view: CallerView, flags: Namespace, plan: ErasurePlan) -> in
 def _say_what_goes(view: CallerView, plan: ErasurePlan) -> None:
     out = console()
     names = ", ".join(plan.backups)
+
+    # The user has seen no item, so say where the text is.
     if not plan.items:
         out.print(escape(_where_it_is(plan, names)))
         for path in plan.places:

@@ -38,6 +38,7 @@ async def export(view: CallerView, flags: Namespace) -> int:
     for reason in result.unread:
         complain(reason)
 
+    # Write no empty file: it could replace a good one.
     if result.is_empty_in(flags.to):
         raise await nothing_to_export(view)
     await write_memories(view, result, flags)
@@ -85,6 +86,7 @@ async def write_memories(view: CallerView, exported: Exported, flags: Namespace)
     form = flags.to
     target = flags.target
     if form == "node":
+        # Standard output holds the memories, so a program that reads it gets nothing else.
         if target == "-":
             raise InvalidInput(
                 "The format {form} is a folder; give the name of a folder instead of `-`.", form

@@ -200,10 +200,12 @@ async def list_(view: CallerView, flags: Namespace) -> None:
         return
 
     _print_places(conversations, figures_of_scopes, limit, zone=view.settings.zone)
+
+    # With a single conversation, the user most likely wants its memories.
     if len(conversations) == 1:
         await _list_memories(view, view.conversation(conversations[0].conversation_id), limit)
 
-    # Memories that a user misses are often those of a tenant.
+    # Memories that a user misses often belong to a tenant.
     tenants = view.home.tenant_names()
     if conversations or figures_of_scopes:
         if tenants:
@@ -253,6 +255,7 @@ def _write_places(
             }
         )
 
+    # The limit counts conversations and families together.
     room = max(0, limit - len(conversations))
     for name, figures in figures_of_scopes[:room]:
         newest = figures.newest_ms and iso(figures.newest_ms)
@@ -359,6 +362,8 @@ async def search(view: CallerView, flags: Namespace) -> None:
         memories_total = await _search_memories(view, flags, arguments)
 
     entries = await _entries(view, flags, arguments)
+
+    # The tool applies offset and limit to memories; the entries need the same here.
     offset = arguments.get("offset", 0)
     shown = entries[offset:][: arguments.get("limit", 20)]
 
@@ -402,6 +407,7 @@ async def _search_memories(view: CallerView, flags: Namespace, arguments: dict[s
     elif flags.family is not None:
         arguments["memory_type"] = "short_term"
     if not hasattr(flags, "conversation"):
+        # The tool searches one conversation by default; the command searches all.
         arguments.setdefault("scope", "all")
 
     answer = await called(view, "search_memories", arguments, flags.names)
@@ -416,9 +422,11 @@ async def _search_memories(view: CallerView, flags: Namespace, arguments: dict[s
 
 async def _entries(view: CallerView, flags: Namespace, arguments: Mapping[str, Any]) -> list[Item]:
     """Find notes, facts, entries of layers and refs. Return nothing if a condition applies only to memories. Other
-    words count only if no word is required: then an entry must hold one of these texts."""
+    words count only if no word is required: then an entry must hold at least one such text."""
     if flags.family in OF_CONVERSATIONS or not _OF_ENTRIES.issuperset(arguments):
         return []
+
+    # Entries do not belong to a conversation.
     if flags.family is None and hasattr(flags, "conversation"):
         return []
 

@@ -64,6 +64,7 @@ async def forget(view: CallerView, flags: Namespace) -> int:
     if beside:
         console().print(escape(forgetting.beside_text(beside)))
 
+    # Show the items first, because the user is asked about them.
     _show(view, items, flags.words)
     return await _into_the_archive(view, flags, items)
 
@@ -75,6 +76,7 @@ async def _for_good(
     try:
         plan = await erasing.plan_for_good(view, flags, where)
     except NothingToErase:
+        # The interrupted erasure may have erased all that was meant, which is not an error.
         if finished is None:
             raise
         return int(not finished)

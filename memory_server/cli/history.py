@@ -70,6 +70,7 @@ async def past_changes(
     for engine in engines:
         places: Sequence[str | None] = [conversation]
         if flags.family is not None and engine.keeps == "knowledge":
+            # Only the places of this family, because the engine keeps several families.
             places = [
                 place for place in await engine.places() if place.partition("/")[0] == flags.family
             ]
@@ -105,6 +106,7 @@ async def history(view: CallerView, flags: Namespace, keeps: Kept | None = None)
         engines, flags, only, now_ms=view.clock(), limit=limit + 1, most_steps=most_steps
     )
 
+    # One more change than shown was read, to know whether there are more.
     shown = changes[:limit]
     if flags.json:
         for change in shown:

@@ -91,6 +91,8 @@ async def import_(view: CallerView, flags: Namespace) -> int:
 
     if not flags.dry_run:
         conversation_id = report.conversation_id
+
+        # The questions show at once what the import is good for.
         for question in flags.ask:
             messages = [{"role": "user", "content": question}]
             await ask(view, out, conversation_id, messages, conversation_id)
@@ -119,6 +121,8 @@ def _print_source(view: CallerView, report: SourceReport, *, dry_run: bool) -> N
         hint(sentence)
 
     named = escape(report.source.shown)
+
+    # A lorebook says its format in its own line below.
     if report.form != LOREBOOK:
         out.print(_("{named} has the format {form}.", named, report.form))
 
@@ -165,6 +169,8 @@ async def add_trigger(view: CallerView, flags: Namespace) -> None:
     ]
 
     triggers = [source for source in flags.source if not source.endswith(".json")]
+
+    # One prompt cannot be the prompt of several scripts.
     if len(triggers) > 1 or (triggers and not flags.prompt):
         raise InvalidInput(
             "Write with --prompt what the model reads when {plain} fires; give one .js file at a time.",

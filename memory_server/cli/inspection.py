@@ -59,6 +59,7 @@ async def for_each_conversation(
         try:
             await act(view.conversation(conversation_id))
         except StorageError as error:
+            # The user named this conversation, so its failure is the failure of the command.
             if hasattr(flags, "conversation"):
                 raise
             complain(str(error))
@@ -134,6 +135,8 @@ async def _memory_arguments(view: CallerView, flags: Namespace) -> dict[str, Any
     """Return the arguments of `explain_recall` that name the memory: by the beginning of its id, in the store or in
     the archive, or else by words and where to look for them."""
     sought: str = flags.memory
+
+    # A shorter text is more likely a word than the beginning of an id.
     if len(sought) >= LEAST_ID_CHARS:
         matches = await with_id(view, flags, sought)
         if matches:

@@ -32,9 +32,11 @@ from memory_server.tools.sessions import deleted_result
 
 
 async def knowledge(view: CallerView, flags: Namespace) -> None:
-    """Run one action. Raises InvalidInput if the action does not take a given flag or word, or needs one that is
-    missing."""
+    """Run one action. Raises InvalidInput if the action does not take a given flag or word, or if a needed one
+    is missing."""
     action = ACTIONS[flags.action]
+
+    # A flag without effect would mislead the user, so it is refused.
     superfluous = sorted(name for name in _all_flags() - set(action.takes) if getattr(flags, name))
     if superfluous:
         flag = superfluous[0].replace("_", "-")
@@ -72,6 +74,8 @@ async def _list(view: CallerView, flags: Namespace) -> None:
         words=tuple(flags.words), family=flags.space, user=flags.user, archived=flags.archived
     )
     found = await view.knowledge.lifecycle.found_entries(sought)
+
+    # `print_items` knows only items, so remember the entry of each for JSON.
     entry_of = {id(row.item): row.entry for row in found}
 
     narrowed = bool(flags.words or flags.user)
@@ -243,8 +247,8 @@ async def _history(view: CallerView, flags: Namespace) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action, the names of the flags that it takes, and whether it changes something. `words` and `id` stand for
-    its arguments."""
+    """An action, the names of the flags that it takes, and whether it changes something. `words` and `id` mean its
+    arguments."""
 
     run: Callable[[CallerView, Namespace], Awaitable[None]]
     takes: tuple[str, ...]

@@ -40,6 +40,7 @@ async def link(settings: Settings, flags: Namespace) -> int | None:
         me = await remote.ask("/v1/me", seconds=_ASK_SECONDS)
         if not isinstance(me.get("version"), str):
             raise remote.not_ours()
+
         await _refuse_older(remote)
     finally:
         await remote.aclose()
@@ -152,8 +153,9 @@ async def unlink(settings: Settings, flags: Namespace) -> None:
 
 
 async def _retry_refused(settings: Settings, *, dry_run: bool) -> int:
-    """Let the refused turns wait again, and deliver the waiting turns. Return 1 if one of them is not delivered."""
+    """Let the refused turns wait again, and deliver the waiting turns. Return 1 if a turn is not delivered."""
     link_here = _link_here(settings)
+
     outbox = linked_server.home_of(settings).outbox
     out = console()
 
@@ -237,6 +239,8 @@ async def _send(settings: Settings, flags: Namespace) -> int:
             return status
 
         without = _("Nothing was sent, because this is not a terminal; add --yes to send it.")
+
+        # The dry run has just shown what the server would change.
         if not flags.yes and not confirmed(
             _("Send this to {url}?", link_here.url), otherwise=without
         ):

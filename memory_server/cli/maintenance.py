@@ -148,7 +148,7 @@ async def backup(view: CallerView, flags: Namespace) -> int:
     if hasattr(flags, "conversation"):
         [conversation_id] = await chosen(view, flags)
 
-    # A backup named `list` would be hidden by the command `backup list`.
+    # With a flag between them, `backup` and `list` are parsed as a backup named `list`.
     if f"backup {flags.name}" in COMMANDS:
         raise InvalidInput(
             "Write `memory-server backup {name}` without anything between the two words.",
@@ -197,6 +197,7 @@ async def restore(view: CallerView, flags: Namespace) -> int:
     if flags.overwrite:
         mode = "overwrite"
 
+    # The progress bar needs the number of conversations beforehand.
     conversations = {backup.name: backup.conversations for backup in await backups.listed()}
     with progress(_("restoring"), conversations.get(flags.name, 0)) as advance:
         restored = await backups.restore(
@@ -235,6 +236,7 @@ async def _reindex(view: CallerView, flags: Namespace) -> int:
 
     count, failures = await for_each_conversation(view, flags, _("reindexing"), renew)
     tenants = view.home.tenant_names()
+
     if not count and tenants:
         raise InvalidInput(
             "Only tenants have conversations here ({names}); use --tenant NAME for one of them.",
@@ -253,6 +255,7 @@ def _print_reindexed(
 ) -> None:
     """Print how many memories of a conversation get other words; in a dry run, print also which memories."""
     out = console()
+
     edits = [edit for edit in reindexed.changes if _changes_words(edit)]
 
     if dry_run:
@@ -332,6 +335,7 @@ async def doctor(view: CallerView, flags: Namespace) -> int:
         if not flags.dry_run:
             view.settings.refuse_change("doctor --reindex")
         return await _reindex(view, flags)
+
     findings = [finding async for finding in _examined(view)]
     any_error = any(finding.grade == "error" for finding in findings)
     if flags.json:

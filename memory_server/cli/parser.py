@@ -62,6 +62,8 @@ class CommandParser(Parser):
         last_group = ""
         for group, name, summary in self.rows:
             title = ""
+
+            # Only the first command of a group shows the title of the group.
             if group != last_group:
                 title = f"{_(group)}:"
             blanks = " " * (10 - cells(title))
@@ -127,6 +129,7 @@ def parser() -> CommandParser:
     top.set_defaults(command=COMMANDS["serve"])
     top.commands = top.add_subparsers(metavar="COMMAND", prog="memory-server", parser_class=Parser)
 
+    # Settings may be typed before or after the command.
     common = Parser(add_help=False)
     _add_settings(common, shown=False)
 
@@ -338,5 +341,5 @@ async def _run(settings: Settings, flags: argparse.Namespace, *, leaves: bool) -
     if leaves:
         leave(
             status
-        )  # here, because `asyncio.run` would wait for threads that work for nobody any more
+        )  # here, because `asyncio.run` would wait for threads whose work is no longer needed
     return status

@@ -69,6 +69,7 @@ async def assign(view: CallerView, flags: Namespace) -> None:
         if taken:
             keys += taken
         else:
+            # A word that names no project may be the number or id of a note.
             ids.append(await _note_named(view, word))
 
     done = await notes.assign(_chosen(keys, ids), key, dry_run=flags.dry_run, by="knowledge assign")
@@ -111,6 +112,7 @@ def _target(view: CallerView, typed: str | None, keys: Sequence[str]) -> str:
         if project is not None:
             return project.key
 
+    # An unsettled project stands for several folders, so notes cannot be given to it.
     meant = [key for key in projects_meant(typed, keys) if not key.startswith(UNSETTLED)]
     if len(meant) != 1:
         raise InvalidInput(

@@ -44,6 +44,7 @@ async def recalls(view: CallerView, flags: Namespace) -> None:
 
     all_recalls = view.recalls.found(conversation_id)
     quiet_recalls = [recall for recall in all_recalls if recall.is_quiet]
+
     listed = all_recalls
     if flags.empty:
         listed = quiet_recalls
@@ -107,6 +108,7 @@ async def receipt(view: CallerView, flags: Namespace) -> None:
         write(recall.line)
         return
 
+    # Texts may have changed since, so they are read now; the record keeps no texts of memories.
     now = await _memories_now(view, recall)
     texts = {memory_id: memory.text for memory_id, memory in now.memories.items()}
     out = console()

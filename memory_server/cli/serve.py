@@ -54,6 +54,7 @@ async def serve(settings: Settings, flags: Namespace) -> None:
     workspace = workspace_of(os.environ)
     folder = workspace.folder
     if link is not None:
+        # Models read what the server says, so it speaks English.
         with speaking(ENGLISH):
             window_settings = in_folder(settings, folder)
             await linked_server.window(link, window_settings, Session(secrets.token_hex(8)), folder)

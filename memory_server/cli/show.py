@@ -53,6 +53,7 @@ async def show(view: CallerView, flags: Namespace) -> None:
         try:
             scope, entry = await view.knowledge.found(flags.memory)
         except MemoryNotFound:
+            # Not an error yet: a memory of a conversation may have this id.
             pass
         else:
             if flags.family in (None, scope.space):
@@ -87,6 +88,7 @@ async def _records_of_conversations(view: CallerView, flags: Namespace) -> list[
         )
 
     records: list[_Record] = []
+
     if flags.family != "triggers":
         for match in matches:
             memory = match.memory

@@ -74,6 +74,7 @@ def _tenants_of_tokens(settings: Settings) -> list[str]:
 async def migrate(settings: Settings, flags: Namespace) -> None:
     """Bring the tables of the database up to date, or with --dry-run say what that would do."""
     home = home_of(settings, lambda: 0)
+
     try:
         steps = await asyncio.to_thread(home.migrate, dry_run=flags.dry_run)
     finally:

@@ -87,6 +87,7 @@ def progress(title: str, total: int) -> Iterator[Callable[..., None]]:
     """Show a progress bar on standard error that disappears at the end, or nothing if that is not a terminal of this
     process. Yields a function that advances it by one, or by its argument."""
     if CAPTURED_IO.get() is not None:
+        # The output goes to another process, which shows no bar.
         yield lambda *_: None
         return
 
@@ -151,6 +152,7 @@ def print_columns(
         padded_cells = [
             cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True)
         ]
+
         if cut:
             last = clipped(last, room)
         line = Text("  ".join([*padded_cells, last]).rstrip())

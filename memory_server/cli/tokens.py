@@ -135,6 +135,8 @@ def _to_erase(file: TokenFile, flags: Namespace) -> str:
         )
 
     other_names = [name for name, other_tenant in tenants.items() if other_tenant == tenant]
+
+    # The other tokens would open an empty tenant without a warning.
     if other_names:
         raise InvalidInput(
             "{others} can access {tenant} too; remove these tokens first.",

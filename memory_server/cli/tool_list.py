@@ -40,7 +40,7 @@ _EXAMPLES: Mapping[str, Any] = {
 }
 """The values of required arguments in examples."""
 _ONE_OF: Mapping[str, Any] = {"forget": {"words": "mango"}, "explain_recall": {"text": "mango"}}
-"""The argument in the example of a tool that needs one of several arguments."""
+"""The argument in the example of a tool that needs any of several arguments."""
 
 
 async def tools(_settings: Settings, flags: Namespace) -> None:

@@ -92,6 +92,8 @@ async def _newest_changes(view: CallerView, flags: Namespace) -> Sequence[PastCh
 async def _show_change(view: CallerView, flags: Namespace, change: str) -> None:
     """Show a change that an undo would take back. Raises InvalidInput if it is not among the newest ones."""
     changes = await _newest_changes(view, flags)
+
+    # A change may have parts in several places.
     parts = [past for past in changes if change in (past.id, _id_of(past))]
     if not parts:
         raise InvalidInput(
@@ -111,7 +113,7 @@ async def _show_change(view: CallerView, flags: Namespace, change: str) -> None:
 
 
 async def _undo_last(view: CallerView, flags: Namespace) -> None:
-    """Show the last change, ask, and undo it. Raises InvalidInput if there is no change."""
+    """Show the last change, ask, and undo it. Raises InvalidInput if the history is empty, or if the command cannot ask."""
     parts = await _last_change(view, flags)
     if not parts:
         raise InvalidInput("The history has no changes; {whereabouts}", await whereabouts(view))
@@ -188,6 +190,7 @@ async def _bring_back(view: CallerView, flags: Namespace) -> None:
                 ids.add(name_of(entry))
                 matched_ids |= meant
 
+        # Nothing that was typed is in this archive.
         if typed_ids and not ids:
             continue
 
@@ -207,6 +210,8 @@ async def _bring_back(view: CallerView, flags: Namespace) -> None:
 
         answer = await called(view, "restore_memories_from_archive", arguments)
         text = escape(answer.text)
+
+        # With many conversations, only those where something happened are worth a line.
         if len(conversation_ids) == 1:
             console().print(Text.from_markup(text))
         elif answer.structured["restored"] or answer.structured["inTheWay"]:

@@ -85,6 +85,8 @@ async def serve_page(
     stop = stop or asyncio.Event()
 
     page = page_app(lambda _scope: site, gate, LOOPBACK)
+
+    # Prepare the first pages while the user opens the link.
     tasks = [
         asyncio.create_task(run_app(page, listener, stop, use_more_files())),
         asyncio.create_task(_prepare(view, site)),
@@ -100,7 +102,7 @@ async def serve_page(
 
 
 def _listener(port: int | None) -> socket:
-    """Listen at this port of this machine, or at the first free one of the usual ports. Raises InvalidInput if it is
+    """Listen at this port of this machine, or at the first free port of the usual ones. Raises InvalidInput if it is
     in use."""
     ports: Sequence[int] = range(PORT, PORT + _TRIES)
     if port is not None:

@@ -71,6 +71,7 @@ async def where(settings: Settings, flags: Namespace, host: Host) -> None:
 async def _places(settings: Settings, settings_file: Path, workspace: Workspace) -> _Places:
     folder = workspace.folder
     home = home_of(settings, lambda: settings.now_ms or time.time_ns() // 1_000_000)
+
     knowledge = knowledge_of(settings, home, home.clock, lambda: None, folder=folder)
 
     try:

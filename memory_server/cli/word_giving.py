@@ -50,7 +50,7 @@ async def words_of_memories(view: CallerView, flags: Namespace) -> None:
 
 
 async def words_after_cleanup(view: CallerView, only: str | None, *, dry_run: bool) -> None:
-    """Ask for words after a clean-up, of one conversation or of all, if the settings want it."""
+    """Ask for words after a clean-up, of a conversation or of all, if the settings want it."""
     if not view.settings.gives_words or not view.settings.llm.providers:
         return
     if dry_run:
@@ -65,6 +65,7 @@ async def words_finding(view: CallerView) -> Finding | None:
     if not settings.gives_words:
         return None
     about = _("other words")
+
     if not settings.llm.providers:
         return Finding(
             "warning", about, _("llm.words_for_memories is on, but {reason}", _(NO_MODEL))
@@ -114,6 +115,7 @@ async def _say_what_waits(view: CallerView, only: str | None) -> None:
 async def _give(view: CallerView, only: str | None) -> int:
     """Ask, print what came of it, and return the number of requests."""
     async with view.home.ledger.turn() as ours:
+        # Two processes would pay for the words of the same memories.
         if not ours:
             raise InvalidInput(
                 "Another process is cleaning up this folder; try again when it has finished."

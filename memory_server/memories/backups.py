@@ -55,6 +55,7 @@ class Backups:
             engines = self._engines
             conversation_id = None
         else:
+            # Knowledge does not belong to a conversation.
             engines = [engine for engine in self._engines if engine.keeps == "conversations"]
             conversation_id = conversation_id_of(only)
 
@@ -101,6 +102,8 @@ class Backups:
         conversation `only`; LockTimeout if another process restores or deletes it; StorageError if a conversation
         could not be written: the message says how many were restored before it."""
         restored_places: list[RestoredPlace] = []
+
+        # A dry run only reads, so it need not wait for another process.
         release = None
         if not dry_run:
             release = await self._hold(name)

@@ -142,6 +142,8 @@ async def erasure_of(
     from nlp.index_terms import index_form
 
     keys = {item.key for item in items}
+
+    # A text that something else holds too must stay, so find also the items that stay.
     erased_items: list[Item] = []
     staying_items: list[Item] = []
     for engine in engines:

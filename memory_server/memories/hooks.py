@@ -255,6 +255,7 @@ async def _addition(memory: HookMemory, act: Act, seen: Collection[str]) -> Hook
 
     chosen = remarks(act, await memory.conversation.short_term.unordered(), scene)
     if memory.read_only:
+        # A read-only memory notes nothing, so only the transcript tells what was given.
         transcript = context.transcript
         chosen = [said for said in chosen if json_text.dumps(said.line)[1:-1] not in transcript]
 
@@ -362,6 +363,8 @@ async def recall_at_beginning(
     context = memory.context
     memories = memory.call.memories
     here = memory.conversation
+
+    # A compacted session has its own summary of the last exchanges.
     after_compaction = context.event.source == "compact"
 
     plans: tuple[Plan, ...] = ()
@@ -421,6 +424,7 @@ async def remember_turn(memory: HookMemory) -> str | None:
             origin=Origin(
                 turn.id,
                 folder=context.folder,
+                # A program's prompt is kept, but it must not come unasked.
                 muted=(EVERYWHERE,) if turn.program else (),
                 work=turn.work,
             ),

@@ -136,6 +136,7 @@ def seen_key(memory_id: str) -> str:
 
 def remarks(act: Act, memories: Sequence[ShortTermMemory], scene: Scene) -> list[Remark]:
     """Return the remarks on an act, the most useful first; usually none."""
+    # Frequent additions would distract the model; only a repeated failure may come at once.
     if act.failure is None and scene.calls_since is not None and scene.calls_since < CALLS_BETWEEN:
         return []
 

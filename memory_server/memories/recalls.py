@@ -219,6 +219,7 @@ def recall_line(given: Given, asker: Line, at: str) -> Line | None:
         line["leftOut"] = _left_out(given)
 
     if given.recall is not None:
+        # A word that only a private part holds must not be in the record.
         public_text = _public_text(messages)
         recalled = _recalled_items(given.recall, public_text, given.conversation_id)
         items += [item for item in recalled if item["id"] not in given.without_room]

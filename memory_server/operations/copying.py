@@ -82,6 +82,7 @@ async def copy_store(request: CopyRequest, progress: Progress = no_progress) -> 
     not exist."""
     report = CopyReport()
     async with request.source.owner() as source, request.target.owner() as target:
+        # A copy onto itself would find everything present and look complete.
         if source.shown == target.shown:
             raise InvalidInput(
                 "Both stores are {place}; give another one as --from or --to.", source.shown
@@ -111,6 +112,7 @@ async def copy_store(request: CopyRequest, progress: Progress = no_progress) -> 
             return report
 
         for name in tenants:
+            # The folder of a tenant does not always tell its whole name.
             if not source.has_tenant(name):
                 sentence = _(
                     "The whole name of the tenant {name} is not known; copy it with --tenant NAME.",
@@ -226,8 +228,11 @@ class _HomeCopy:
                 present_state = await target.conversations.read(name)
             else:
                 changes = [change for commit in past for change in commit.changes]
+
+                # What the target erased for good must not come back through a copy.
                 erased = await asyncio.to_thread(holds_erased, state, changes, target.erased.holds)
 
+            # A conversation of this name in the target is never changed.
             adopted = not present and not erased
             if adopted and not self._dry_run:
                 adopted = await target.conversations.adopt(name, state, past)
@@ -279,6 +284,8 @@ class _HomeCopy:
                 if self._dry_run:
                     self._report.say(_("{name} would be copied: {count}.", name, count))
                     return True
+
+                # The whole database is copied, so that numbers and history stay.
                 with TemporaryDirectory() as folder:
                     path = Path(folder, "knowledge.sqlite3")
                     await source.copy_to(path)
@@ -317,6 +324,8 @@ class _HomeCopy:
             )
 
         lacking = [line for line in coming if json_text.dumps(line) not in present_lines]
+
+        # Records of two homes cannot be told apart once they are mixed.
         if lacking and present_lines:
             return self._refuse(
                 _(

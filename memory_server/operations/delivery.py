@@ -203,6 +203,8 @@ class _Round:
                 except NotReached as error:
                     if error.status not in _BUSY or seconds_left < 1:
                         return self._ended(str(error))
+
+                    # The server is busy: start again with the oldest turn, so that the order stays.
                     await asyncio.sleep(_BUSY_SECONDS)
                     break
                 except RemoteError as error:
@@ -240,6 +242,8 @@ class _Round:
             result = await self._answered(
                 turn, min(seconds_left, TURN_SECONDS), is_newest=is_newest
             )
+
+        # The server did not decide about the turn, so it must not be set aside.
         except NotReached:
             raise
         except RemoteError as error:

@@ -191,6 +191,7 @@ async def erase_from(view: OpenMemory, erasure: Erasure, backups: Sequence[str])
         try:
             await view.memories.backups.erase(name, erasure)
         except StorageError as error:
+            # A damaged backup must not keep the others from being erased.
             damaged.append(str(error))
 
     await asyncio.to_thread(home.erased.end)

@@ -122,6 +122,7 @@ class _TreeReading:
             self._left_out.append((relative, reason))
             return
 
+        # Count before reading, so that a huge folder cannot fill the memory.
         self._free_bytes -= facts.st_size
         if self._free_bytes < 0 or len(self._files) == MOST_FILES:
             raise InvalidInput(
@@ -250,6 +251,8 @@ def _utf8(name: str, data: bytes, encoding: str | None) -> bytes:
             pass
         else:
             return data
+
+        # Compressed data and pictures are read by other readers.
         if data[:2] in (b"\x1f\x8b", b"\x89P") or b"\0" in data[:1024]:
             return data
     try:

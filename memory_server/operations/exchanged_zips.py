@@ -101,6 +101,8 @@ def _content_of(
 
     if _CARD in names:
         cards = [entry for entry in entries if entry.filename == _CARD]
+
+        # An archive may hold the same name several times.
         if sum(card.file_size for card in cards) > png_cards.MOST_BYTES:
             png_cards.refuse_large_card()
         card = _unpacked(archive, cards, names).files[_CARD]
@@ -167,6 +169,7 @@ def _unpacked(
             most_bytes,
         )
 
+    # Archives that are written without dates still have a time of their own file.
     archive_time = _time_of_archive(archive)
     files: dict[str, bytes] = {}
     times: dict[str, int] = {}

@@ -81,6 +81,8 @@ async def exported(
                 except StorageError as error:
                     if names:
                         raise
+
+                    # One damaged conversation must not keep the others from being exported.
                     unread.append(str(error))
                     continue
 

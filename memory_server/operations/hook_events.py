@@ -266,6 +266,7 @@ def turn_ended(
         answers = [joined(ended.answers)] if ended.answers else []
 
     last_answer = answers[-1] if answers else None
+
     messages = ended.messages(last_answer)
     has_long = ended.count_of_shortened(last_answer) > 0
 

@@ -180,6 +180,7 @@ async def import_sources(
             if taken.contents.short_term:
                 conversation_id = taken.contents.conversation_id
             if taken.contents.long_term:
+                # Zero only names the conversation, so that it is checked below.
                 new_triggers[taken.contents.conversation_id] += 0
         for taken_book in report.books:
             conversation_id = taken_book.book.conversation_id
@@ -191,6 +192,7 @@ async def import_sources(
 
     warnings: list[str] = []
     for name, new in new_triggers.items():
+        # In a dry run the new triggers are not stored, so they are added here.
         more = new if request.dry_run else 0
         warnings += await too_many_triggers(view, name, more=more)
     return ImportReport(reports, conversation_id, warnings)
@@ -236,6 +238,7 @@ async def _import_source(
     refused_entries = 0
     entries: list[TakenEntries] = []
     for place, of_place in incoming.entries.items():
+        # An import must not bring back what was erased for good.
         not_erased = [entry for entry in of_place if not view.home.erased.holds(marks_of(entry))]
         taken = await view.knowledge.lifecycle.take(place, not_erased, dry_run=dry_run)
         incoming.skipped += [(place, reason) for reason in taken.left_out]
@@ -314,6 +317,7 @@ async def store(
 ) -> tuple[Contents, MergeCounts]:
     """Store the contents of a conversation. Return them with keywords and times, and what storing them changed or
     would change."""
+    # An import must not bring back what was erased for good.
     incoming = without_erased(incoming, view.home.erased.holds)
     name = incoming.conversation_id
     wording = view.memories.services.parameters.wording.within(name)
@@ -479,6 +483,7 @@ async def _check(
             view, incoming, contents.long_term, progress, until=until, keep=keep
         )
         incoming.conversations[number] = replace(contents, long_term=tuple(working))
+
     for number, book in enumerate(incoming.books):
         working = await _working(view, incoming, book.memories, progress, until=until, keep=keep)
         incoming.books[number] = replace(book, memories=tuple(working))
@@ -513,6 +518,7 @@ async def _working(
             if not keep:
                 incoming.skipped.append((memory.name, reason))
                 continue
+
             incoming.doubts.append(_("{about}: {what}", memory.name, reason))
         incoming.doubts += [
             _("{about}: {what}", memory.name, foreign(problem.message))

@@ -231,6 +231,8 @@ class _Reader:
             folder = await incoming_lore.sillytavern_in(
                 tree, self.source.shown, self.options, self.usual
             )
+
+            # Other programs have folders with such names too.
             if folder.holds_something or self.options.format is not None:
                 return await self._sillytavern(folder), "sillytavern"
         return await asyncio.to_thread(self._other_folder, path)

@@ -125,6 +125,7 @@ async def zipped_card(
     try:
         incoming = await lorebook(view, card.card, source, options=options, usual=usual)
     except NotThisFormat as error:
+        # The card itself is fine; its lorebook is in a part that cannot be read here.
         if card.has_module:
             raise NotThisFormat(
                 "holds a character whose lorebook is in module.risum, in the packed form of RisuAI; export its "
@@ -197,6 +198,7 @@ def _take_chats(
 ) -> None:
     for placed in profile.chats:
         conversation_id = placed.conversation_id if by_character(options) else usual
+
         chat = replace(chat_options(view, options, conversation_id), by_character=False)
         with incoming.record(placed.path):
             chats.add_file(incoming, placed.data, chat, path=placed.path)

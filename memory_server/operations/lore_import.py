@@ -132,6 +132,8 @@ def _uids(book: IncomingBook) -> set[str]:
 def remarks_on(book: IncomingBook, stored: StoredBook, *, dry_run: bool) -> Iterator[Loss]:
     """Yield further remarks on a book, by their kind. `dry_run` means that the update was not stored."""
     update = stored.update
+
+    # A renamed lorebook looks like a new one, so the user decides.
     if stored.older is not None:
         name = stored.older.name
         advice = _(

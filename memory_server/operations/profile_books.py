@@ -90,6 +90,8 @@ def _followed(
         return []
 
     outcome.renamed[book.name] = None
+
+    # Entries that the owner changed are not retired with the rest.
     if any(map(is_changed_here, memories)):
         outcome.not_there[book.name] = None
     return removing_book([memory for memory in memories if not is_changed_here(memory)])

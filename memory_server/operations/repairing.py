@@ -48,6 +48,7 @@ async def repair(
             try:
                 plan = await asyncio.to_thread(mend)
             except StorageError as error:
+                # One conversation that cannot be mended must not stop the others.
                 failures.append(str(error))
             else:
                 if plan is not None:

@@ -88,6 +88,7 @@ def _parts(stored: Exported, names: SharedNames) -> Iterator[_Part]:
     """Yield what is sent, in parts that a request can hold; folders have the names that they have on all machines. An
     item that is too large for a request is alone in its part."""
     for contents in stored.conversations:
+        # Paths of this machine mean nothing on the server.
         memories = [
             replace(memory, folder=names.folder(memory.folder)) for memory in contents.short_term
         ]

@@ -55,6 +55,7 @@ def read_sillytavern(folder: Path) -> Tree:
                 left_out.append((relative, _("it {reason}", error)))
                 continue
 
+        # Only the card of a picture counts, because only the card is kept.
         room -= len(data)
         if room < 0 or len(files) == MOST_FILES:
             raise InvalidInput(
@@ -77,6 +78,7 @@ def _parts(folder: Path) -> Iterator[tuple[str, Path]]:
     if base in sillytavern_parts.BOOK_FOLDERS:
         prefix = f"{base}/"
     for subfolder, below, names in os.walk(folder):
+        # `os.walk` does not enter folders that are removed from its list.
         below[:] = sorted(
             name for name in below if not name.startswith(".") and name not in _NOT_OF_A_USER
         )

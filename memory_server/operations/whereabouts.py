@@ -14,6 +14,7 @@ async def whereabouts(view: OpenMemory) -> str:
     """Say which places hold something."""
     names: list[str] = list(await view.memories.conversations.ids())
     overview = await view.knowledge.overview(layers=True)
+
     for scope_name, figures in overview.items():
         if figures.count:
             names.append(f"{scope_name} ({figures.count})")

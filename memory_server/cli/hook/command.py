@@ -103,6 +103,8 @@ def _reason(error: Exception) -> str:
 def _output(event: HookEvent, block: str, message: str = "") -> str:
     """Return the output for the client: `block` as context, and a `message` for the user. It is empty if both are."""
     output: dict[str, Any] = {}
+
+    # Cursor has another name for the context; no message is written for it.
     if event.called in CURSOR:
         if block:
             output["additional_context"] = block

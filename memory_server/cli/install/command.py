@@ -182,6 +182,7 @@ async def uninstall(settings: Settings, flags: Namespace) -> None:
     # Read first: afterwards the entry, which names the folder, is not there.
     folder = _folder_of(client, machine, project, flags.name) or settings.folder
     plans = _plans(client, machine, _server(flags), project=project, hooks="taken out")
+
     changed = _carry_out(plans, dry_run=flags.dry_run)
     if changed and not flags.dry_run:
         _say_what_stays(folder.expanduser().absolute(), settings.daemon.idle_minutes)
@@ -248,7 +249,7 @@ def _settings_of(server: Server) -> Settings:
 
 def _carry_out(plans: Sequence[InstallPlan], *, dry_run: bool) -> bool:
     """Carry out the plans, or only show them; return whether something changes. All plans are made before the first
-    is carried out: if one is not possible, nothing is changed."""
+    is carried out: if a plan is not possible, nothing is changed."""
     any_change = False
     for plan in plans:
         line = plan.report
@@ -316,6 +317,8 @@ def _of_project(machine: Machine, server: Server, project: Path, hooks: Hooks) -
     """Make the plans for Claude Code in one project. The conversation is in a file that every hook and server reads,
     so a server or hooks for all projects are not added again."""
     flags = dict(server.flags)
+
+    # The conversation is in its own file, so it is not a flag of the server.
     conversation = flags.pop("conversation", None)
     server = replace(server, flags=flags)
 
@@ -431,7 +434,7 @@ def _server(flags: Namespace) -> Server:
 
 
 def _typed(flags: Namespace, names: Sequence[str]) -> dict[str, str | None]:
-    """Return the flags that were typed; None stands for a flag without a value."""
+    """Return the flags that were typed, with None as the value of a flag without a value."""
     typed: dict[str, str | None] = {}
     for name in names:
         value = getattr(flags, name.replace("-", "_"), None)

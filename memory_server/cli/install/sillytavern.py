@@ -44,6 +44,8 @@ def plans(
         )
 
     extension = _users_folder(flags.folder) / "extensions" / _FOLDER
+
+    # A link may lead to a checkout of the extension, which must not be overwritten.
     if extension.is_symlink():
         raise InvalidInput(
             "{place} is a link, so nothing was changed; remove it, then try again.", extension
@@ -52,6 +54,8 @@ def plans(
     config = (
         getattr(flags, "config", None) or named_config_file(environment) or default_config_file()
     )
+
+    # The page may be opened under either name, and browsers tell them apart.
     origins = [f"http://{host}:{flags.port}" for host in ("127.0.0.1", "localhost")]
     settings_file = ClientFile.read(
         place_of(Path(config).expanduser().absolute()), edits.of_origins(origins)
@@ -88,7 +92,7 @@ def _refuse_other_entrance(settings: Settings) -> None:
 
 
 def _users_folder(typed: str | None) -> Path:
-    """Return the folder of a user in SillyTavern: the typed one, or that of the only user of the typed SillyTavern."""
+    """Return the folder of a user in SillyTavern: the typed folder, or the folder of the only user of the typed SillyTavern."""
     if typed is None:
         raise InvalidInput(
             "Name the folder of SillyTavern: `memory-server install sillytavern ~/SillyTavern`."
@@ -165,7 +169,7 @@ def _remove(extension: Path, names: Sequence[str]) -> None:
 
 
 def _of_token(file: TokenFile) -> Literal["ours", "other"] | None:
-    """Return whether the token of this name is the one that `install` makes, another one, or missing (None)."""
+    """Return whether the token of this name was made by `install`, or is another one, or is missing (None)."""
     if not file.path.exists():
         return None
     for token in file.tokens():

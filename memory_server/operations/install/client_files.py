@@ -134,6 +134,7 @@ class ClientFile:
 
         commands = [self.commands.add]
         if self.has_it:
+            # The client may refuse to add a name that exists.
             commands.insert(0, self.commands.remove)
         return _run(commands, report, first=copy_former_file)
 
@@ -181,6 +182,7 @@ class ClientFile:
             sentence = _("{path} had no other content and was removed.", self.path)
             return InstallPlan(sentence, self._difference(""), self._remove)
 
+        # The copy has served its purpose once the entry is gone.
         def write() -> None:
             self._backup.unlink(missing_ok=True)
             self._write(self.path, after)

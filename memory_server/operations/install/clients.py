@@ -294,6 +294,7 @@ def hook_entry(
 
     command = [*server.command, *_written(flags), "hook"]
     run: dict[str, Any] = {"type": "command", "command": shell_line(command, system)}
+
     seconds = CLIENTS[client].hooks[event]
     if seconds is not None:
         run["timeout"] = seconds
@@ -344,6 +345,7 @@ def present(servers: Any, settings: Any) -> Presence:
     """Return whether Claude Code has our server and our hooks for all projects, also from the plugin, by the parsed
     file of the servers and the parsed settings. A value of another form counts as empty."""
     for name, is_on in _inner(settings, "enabledPlugins").items():
+        # The plugin brings server and hooks, and neither list shows them.
         if name.partition("@")[0] == PLUGIN and is_on is True:
             return Presence(server=True, hooks=True)
     entries = _inner(servers, CLIENTS["claude-code"].listed).values()

@@ -121,6 +121,8 @@ def of_hooks(
 
             entries = [hook_entry(server, event, system, client)]
             our_items = [item for item in items if is_our_hook(item)]
+
+            # Hooks for tools are added only on request, but updated if they exist.
             is_kept = at_tools == "kept" and not our_items
             if event in TOOL_EVENTS and (at_tools == "left out" or is_kept):
                 entries = []
@@ -146,6 +148,8 @@ def of_hooks(
 
         if any_event and not hooks:
             del document["hooks"]
+
+            # `put` added the version, which alone says nothing.
             if client == "cursor" and document == {"version": 1}:
                 del document["version"]
 
@@ -420,6 +424,7 @@ def _with_origins(text: str, origins: Sequence[str] | None, end: str) -> str:
         # The table may be empty now.
         return re.sub(rf"{head}(?=\s*(?:\[|\Z))", "", text, flags=re.MULTILINE)
 
+    # The table exists without this line, or does not exist yet.
     if not replaced:
         text, replaced = re.subn(rf"({head})", rf"\g<1>{line}", text, count=1, flags=re.MULTILINE)
     if not replaced:
