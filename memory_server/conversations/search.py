@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, TypeAlias
 from memory_server.conversations.changes import Change, ChatMoved
 from memory_server.conversations.model import EVERYWHERE, ConversationState, ShortTermMemory
 from memory_server.conversations.recall.corrections import CorrectionLinks, newer_by_older
-from memory_server.conversations.recall.plans import DayOfPlans, Plan, not_shown, open_first
+from memory_server.conversations.recall.plans import DayOfPlans, Plan, not_shown
 from memory_server.conversations.recall.request import RecallContext, RecallRequest
 from memory_server.conversations.recall.selection import (
     NOTHING_RECALLED,
     Recall,
+    open_first,
     reinforcements,
     select,
 )

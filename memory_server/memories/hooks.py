@@ -361,17 +361,16 @@ async def recall_at_beginning(
     asked = ""
     if offers_recall:
         asked = await other_words_asked(memories, here, room // 2)
-    given_keys: set[str] = set()
-    block, shown = await beginning_block(
+    block, shown, given = await beginning_block(
         memories,
         here,
         session=context.session,
         with_last=not after_compaction,
         max_chars=room - len(asked) - 1 if asked else room,
-        given=given_keys,
         here=context.folder,
         plans=plans,
     )
+    given_keys = set(given)
     if block:
         memory.noted_call.note(Given(here.id, (), block, others=shown))
         ids = {item["id"] for item in shown}

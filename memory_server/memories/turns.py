@@ -10,6 +10,7 @@ import logging
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from languages import _, counted
 from memory_server.conversations.conversation import Conversation
@@ -344,6 +345,15 @@ class _Part:
     recall: Recall | None = None
 
 
+class Beginning(NamedTuple):
+    """What a session gets as it begins: the `text`, marked as recalled and empty if there is nothing; the `items` of its
+    memories for the record of recalls; and the keys of what was `given`, as for `prompt_lines`."""
+
+    text: str = ""
+    items: Sequence[Line] = ()
+    given: Collection[str] = ()
+
+
 async def beginning_block(
     memories: Memories,
     conversation: Conversation,
@@ -351,13 +361,11 @@ async def beginning_block(
     session: Session | None,
     with_last: bool,
     max_chars: int = MAX_CHARS,
-    given: set[str] | None = None,
     here: str | None = None,
     plans: tuple[Plan, ...] = (),
-) -> tuple[str, list[Line]]:
-    """The text for `session` as it begins, marked as recalled: `plans` for today, pinned memories and, `with_last`, the
-    last exchanges of another session of this conversation in the folder `here`; and the items of these memories for the
-    record of recalls. Empty if there are none. `given` as for `prompt_lines`."""
+) -> Beginning:
+    """Return what `session` gets as it begins: `plans` for today, pinned memories and, `with_last`, the last exchanges
+    of another session of this conversation in the folder `here`."""
     pinned, last = left_off(
         await conversation.short_term.memories(),
         conversation_id=conversation.id,
@@ -376,8 +384,9 @@ async def beginning_block(
     )
     parts = [part for part in possible_parts if part.memories]
     if not parts:
-        return "", []
+        return Beginning()
     room = max(0, min(max_chars, BEGINNING_CHARS) - FRAME_CHARS)
+    given: set[str] = set()
     room_of_part = room // len(parts)
     texts: list[str] = []
     items: list[Line] = []
@@ -393,8 +402,8 @@ async def beginning_block(
             {"id": memory.id, "tier": part.tier, "chars": len(memory.text)} for memory in shown
         ]
     if not texts:
-        return "", []
-    return marked("\n".join(texts), language), items
+        return Beginning()
+    return Beginning(marked("\n".join(texts), language), items, given)
 
 
 async def other_words_asked(memories: Memories, conversation: Conversation, max_chars: int) -> str:

@@ -397,6 +397,9 @@ def _is_hook_without_time() -> bool:
         invocation = Invocation(sys.argv[1:], {})
     except CannotShare:
         return False
+    # In another locale this program starts once more in UTF-8, and must find its input unread.
+    if sys.getfilesystemencoding() != "utf-8":
+        return False
     names_time = any(word.startswith("--seconds") for word in invocation.arguments)
     return invocation.command.shared == "hook" and not names_time
 

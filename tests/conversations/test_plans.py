@@ -235,7 +235,7 @@ async def test_a_new_session_is_shown_the_plans_of_today() -> None:
     chat = talk.conversations.get("chat")
     for _session in range(2):
         plans = await chat.short_term.plans_today(RecallRequest((), by="hook"))
-        text, items = await beginning_block(
+        text, items, _given = await beginning_block(
             talk.memories, chat, session=None, with_last=False, plans=plans
         )
         assert "\nToday: User (3 days ago, morning): My driving test" in text

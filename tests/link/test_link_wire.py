@@ -76,6 +76,24 @@ def corrected_sessions() -> list[list[dict[str, Any]]]:
     return [[*first, *rewound], [*first, *rewound, *instead], typed, [*typed, *again]]
 
 
+def worked(folder: Path) -> tuple[dict[str, Any], ...]:
+    """A turn in which a file was edited and a command failed."""
+    edit = {"type": "tool_use", "id": "e1", "name": "Edit"}
+    edit["input"] = {"file_path": str(folder / "shop.py"), "old_string": "a", "new_string": "b"}
+    bash = {"type": "tool_use", "id": "b1", "name": "Bash", "input": {"command": "make test"}}
+    results = [
+        {"type": "tool_result", "tool_use_id": "e1", "content": "The file has been updated."},
+        {"type": "tool_result", "tool_use_id": "b1", "content": "Exit code 2\nerror: no rule"},
+    ]
+    results[1]["is_error"] = True
+    return (
+        user("Change the shop.", "p4"),
+        assistant("At once.", edit, bash),
+        user(results, "p4"),
+        assistant("There is no rule for it."),
+    )
+
+
 def test_nothing_is_sent_that_the_page_does_not_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +166,8 @@ def test_nothing_is_sent_that_the_page_does_not_list(
             ),
         )
         run("hook", stdin=event("Stop", prompt_id="p2", **about))
+        path.write_bytes(transcript(*worked(work)))
+        run("hook", stdin=event("Stop", prompt_id="p4", **about))
         for lines in corrected_sessions():
             path.write_bytes(transcript(*lines))
             run("hook", stdin=event("Stop", prompt_id=lines[-2]["promptId"], **about))

@@ -7,7 +7,7 @@ from itertools import cycle
 from typing import Any
 
 import pytest
-from sample_memories import DAY
+from sample_memories import DAY, HOUR
 
 from memory_server import App, Message, Session
 from memory_server.conversations.recall.request import RecallRequest
@@ -350,8 +350,9 @@ async def test_what_comes_by_chance_is_asked_for_and_neither_reinforced_nor_used
 async def test_a_question_gets_as_many_matches_without_chance(app: App) -> None:
     now_ms = app.clock()
     for number in range(8):
+        at_ms = now_ms - 2 * DAY - number * HOUR
         await app.conversation().short_term.add(
-            [Message("user", f"煤球第{number}次打翻颜料", now_ms - (number + 2) * DAY)]
+            [Message("user", f"煤球第{number}次打翻颜料", at_ms)]
         )
     for flashbacks in (0, 2):
         answer = await call(

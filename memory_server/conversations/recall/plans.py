@@ -12,7 +12,6 @@ from dataclasses import field, replace
 from datetime import date, datetime, timedelta, tzinfo
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from languages import _, n_, spoken
 from memory_server.conversations.model import ConversationState, ShortTermMemory
@@ -23,11 +22,7 @@ from memory_server.kernel.values import dataclass
 from memory_server.lore import ChatState, firing_key
 from nlp.day_notes import day_text
 from nlp.exact_days import ExactDay, exact_day
-from nlp.plans import AskedPlans, asks_ahead, is_before_noon, may_be_plan
-
-if TYPE_CHECKING:
-    from memory_server.conversations.recall.order import Recalled
-    from memory_server.conversations.recall.selection import Recall
+from nlp.plans import AskedPlans, is_before_noon, may_be_plan
 
 _LOOKED_AT = 2_000
 """Memories in which plans are looked for, the newest first: some 60 ms, once on each day."""
@@ -126,27 +121,6 @@ def fell_within(
     """Return whether a memory tells of a plan that fell within any of these stretches of days."""
     plans = list(plans_of(memory, zone))
     return any(plan.first <= last and plan.last >= first for first, last in spans for plan in plans)
-
-
-def open_first(recall: Recall, now_ms: int, zone: tzinfo | None) -> Recall:
-    """Put open plans before plans that are over, if the last message asks for what is to come."""
-    query = recall.query
-    came = [*recall.top, *recall.next]
-    if len(came) < 2 or not (query.question and asks_ahead(query.said)):
-        return recall
-    today = local(now_ms, zone).date()
-
-    def is_open(recalled: Recalled) -> bool | None:
-        """Return None if it tells of no plan."""
-        days = [plan.last for plan in plans_of(recalled.memory, zone)]
-        return max(days) >= today if days else None
-
-    are_open = list(map(is_open, came))
-    if False in are_open:
-        first_over = are_open.index(False)
-        came[first_over:] = sorted(came[first_over:], key=lambda each: not is_open(each))
-    top_count = len(recall.top)
-    return replace(recall, top=tuple(came[:top_count]), next=tuple(came[top_count:]))
 
 
 @dataclass(slots=True)

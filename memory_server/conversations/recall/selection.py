@@ -14,7 +14,8 @@ younger than 20 minutes |
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
+from datetime import tzinfo
 from functools import cached_property
 from itertools import chain, pairwise
 from operator import attrgetter
@@ -36,13 +37,15 @@ from memory_server.conversations.recall.order import (
     threshold,
 )
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.plans import Plan
+from memory_server.conversations.recall.plans import Plan, plans_of
 from memory_server.conversations.recall.receipts import Receipt
 from memory_server.conversations.recall.relevance import age_of, receipts
 from memory_server.conversations.recall.request import RecallContext
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.messages import NOTHING
+from memory_server.kernel.times import local
 from memory_server.kernel.values import dataclass
+from nlp.plans import asks_ahead
 
 if TYPE_CHECKING:
     from memory_server.conversations.recall.order import Counted
@@ -360,3 +363,24 @@ def held_in(texts: Collection[str], recall: Recall) -> set[str]:
         if messages and all(message.content.strip() in texts for message in messages):
             ids.add(recalled.memory.id)
     return ids
+
+
+def open_first(recall: Recall, now_ms: int, zone: tzinfo | None) -> Recall:
+    """Put open plans before plans that are over, if the last message asks for what is to come."""
+    query = recall.query
+    came = [*recall.top, *recall.next]
+    if len(came) < 2 or not (query.question and asks_ahead(query.said)):
+        return recall
+    today = local(now_ms, zone).date()
+
+    def is_open(recalled: Recalled) -> bool | None:
+        """Return whether a plan of the memory is still open, or None if it tells of no plan."""
+        days = [plan.last for plan in plans_of(recalled.memory, zone)]
+        return max(days) >= today if days else None
+
+    are_open = list(map(is_open, came))
+    if False in are_open:
+        first_over = are_open.index(False)
+        came[first_over:] = sorted(came[first_over:], key=lambda each: not is_open(each))
+    top_count = len(recall.top)
+    return replace(recall, top=tuple(came[:top_count]), next=tuple(came[top_count:]))
