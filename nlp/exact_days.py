@@ -35,13 +35,13 @@ _TABLE: Final = "|"
 MOST_CHARS: Final = 600
 """Characters of a sentence; in a longer text, which may be code or a table, no day is looked for."""
 _MOST_DAYS: Final = 4
-"""Days that are looked for in a sentence: one with so many is a list or a calendar."""
+"""Days that are looked for in a sentence: a sentence with so many is a list or a calendar."""
 _WEEK: Final = timedelta(days=7)
 _DAY: Final = timedelta(days=1)
 _NIGHT_ENDS: Final = 5
 """The hour up to which tomorrow may be the day that has begun."""
 _PLAN_DAYS: Final = 90
-"""A day without a year lies at most so many days ahead, if it is a plan."""
+"""Days ahead, at most, of a plan for a day without a year."""
 
 
 class ExactDay(NamedTuple):

@@ -163,7 +163,7 @@ def sought_names(text: str, names: Sequence[str], options: Enrichment) -> dict[s
 _OF_ONESELF: Final = re.compile(
     r"我(?!们|國|国)|\b(?:i|i['’](?:m|ve|d|ll)|me|my|mine|myself)\b", re.IGNORECASE
 )
-"""How the speaker is named in a message. Not 我们 and `we`: those are others too."""
+"""How the speaker is named in a message. Not 我们 and `we`: these include others."""
 
 
 def speaks_of_oneself(text: str) -> bool:

@@ -294,7 +294,7 @@ def _holiday_spans(named: NamedHoliday, today: date) -> Iterator[TimeSpan]:
 
 
 _BACK: Final = {"上": 1, "上上": 2}
-"""How many weeks or months back a stretch is; those with another word are the present ones."""
+"""How many weeks or months back a stretch is; a stretch with another word is the present one."""
 
 
 _YEARS_BACK: Final = {"今": 0, "去": 1, "前": 2}

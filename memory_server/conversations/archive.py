@@ -86,7 +86,7 @@ def archived(newest_first: Iterable[Commit], newest: int | None = None) -> tuple
 
 @dataclass(frozen=True, slots=True)
 class _Return:
-    """The return of a removed memory, in a version; `memory` None: every earlier removal is taken back."""
+    """The return of a removed memory, in a version. If `memory` is None, every earlier removal is taken back."""
 
     version: int
     memory: Memory | None

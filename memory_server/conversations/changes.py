@@ -134,8 +134,8 @@ Change = (
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Changes that became durable together. `version` is the conversation's after them, `by` who made them. `more`: how
-    many changes it has beside these, where a reader asked for some only."""
+    """Changes that became durable together. `version` is the conversation's after them, `by` who made them. `more`:
+    how many further changes it has, if a reader asked only for some."""
 
     version: int
     at_ms: int
@@ -345,7 +345,7 @@ def _reversal(view: ConversationState, change: Change) -> Change | None:
         case Unpinned():
             return None if present.pinned else Pinned(present.id)
         case Muted(before=former_places, after=places):
-            # Only these places are taken back: those muted since stay muted.
+            # Only these places are taken back: places muted since stay muted.
             muted = [
                 place for place in present.muted if place in former_places or place not in places
             ]

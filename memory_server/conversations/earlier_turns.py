@@ -14,8 +14,8 @@ from memory_server.kernel.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TakenBackTurn:
-    """A turn that does not hold any more: where it was said, what the user said last in it, and the answer, which is
-    or "" if it had no answer."""
+    """A turn that does not hold any more: where it was said, what the user said last in it, and the answer, or "" if
+    it had no answer."""
 
     session: str
     asked: str
@@ -24,8 +24,8 @@ class TakenBackTurn:
 
 @dataclass(frozen=True, slots=True)
 class Corrections:
-    """What is known now of earlier turns. `taken_back`: turns that do not hold any more. `said_by`: to which program
-    the turns of `session` were ascribed that a person said; empty: to none."""
+    """What is known now of earlier turns. `taken_back`: turns that do not hold any more. `said_by`: the program to
+    which turns of `session` were ascribed that a person said, or ""."""
 
     taken_back: frozenset[TakenBackTurn] = frozenset()
     session: str = ""

@@ -1,5 +1,5 @@
-"""Looking into the memories of a conversation: why one came or not, which ones meet a condition, what they have in
-common. Nothing is written. Slow work runs in a thread, on records that do not change."""
+"""Looking into the memories of a conversation: why a memory came or not, which memories meet a condition, what they
+have in common. Nothing is written. Slow work runs in a thread, on records that do not change."""
 
 from __future__ import annotations
 

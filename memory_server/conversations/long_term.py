@@ -148,12 +148,12 @@ class LongTermManager:
         room: int | None = None,
         given: Collection[str] = (),
     ) -> Activation:
-        """Evaluate every trigger of the conversation, of those searched too and of the shared conversation against the
-        messages, without the parts marked as recalled. `room`: characters beyond which the texts of books start no
-        further entries; texts with a key of `given` (`version_key`) take none, because the reader has them. Without
-        messages, as when a chat opens, what asks for a date or for participants can fire. Nothing is changed:
-        `keep_firings` does that. Raises InvalidInput: all that the messages say was recalled, or the participants are
-        nested too deeply."""
+        """Evaluate every trigger of the conversation, of the conversations searched too and of the shared
+        conversation against the messages, without the parts marked as recalled. `room`: characters beyond which the
+        texts of books start no further entries; texts with a key of `given` (`version_key`) take none, because the
+        reader has them. Without messages, as when a chat opens, what asks for a date or for participants can fire.
+        Nothing is changed: `keep_firings` does that. Raises InvalidInput: all that the messages say was recalled, or
+        the participants are nested too deeply."""
         request = RecallRequest.of(request)
         messages = (*request.earlier, *request.messages)
         said_messages = as_said(messages)

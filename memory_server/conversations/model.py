@@ -48,7 +48,7 @@ MOST_WORD_TRIES = 3
 """How often a memory is sent to a model that gives it other words: once, and after unusable answers twice more."""
 
 DEFAULT_CONVERSATION = "default"
-"""The conversation used when none is named, and the one whose triggers every conversation sees."""
+"""The conversation that is used when none is named, and whose triggers every conversation sees."""
 
 MAX_ID_CHARS = 256
 """Characters of a conversation id (docs/reference/data-folder.md)."""
@@ -94,7 +94,7 @@ class ShortTermMemory:
     muted: tuple[str, ...] = ()
     """The places in which it never comes unasked, such as `everywhere` (`muting_places`)."""
     other_words: tuple[str, ...] = ()
-    """Texts by which one may ask for it, and which it does not have. Their words are among `words`, with a mark."""
+    """Texts with which a user may ask for it, and which it does not have. Their words are among `words`, with a mark."""
     word_tries: int = 0
     """How many of the `MOST_WORD_TRIES` are used up; an answer that can be used takes all. An undo leaves it."""
     corrects: tuple[Correction, ...] = ()

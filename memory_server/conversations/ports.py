@@ -26,7 +26,7 @@ Decide = Callable[[ConversationState], tuple[Sequence[Change], Result]]
 
 
 class ConversationStore(Protocol):
-    """Where conversations live. Every method may raise `StorageError`."""
+    """A store of conversations. Every method may raise `StorageError`."""
 
     async def update(
         self,
@@ -37,12 +37,12 @@ class ConversationStore(Protocol):
         wait_seconds: float | None = None,
     ) -> tuple[Result, str | None]:
         """Lock the conversation, read what others wrote, decide, commit, and then return the result of the decision
-        with the id of the change (None: nothing changed).
+        with the id of the change (None if nothing changed).
 
         When this returns, the changes are durable; when it raises, none of them happened (after `OutcomeUnknown` they
-        may have). No changes, no write. `by` names the author for the history. `wait_seconds` bounds the wait for other
-        writers (default: the store's own limit). Raises LockTimeout: it was over; StorageUnwritable: the changes could
-        not be made durable.
+        may have). No changes, no write. `by` names the author for the history. `wait_seconds` bounds the wait for
+        other writers (default: the store's own limit). Raises LockTimeout: it was over; StorageUnwritable: the
+        changes could not be made durable.
         """
 
     async def read(self, conversation_id: str) -> ConversationState:

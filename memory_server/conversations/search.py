@@ -51,7 +51,7 @@ SEARCH_WAIT_SECONDS = 1.0
 WORTH_A_THREAD = 1_000
 """With this many memories, indexing takes over 15 ms; the decision itself indexes fewer."""
 WORTH_A_THREAD_CHARS = 100_000
-"""With this many characters of memories it takes as long."""
+"""With this many characters of memories, indexing takes as long."""
 VECTOR_SECONDS = 2.0
 """How long a search that a caller asked for waits for vectors."""
 UNASKED_VECTOR_SECONDS = 0.2
@@ -420,8 +420,8 @@ def _matches_any(conversation_id: str, patterns: Iterable[str]) -> bool:
 
 
 async def reinforced(services: Services, own: str, recall: Recall, by: str) -> Found:
-    """Give the memories that came their points, each where it is kept; those without a place are kept in `own`. Returns
-    the changes, and the conversations that could not be written in time."""
+    """Give the memories that came their points, each where it is kept; memories without a place are kept in `own`.
+    Returns the changes, and the conversations that could not be written in time."""
     parameters = services.parameters.recall
     gains: dict[str, list[tuple[ShortTermMemory, float]]] = {}
     for recalled, points in recall.gains(parameters):

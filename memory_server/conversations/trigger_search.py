@@ -293,8 +293,8 @@ class TriggerSearch:
     async def _verdicts(
         self, context: Mapping[str, Any], among: Collection[int] | None = None
     ) -> Mapping[int, Verdict]:
-        """Return the verdicts on memories of the shelf by their indexes; those without one are quiet. Entries are
-        decided by their keys, all else by the sandbox. `among`: no others are looked at."""
+        """Return the verdicts on memories of the shelf by their indexes; a memory without a verdict is quiet. Entries
+        are decided by their keys, all else by the sandbox. With `among`, only these memories are looked at."""
         shelf = self._shelf
         triggers = shelf.triggers
         if among is not None:

@@ -30,9 +30,9 @@ from nlp import is_incidental, is_kept, is_speaker, says_little
 from nlp.questions import answers_overview
 
 _OVERVIEW_LOOKED_AT = 10_000
-"""Memories whose texts are looked at, those worth most first: at most some 50 ms, in which nothing else is answered."""
+"""Memories whose texts are looked at, the most worth first: at most some 50 ms, in which nothing else is answered."""
 _PLANS_LOOKED_AT = 2_000
-"""Memories in which plans are looked for, those worth most first: some 60 ms."""
+"""Memories in which plans are looked for, the most worth first: some 60 ms."""
 _LOOKED_AT_CHARS = 2_000
 """Characters of a message that are looked at."""
 _NEARLY_BEST_OF_A_DAY = 0.5

@@ -1,4 +1,4 @@
-"""Which passages of a memory answer a question: the sentences that hold its words, and those around them.
+"""Which passages of a memory answer a question: the sentences that hold its words, and their neighbours.
 
 A text is cut into chunks: sentences, lines of code, and parts of what is longer than a sentence should be. The chunks
 with the heaviest words come first, a word counts more if few chunks hold it; then their neighbours, as far as there

@@ -5,10 +5,11 @@ and more before the first answer; this one takes 20 to 30 ms for 1,000 memories,
 
 A memory is excluded if it is muted, or if the asking session may still see it:
 
-| the memory's session and the asking one | excluded | | --- | --- | | both known, and not the same | never: the
-asking session has not seen it | | the same, and it is known what it still has in its context | what is in the
-context, however old | | the same, and that is not known; or a session is unknown | of this conversation what is
-younger than 20 minutes |
+| the memory's session and the asking one | excluded |
+| --- | --- |
+| both known, and not the same | never: the asking session has not seen it |
+| the same, and it is known what it still has in its context | what is in the context, however old |
+| the same, and that is not known; or a session is unknown | of this conversation what is younger than 20 minutes |
 """
 
 from __future__ import annotations

@@ -122,8 +122,8 @@ _DAY = re.compile("(\\d{1,2})月(\\d{1,2})日")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 QUERY_CHARS = 16_000
-"""Characters by which is searched, beginning with the last message: at some 2.5 µs for each a search takes 40 ms. What
-is said before them weighs next to nothing. Of the message for which the room is too small, both ends count."""
+"""Characters by which is searched, beginning with the last message: at some 2.5 µs for each a search takes 40 ms.
+Earlier text weighs next to nothing. If a message does not fit, both of its ends count."""
 _MOST_DAYS = 14
 """Days of a stretch of time whose words are looked for: of a longer one, people name other days."""
 MOST_NAMES = 100
@@ -178,7 +178,7 @@ class Known:
     speakers: Sequence[str] = ()
     """The names of the speakers in them, each once."""
     users: Sequence[str] = ()
-    """Those of them who speak as users."""
+    """The speakers who speak as users."""
     keeps_words: bool = False
     """Whether words that its text does not have are kept with any of them."""
 
