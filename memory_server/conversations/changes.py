@@ -303,7 +303,6 @@ def taking_back(state: ConversationState, commit: Commit) -> tuple[Change, ...]:
 
 def _reversal(view: ConversationState, change: Change) -> Change | None:
     """Return the change that undoes a change, or None if nothing of it is left."""
-
     match change:
         case CleanedUp():
             return None

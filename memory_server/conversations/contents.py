@@ -126,7 +126,6 @@ def _restore_kind(
 ) -> Iterator[Change]:
     """Yield the changes that bring memories of the same kind, and count them in `counts`. `present` has the stored
     memories by key. A stored memory stays if its record in the contents is `unreadable`."""
-
     not_brought = dict(present)
     for memory in memories:
         before = not_brought.pop(memory.key, None)

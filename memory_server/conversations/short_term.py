@@ -345,7 +345,6 @@ class ShortTermManager:
             InvalidInput: no message has text, a time is not valid, something is too large, or this conversation has
                 no memory of an id in `corrects`, or it is of another user.
         """
-
         self._services.refuse_while_paused()
         all_messages = self._services.secrets.of(as_said(messages))
         other_words = self._services.secrets.of(other_words)

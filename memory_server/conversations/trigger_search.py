@@ -139,7 +139,6 @@ class Occasion:
 
     def moment(self, now_ms: int) -> ChatMoment:
         """Describe the chat as it is now."""
-
         count = self.request.message_count
         if count is None:
             count = self.chat.messages + 1

@@ -290,7 +290,7 @@ def _probability(
     begin = np.searchsorted(times, times - parameters.spacing_ms, side="right")
     end = np.searchsorted(times, times + parameters.spacing_ms, side="left")
     total_after = total - np.maximum(sums[end] - sums[begin], weights)
-    """The weight that the second draw has, after each memory as the first one."""
+    """The total weight in the second draw, if each memory was drawn first."""
 
     allows = np.abs(times - times[position]) >= parameters.spacing_ms
     """Whether each memory, drawn first, allows that this memory is drawn second."""

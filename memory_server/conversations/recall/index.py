@@ -281,8 +281,8 @@ MIN_TOMBSTONES = 1_000
 
 
 class Occurrences(NamedTuple):
-    """Where the terms of a query stand: one element for each term and memory that holds it, the terms in turn and the
-    rows of each ascending. A record of another program may hold a word twice: then it is here twice."""
+    """The occurrences of the terms of a query: one element for each term and memory that holds it, the terms in turn
+    and the rows of each ascending. A record of another program may hold a word twice: then it is here twice."""
 
     terms: Integers
     rows: Integers

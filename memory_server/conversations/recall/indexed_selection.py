@@ -64,7 +64,7 @@ class Match:
     around: Floats
     """What a memory gains from the others of its episode."""
     span: Floats
-    """What it gains for lying within the time that the query names."""
+    """What it gains for a time that the query names."""
     evidence: Floats
     """The points that the threshold is for."""
     part: Floats

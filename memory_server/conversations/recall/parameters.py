@@ -200,8 +200,8 @@ class RetentionParameters:
     """What the clean-up keeps of a conversation."""
 
     always_kept: int = 20_000
-    """Up to this many memories nothing is forgotten: ten exchanges a day for five years. A search of 100,000 takes a
-    few milliseconds, so the limit is not time but what a person would ever look through."""
+    """With at most this many memories, nothing is forgotten: ten exchanges a day for five years. A search of 100,000
+    takes a few milliseconds, so the limit is not time but what a person would ever look through."""
     max_age_ms: int = 365 * DAY_MS
     """Beyond that number, memories older than this may be forgotten (the Node original)."""
     min_relevance: float = -5.0

@@ -1,7 +1,7 @@
 """Which passages of a memory answer a question: the sentences that hold its words, and their neighbours.
 
 A text is cut into chunks: sentences, lines of code, and parts of what is longer than a sentence should be. The chunks
-with the heaviest words come first, a word counts more if few chunks hold it; then their neighbours, as far as there
+with the heaviest words come first (a word counts more if few chunks hold it), then their neighbours, as far as there
 is room. Code comes only where it is what matches. Pure. Time is linear in the length of the text: each chunk is
 looked at once.
 """

@@ -1,8 +1,8 @@
 """What people say they will do on a day is a plan until the end of that day: which plans are open, which come by
 themselves today, and how a plan is called. Pure; nlp/exact_days.py finds the days.
 
-What is said today of a later day is a plan. A day that is doubtful (`next Friday` on a Monday), or that lies only about
-there (月底), is in lists of plans, and brings none by itself.
+What is said today of a later day is a plan. A plan for a day that is doubtful (`next Friday` on a Monday) or not
+exact (月底) is in lists of plans, and does not come by itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_CHARS = 2_000
 _MOST_OF_MESSAGE = 5
 """Plans that are read of a message."""
 _LONGEST = timedelta(days=7)
-"""A plan for more days comes on none of them by itself."""
+"""A plan for more days does not come by itself."""
 PLANNED_AHEAD_MS = 100 * DAY_MS
 """How long before a time most plans for it are said."""
 

@@ -59,7 +59,7 @@ _ROLE_WORDS = frozenset(
     word.casefold() for word in (*_ROLES["zh"].values(), *_ROLES["en"].values())
 )
 _AROUND_NAMES = re.compile("[()（）﹙﹚⁽⁾[\\]［］【】〔〕:：﹕︓︰∶꞉]")
-"""What stands around names in these lines, and what looks like it."""
+"""The signs around names in these lines, and signs that look like them."""
 _TORN_NOTE = re.compile(rf" ?\[[^\[\]]{{0,60}}{ELLIPSIS}$")
 _DAY_PARTS: dict[Language, tuple[tuple[int, str], ...]] = {
     "zh": (
@@ -86,7 +86,7 @@ class _Line:
     text: str
     time_ms: int
     after: str = ""
-    """What stands after the text: what was true before."""
+    """The text after the body: what was true before."""
     before: str = ""
     """The text before the head of a plan that comes by itself: its day. It comes though the line was given before."""
 

@@ -158,7 +158,7 @@ def quoted(words: Iterable[str], *, zh: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OtherPoints:
-    """Words that do not stand both in the messages and in the text, with their points. `other_words`: the caller gave them
+    """Words that are not in both the messages and the text, with their points. `other_words`: the caller gave them
     beside the messages; `kept`: they are kept with the memory."""
 
     other_words: Mapping[str, float] = field(default_factory=lambda: NOTHING)
