@@ -150,6 +150,11 @@ def load() -> None:
     idf_table()
 
 
+def is_loaded() -> bool:
+    """Return whether the segmentation engine and the idf table are there, so that no extraction waits for them."""
+    return engine.is_made and idf_table.is_made
+
+
 def counts(word: str) -> bool:
     """Return whether a word of the segmentation counts: it has two characters or more and is not a stop word."""
     # strip: "\r\n" is the only white space that is a word of two characters.
