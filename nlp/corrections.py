@@ -21,7 +21,7 @@ _MOST_SENTENCE: Final = 120
 _MOST: Final = 8
 """States, ended things and values that are read of a text: people tell of a few."""
 MOST_CHARS: Final = 400
-"""Characters of a text that is read: in a longer one somebody pastes what others wrote."""
+"""Characters of a text that is read: a longer text is mostly pasted, and others wrote it."""
 _LEAST_WORDS: Final = 3
 """Words of an English frame."""
 _LEAST_CHARACTERS: Final = 4
@@ -39,7 +39,7 @@ _UNSURE: Final = Once(
         re.IGNORECASE,
     )
 )
-"""A sentence with one of these corrects nothing, and is not corrected by a frame."""
+"""A sentence with any of these corrects nothing, and is not corrected by a frame."""
 _JOKE: Final = Once(
     lambda: re.compile(r"[开開]玩笑|哈哈哈|\b(?:lol|haha\w*|jk|joking|kidding)\b", re.IGNORECASE)
 )
@@ -51,7 +51,7 @@ _STATE: Final = Once(
         re.IGNORECASE,
     )
 )
-"""How an English sentence begins that tells of a state; `own`: of a state of its speaker."""
+"""The beginning of an English sentence that tells of a state. The group `own` matches a state of the speaker."""
 _SUBJECTS: Final = (
     "i you he she it we they this that there here what which who how why when where one thing part day "
     "time life best only first last next point problem idea question feeling plan goal key weather"
@@ -76,7 +76,7 @@ _CHINESE_STATE_ENDS: Final = Once(lambda: re.compile(f"{_CHINESE_STATE}$"))
 _CHINESE_FRAME: Final = Once(
     lambda: re.compile(rf".{{0,13}}?(?:{_CHINESE_STATE}(?<=.{{3}})|.(?<=.{{4}})(?=[{_NUMERAL}]))")
 )
-"""The shortest frame of a Chinese sentence: a state, or what stands before a number. It has 3 or 4 characters at least."""
+"""The shortest frame of a Chinese sentence: a state, or what precedes a number. It has 3 or 4 characters at least."""
 _LIKED: Final = "liked "
 _WAS: Final = "was_"
 _RELATIONS: Final = Once(
@@ -97,8 +97,9 @@ _RELATIONS: Final = Once(
         r"|我住在?(?P<was_home_zh>[\u3400-\u9fff]{2})"
     )
 )
-"""Relations of which a person has one value: how to call them, the phone, the address, home and so on. `was_`: an older
-text that has it is corrected, and a newer one that only has it corrects nothing, because it may be the same place."""
+"""Relations with a single value for each person: how to call them, the phone, the address, home and so on. `was_`: an
+older text that has it is corrected, and a newer text that only has it corrects nothing, because it may be the same
+place."""
 _HELD: Final = Once(
     lambda: re.compile(
         r"(?P<subject>(?:\w+(?:'s)? ){0,4}?(?:title|employer|manager|boss|e-?mail|deadline|release|version|role|dentist|doctor"
@@ -124,7 +125,7 @@ _SIGNS_OF_HELD: Final = (
     *(" role", "entist", "octor", "andlord", "assword", " budget", " rent ", " owner"),
 )
 _SIGNS_OF_HOLDING: Final = (" is ", "moved to ", "changed to ", "will be ")
-"""Each text that `_HELD` matches has one of both."""
+"""Each text that `_HELD` matches has some of these."""
 _NO_SUBJECT: Final = (
     "the my our a so for of is and but current official new actually correction update fyi s now"
 )
@@ -148,7 +149,7 @@ _SIGNS_OF_TASTE: Final = (
     *("爱吃", "愛吃", "爱喝", "愛喝", "无", "無"),
 )
 _SIGNS_OF_VALUE: Final = (*_SIGNS_OF_RELATIONS, *_SIGNS_OF_TASTE, *_SIGNS_OF_HELD)
-"""Each text that has a value of such a relation has one of these."""
+"""Each text that has a value of such a relation has some of these."""
 _THING: Final = r"(?!(?:that|when|this|these|those|what|being|having|start|feel|going|getting|doing|making|your|their)\w*)\w{4,}"
 _THING_ENDS: Final = (
     r"(?=\W*$|[,;.!]| (?:now|again|a lot|so much|at all|any ?more|these days|lately|but|though)\b)"
@@ -173,7 +174,7 @@ _SIGNS_OF_END: Final = (
     *("不", "戒了", "辞了", "辭了", "换", "換", "改", "no longer", "No longer"),
     *("any more", "anymore", "after all", " off", " cancelled", "witched from"),
 )
-"""Each text has one of these that says that something ended."""
+"""Each text that says that something ended has some of these."""
 _ENDED: Final = Once(
     lambda: re.compile(
         r"(?P<chinese>[^。；！]{0,16})(?:不再|不[学學吃喝用去练練住玩干幹抽做]了|不在那|戒了|[辞辭]了|[换換][了成到]|改[成叫到在为為口])(?![么麼什怎])"
@@ -213,7 +214,7 @@ class Statement(NamedTuple):
     values: tuple[tuple[str, str], ...] = ()
 
     def signs(self) -> tuple[str, ...]:
-        """Parts of texts, as people write them. Each text that this one corrects has one of them."""
+        """Parts of texts, as people write them. Each text that this statement corrects has some of these parts."""
         signs = [frame.sign for frame in self.frames]
         for words in self.ended:
             chinese_pairs = [word for word in words if not word.isascii()]
@@ -248,7 +249,7 @@ class Statement(NamedTuple):
 
 
 def _signs_of(relation: str) -> tuple[str, ...]:
-    """Parts, of which each text has one that tells a value of a relation."""
+    """Return parts; each text that tells a value of a relation has some of them."""
     word = max(relation.removeprefix(_LIKED).split(), key=len)
     return _SIGNS_OF_RELATION.get(relation, (word, word.capitalize()))
 
@@ -263,24 +264,28 @@ def statement_of(text: str) -> Statement:
     has_value = has_sign(text, _SIGNS_OF_VALUE)
     if not (frames or has_ended or has_value) or _JOKE().search(text) is not None:
         return Statement()
+
+    # A sentence that is not sure of what it says corrects nothing.
     frames = [frame for frame in frames if _is_sure(frame.sentence)]
     ended = list(filter(None, _ended_things(text))) if has_ended else []
+
     values: list[tuple[str, str]] = []
     if has_value:
         signs = [sign for sign in _SIGNS_OF_VALUE if sign in text]
         parts = [part for part in _parts(text) if has_sign(part, signs)]
         all_values = dict.fromkeys(_values(parts))
         values = [value for value in all_values if not value[0].startswith(_WAS)]
+
     return Statement(tuple(frames[:_MOST]), tuple(ended[:_MOST]), tuple(values[:_MOST]))
 
 
 def has_sign(text: str, signs: Sequence[str]) -> bool:
-    """Return whether a text has one of these parts. Ten times as fast as a regular expression."""
+    """Return whether a text has any of these parts. Ten times as fast as a regular expression."""
     return any(map(text.__contains__, signs))
 
 
 def _plain(text: str) -> str:
-    """The text with the apostrophe that the expressions know, and with no full stop inside a sentence."""
+    """Normalize the apostrophes, and remove the full stop after titles, which does not end a sentence."""
     for title in ("Mr", "Mrs", "Ms", "Dr", "St"):
         text = text.replace(f"{title}. ", f"{title} ")
     return text.replace("’", "'")
@@ -297,13 +302,13 @@ def _is_sure(sentence: str) -> bool:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The sentences and the clauses of a text."""
+    """Yield the sentences and the clauses of a text."""
     yield from _sentences(text)
     yield from _CLAUSE_END.split(text)
 
 
 def _values(parts: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The relations that have one value at a time, each with its value; liking a thing is one of them."""
+    """Yield the relations that have a single value at a time, each with its value; liking a thing is such a relation."""
     for part in parts:
         values = list(_values_in(part))
         if values and _OF_ANOTHER().search(part) is None and _is_sure(part):
@@ -311,7 +316,7 @@ def _values(parts: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _values_in(part: str) -> Iterator[tuple[str, str]]:
-    # An expression is tried only where one of its signs is: most parts have none.
+    # An expression is tried only where any of its signs is: most parts have none.
     if has_sign(part, _SIGNS_OF_RELATIONS):
         for match in _RELATIONS().finditer(part):
             relation = match.lastgroup or ""
@@ -340,7 +345,7 @@ def _is_told_in(text: str, words: frozenset[str]) -> bool:
 
 
 def _ended_things(text: str) -> Iterator[frozenset[str]]:
-    """The words of each thing that ended, as its speaker says."""
+    """Yield the words of each thing that ended, as its speaker says."""
     for sentence in _sentences(text):
         if len(sentence) > _MOST_SENTENCE or not has_sign(sentence, _SIGNS_OF_END):
             continue
@@ -350,27 +355,32 @@ def _ended_things(text: str) -> Iterator[frozenset[str]]:
 
 
 def _frame_of(sentence: str) -> Frame | None:
-    """The frame of a sentence that may tell of a state of which there is one."""
+    """Return the frame of a sentence that may tell of a state that exists only once, or None."""
     sign = _english_sign(sentence) if sentence.isascii() else _chinese_sign(sentence)
     return None if sign is None else Frame(sentence, sign)
 
 
 def _english_sign(sentence: str) -> str | None:
-    """The shortest beginning of an English sentence that `_same_english_state` takes for the same state."""
+    """Return the shortest beginning of an English sentence that `_same_english_state` takes for the same state, or
+    None."""
     state = _STATE().match(sentence)
     if state is None:
         return None
     state_words = _words(state[0])
     if state["own"] is None and _OF_EVERYTHING.intersection(state_words[:-1]):
         return None
+
     value_words = _words(sentence[state.end() : state.end() + _VALUE_CHARS])
     if not value_words:
         return None
+
+    # A number is a value by itself; other values need more words before them.
     least_words = len(state_words)
     if not value_words[0].isdigit():
         if _VALUE().match(" ".join(value_words)) is None:
             least_words += 1
         least_words = max(least_words, _LEAST_WORDS)
+
     words = list(islice(_WORD().finditer(sentence.lower()), least_words))
     sign = sentence[: words[-1].end()]
     if _OF_ANOTHER().search(sign) and not value_words[0].isdigit():
@@ -379,7 +389,8 @@ def _english_sign(sentence: str) -> str | None:
 
 
 def _chinese_sign(sentence: str) -> str | None:
-    """The shortest beginning of a Chinese sentence that `_same_chinese_state` takes for the same state."""
+    """Return the shortest beginning of a Chinese sentence that `_same_chinese_state` takes for the same state, or
+    None."""
     frame = _CHINESE_FRAME().match(sentence)
     if frame is None or _CHINESE_EVENT.search(frame[0]):
         return None
@@ -405,28 +416,34 @@ def _words(sentence: str) -> list[str]:
 
 
 def _same_english_state(newer: str, older: str) -> bool:
-    """Whether both tell of the same state with different values."""
+    """Return whether both tell of the same state with different values."""
     words, former = _words(newer), _words(older)
     length = _common(words, former)
     frame = " ".join(words[:length])
     state = _STATE().match(frame)
     if state is None or length >= min(len(words), len(former)):
         return False
+
     subject = frame.split()[:-1]
     is_of_speaker = state["own"] is not None
     if not is_of_speaker and _OF_EVERYTHING.intersection(subject):
         return False
+
     values = " ".join(words[length:]), " ".join(former[length:])
     numbers = words[length].isdigit() and former[length].isdigit()
     if numbers and words[length + 1 : length + 3] == former[length + 1 : length + 3]:
         return True  # I charge 50 an hour
+
+    # A short frame such as "I am" begins sentences about many things.
     if length < _LEAST_WORDS or _OF_ANOTHER().search(frame):
         return False
     if is_of_speaker and words[1] in ("take", "use", "pay"):
         return False  # of several things; only an amount is one value
+
     rest = frame[state.end() :].strip()
     if _is_name(newer, length) != _is_name(older, length):
         return False  # I work in Berlin, in marketing
+
     if is_of_speaker and rest:
         return True
     if words[length] != former[length] and {words[length], former[length]} <= _PREPOSITIONS:
@@ -460,7 +477,7 @@ def _same_chinese_state(newer: str, older: str) -> bool:
 
 
 def _common(first: str | list[str], second: str | list[str]) -> int:
-    """How long both begin in the same way."""
+    """Return the length of the beginning that both share."""
     length = 0
     for one, other in zip(first, second, strict=False):
         if one != other:
@@ -470,7 +487,7 @@ def _common(first: str | list[str], second: str | list[str]) -> int:
 
 
 def _telling(text: str) -> frozenset[str]:
-    """The stems of English words and the pairs of Chinese characters that say something."""
+    """Return the stems of English words and the pairs of Chinese characters that say something."""
     telling = {word for word in _words(text) if len(word) > 3 and not says_little(word)}
     for run in re.findall("[\u3400-\u9fff]{2,}", text):
         for start in range(len(run) - 1):

@@ -26,13 +26,13 @@ from nlp.stems import stem
 
 
 def day_word(day: date) -> str:
-    """The canonical word of a day: `5月2日`."""
+    """Return the canonical word of a day: `5月2日`."""
     return f"{day.month}月{day.day}日"
 
 
 def date_spans(text: str, today: date) -> Iterator[Span]:
-    """The days that `text` names, in order, none over another, each with its canonical word. `today` is the day on
-    which it was written. About 0.1 ms per 1,000 characters."""
+    """Yield the days that `text` names, in order and without overlaps, each with its canonical word. `today` is the
+    day on which it was written. About 0.1 ms per 1,000 characters."""
     beginnings = _BEGINNING()
     days = _DAYS()
     position = 0
@@ -40,14 +40,18 @@ def date_spans(text: str, today: date) -> Iterator[Span]:
         beginning = beginnings.search(text, position)
         if beginning is None:
             return
+
+        # A beginning is cheap to find; only there the long pattern of all forms is tried.
         position = beginning.end()
         match = days.match(text, beginning.start())
         if match is None or _within_a_word(text, match.start(), match.end()):
             continue
+
         form = match.lastgroup or ""
         word = _word_in(form, match[0], today)
         if word is not None:
             position = match.end()
+
             yield Span(
                 match.start(),
                 match.end(),
@@ -84,7 +88,7 @@ NUMBER_WORDS: Final = {
 
 
 def near_day(name: str) -> int:
-    """How many days from today 昨晚, tonight or `the day before yesterday` is."""
+    """Return how many days from today 昨晚, tonight or `the day before yesterday` is."""
     name = name.lower().removeprefix("the ")
     if not name.isascii():
         name = f"{name[:-1]}天"
@@ -92,14 +96,14 @@ def near_day(name: str) -> int:
 
 
 def weekday_number(name: str) -> int:
-    """The number of 三, 天, Wednesday or wed; Monday is 0."""
+    """Return the number of 三, 天, Wednesday or wed; Monday is 0."""
     if name.isascii():
         return _WEEKDAYS.index(name[:3].lower())
     return "一二三四五六日".index(name.replace("天", "日"))
 
 
 def month_and_day(word: str) -> tuple[int, int]:
-    """The month and the number of a canonical word."""
+    """Return the month and the day number of a canonical word."""
     month, day = word.removesuffix("日").split("月")
     return int(month), int(day)
 
@@ -139,7 +143,7 @@ _NUMBERS: Final = re.compile(r"\d+")
 
 
 def _within_a_word(text: str, start: int, end: int) -> bool:
-    """Whether letters or digits continue at its beginning or end: 12/34/56, 3.5/6, v2023-07-17, 二十一五月三日."""
+    """Return whether letters or digits continue at its beginning or end: 12/34/56, 3.5/6, v2023-07-17, 二十一五月三日."""
     before = text[start - 1 : start]
     first = text[start]
     if first in _DIGITS and before in _DIGITS:
@@ -155,7 +159,7 @@ def _within_a_word(text: str, start: int, end: int) -> bool:
 
 
 def _word_in(form: str, text: str, today: date) -> str | None:
-    """The canonical word of a day that has this form in a text; None: there is no such day."""
+    """Return the canonical word of a day that has this form in a text, or None if no such day exists."""
     if form in _RELATIVE:
         days = _days_from_today(form, text, today)
         try:
@@ -170,7 +174,7 @@ def _word_in(form: str, text: str, today: date) -> str | None:
 
 
 def _told_month_and_day(form: str, text: str) -> tuple[int, int]:
-    """The month and the number of 2023-07-17, 5月2日, 五月二日, 7/17, July 17th and 17 July."""
+    """Return the month and the day number of 2023-07-17, 5月2日, 五月二日, 7/17, July 17th and 17 July."""
     if form == "numerals":
         month, day = text[:-1].split("月")
         return numeral(month), numeral(day)
@@ -182,7 +186,8 @@ def _told_month_and_day(form: str, text: str) -> tuple[int, int]:
 
 
 def _days_from_today(form: str, text: str, today: date) -> int | None:
-    """How many days from today a day is that is named by its distance; None: that is no number of days."""
+    """Return how many days from today a day is that is named by its distance, or None if the text is not a number of
+    days."""
     if form in ("near", "before"):
         return near_day(text)
     if form == "week":
@@ -200,15 +205,17 @@ def _days_from_today(form: str, text: str, today: date) -> int | None:
 
 
 def numeral(text: str) -> int:
-    """12 -> 12, 十二 -> 12, 二十五 -> 25, 廿三 -> 23; 0 if it is not a number up to 99, as 二十一五."""
+    """Read a number: 12 -> 12, 十二 -> 12, 二十五 -> 25, 廿三 -> 23; 0 if it is not a number up to 99, as 二十一五."""
     if text.isdigit():
         return int(text)
     if text[0] == "廿" and "十" not in text:
         text = f"二十{text[1:]}"
+
     tens, ten, ones = text.rpartition("十")
     try:
         if not ten:
             return _DIGITS[text]
+
         number = 10
         if tens:
             number = _DIGITS[tens] * 10
@@ -226,8 +233,8 @@ _RELATIVE: Final = frozenset({"near", "before", "week", "week_before_or_after", 
 
 
 class NamedDays(NamedTuple):
-    """`days` that are named, and the weekdays of those that come `weekly` (Monday is 0). `gone`: days that a weekday
-    names of which something is told as past."""
+    """`days` that are named, and the weekdays that come `weekly` (Monday is 0). `gone` has days that a weekday names,
+    and of which something is told as past."""
 
     days: frozenset[date] = frozenset()
     weekly: frozenset[int] = frozenset()
@@ -237,7 +244,7 @@ class NamedDays(NamedTuple):
         return bool(self.days or self.weekly)
 
     def has(self, told: NamedDays) -> bool:
-        """Whether one of these days is among those that a text tells of."""
+        """Return whether any of these days is among the days that a text tells of."""
         weekdays = {day.weekday() for day in self.days} | self.weekly
         return not (self.days.isdisjoint(told.days) and told.weekly.isdisjoint(weekdays))
 
@@ -316,13 +323,13 @@ _CLAUSE_END: Final = re.compile(r"[,，。;；!！?？\n]|\.(?!\d)")
 
 
 def told_days(text: str, today: date) -> NamedDays:
-    """The days that a text written on `today` tells of, near words such as 今天 included."""
+    """Return the days that a text written on `today` tells of, near words such as 今天 included."""
     return _named(text, today, adverbs=True)
 
 
 def asked_days(question: str, today: date) -> NamedDays:
-    """The days of which a question asks on `today`. 今天, tomorrow and `this week` stand in questions about anything, so
-    they only count in one about plans."""
+    """Return the days of which a question asks on `today`. 今天, tomorrow and `this week` occur in questions about
+    anything, so they count only in a question about plans."""
     asks_for_plans = _PLANS().search(question) is not None
     named = _named(question, today, adverbs=asks_for_plans)
     if not asks_for_plans:
@@ -336,12 +343,12 @@ def asked_days(question: str, today: date) -> NamedDays:
 
 
 def asks_in_short(text: str) -> bool:
-    """Whether a text ends as short questions about plans do, which other rules do not take for questions."""
+    """Return whether a text ends as short questions about plans do, which other rules do not take for questions."""
     return _ASKS_IN_SHORT.search(text) is not None
 
 
 def words_of_days(days: NamedDays) -> frozenset[str]:
-    """The index words of which a memory holds one if it tells of one of these days."""
+    """Return the index words of these days: a memory that tells of any of the days holds some of them."""
     words: set[str] = set()
     weekdays = {day.weekday() for day in days.days} | days.weekly
     for weekday in weekdays:
@@ -352,7 +359,7 @@ def words_of_days(days: NamedDays) -> frozenset[str]:
         if weekday >= _SATURDAY:
             words.update(("weekend", "weekends", "周末"))
     words.update(map(day_word, days.days))
-    for day in days.days:  # the word of `the day after tomorrow` is that of tomorrow
+    for day in days.days:  # `the day after tomorrow` has the word of tomorrow
         words.update(map(day_word, _moved(day, timedelta(days=-1))))
     return frozenset(words | set(map(stem, words)))
 
@@ -368,15 +375,18 @@ weekday_words: Final = Once(
 
 
 def _named(text: str, today: date, *, adverbs: bool) -> NamedDays:
-    """The days that `text` names on `today`; `adverbs`: those too that a word such as 今天 names."""
+    """Return the days that `text` names on `today`. With `adverbs`, also the days that a word such as 今天 names."""
     days: set[date] = set()
     weekly: set[int] = set()
     gone: set[date] = set()
+
+    # What is read once is taken, so that a later rule does not read it again.
     taken = [(holiday.start, holiday.end) for holiday in holidays_in(text)]  # Black Friday
     for match in _AFTER_TOMORROW.finditer(text):  # date_words.py takes it for tomorrow
         taken.append(match.span())
         if adverbs:
             days.update(_moved(today, timedelta(days=2)))
+
     for span in date_spans(text, today):
         if _is_within(taken, span.start, span.end):
             continue
@@ -384,17 +394,21 @@ def _named(text: str, today: date, *, adverbs: bool) -> NamedDays:
         if adverbs or not span.adverb:
             days.update(_days_of(span.word, today))
             days.update(_week_further(text[span.start : span.end], span.word, today))
+
     for match in _WEEKDAY().finditer(text):
         if _is_within(taken, *match.span()):
             continue
         if match["weekly"]:
             weekly.update(_weekly(match))
             continue
+
         is_future, is_past = tense_of(clause_around(text, *match.span()))
         if match["chinese_weekend"] or match["weekend"]:
             named = set(_weekend_days(match, today))
         else:
             named = set(_weekdays(match, today))
+
+        # The tense tells which of two weekdays is meant, unless the clause has both tenses.
         if is_past != is_future:
             named = {day for day in named if (day <= today if is_past else day >= today)}
         days.update(named)
@@ -404,12 +418,12 @@ def _named(text: str, today: date, *, adverbs: bool) -> NamedDays:
 
 
 def _is_within(taken: Iterable[tuple[int, int]], start: int, end: int) -> bool:
-    """Whether a stretch of a text overlaps one that was read already."""
+    """Return whether a stretch of a text overlaps a stretch that was read already."""
     return any(first < end and start < last for first, last in taken)
 
 
 def _days_of(word: str, today: date) -> Iterator[date]:
-    """The day of a canonical word that is nearest to `today`."""
+    """Yield the day of a canonical word that is nearest to `today`."""
     month, number = month_and_day(word)
     nearest: list[date] = []
     for year in (today.year - 1, today.year, today.year + 1):
@@ -434,7 +448,7 @@ def _week_further(name: str, word: str, today: date) -> Iterator[date]:
 
 
 def _weekly(match: re.Match[str]) -> Iterable[int]:
-    """The weekdays of 每周二四, every Friday, Sundays, and of all weekends."""
+    """Return the weekdays of 每周二四, every Friday, Sundays, and of all weekends."""
     characters = match["weekly_names"] or match["usual_name"]
     if characters and characters != "末":
         return list(map(weekday_number, characters))
@@ -445,7 +459,7 @@ def _weekly(match: re.Match[str]) -> Iterable[int]:
 
 
 def _weekend_days(match: re.Match[str], today: date) -> list[date]:
-    """The days of the weekends that 周末, this weekend or 下周末 may mean."""
+    """Return the days of the weekends that 周末, this weekend or 下周末 may mean."""
     which = (match["which_weekend"] or match["which"] or "").lower()
     [saturday] = _moved(today, timedelta(days=_SATURDAY - today.weekday())) or [today]
     weeks = {
@@ -459,8 +473,8 @@ def _weekend_days(match: re.Match[str], today: date) -> list[date]:
 
 
 def _weekdays(match: re.Match[str], today: date) -> Iterator[date]:
-    """The days before and after `today` that a weekday alone may mean; today is one of them, and so are those a week
-    from it."""
+    """Yield the days before and after `today` that a weekday alone may mean. If today has that weekday, it is among
+    them, and so are the days a week before and after it."""
     weekday = weekday_number(match["chinese_name"] or match["name"] or match["short_name"])
     ahead = timedelta(days=(weekday - today.weekday()) % 7)
     yield from _moved(today, ahead)
@@ -470,7 +484,7 @@ def _weekdays(match: re.Match[str], today: date) -> Iterator[date]:
 
 
 def _moved(day: date, by: timedelta) -> list[date]:
-    """A day so much later; none beyond the range of dates."""
+    """Return a day so much later, in a list that is empty beyond the range of dates."""
     try:
         return [day + by]
     except OverflowError:
@@ -478,14 +492,14 @@ def _moved(day: date, by: timedelta) -> list[date]:
 
 
 def clause_around(text: str, start: int, end: int) -> str:
-    """The clause in which `text[start:end]` stands."""
+    """Return the clause that contains `text[start:end]`."""
     before = _CLAUSE_END.split(text[max(0, start - _CLAUSE_CHARS) : start])[-1]
     after = _CLAUSE_END.split(text[end : end + _CLAUSE_CHARS], maxsplit=1)[0]
     return before + text[start:end] + after
 
 
 def tense_of(clause: str) -> tuple[bool, bool]:
-    """Whether a clause tells of what is to come, and whether of what is over."""
+    """Return whether a clause tells of what is to come, and whether of what is over."""
     is_future = _FUTURE().search(clause) is not None
     past = _PAST().search(_FUTURE().sub(" ", clause))
     return is_future, past is not None

@@ -1,8 +1,8 @@
-"""Where the day that a sentence names lies now, as a note in brackets after it. Pure.
+"""How far away the day of a sentence is now, as a note in brackets after the sentence. Pure.
 
-`next Wednesday` said on Friday 19 June is `[Wednesday, 24 June: in 3 days]` on the 21st. What was still to come when it
-was said is a plan, which is today, over, or some days away; of what was over already only the day is said, and of a day
-that stands in the text with its month only where it lies.
+`next Wednesday` said on Friday 19 June is `[Wednesday, 24 June: in 3 days]` on the 21st. What was still to come when
+it was said is a plan, which is today, over, or some days away; of what was over already only the day is said, and of
+a day that the text names with its month, only how far away it is.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from nlp.once import Once
 
 
 def day_note(sentence: str, said: datetime, today: date) -> str:
-    """The note on the day that a sentence names, in its language and without brackets; empty if there is none. `said`
-    and `today` are times where the readers live."""
+    """Return the note on the day that a sentence names, in its language and without brackets; empty if it names no
+    day. `said` and `today` are times where the readers live."""
     named = exact_day(sentence, said)
     if named is None:
         return ""
@@ -110,7 +110,7 @@ _CHINESE: Final = _Wording(
 
 
 def day_text(named: ExactDay, today: date, *, is_chinese: bool) -> str:
-    """The day, the span or both days; of a plan for one day the weekday too."""
+    """Write the day, the span or both days; for a plan on a single day also the weekday."""
     wording = _CHINESE if is_chinese else _ENGLISH
     has_weekday = named.is_plan and not named.rough and named.first == named.last
     first = wording.write_day(named.first, today, has_weekday)
@@ -129,11 +129,13 @@ def day_text(named: ExactDay, today: date, *, is_chinese: bool) -> str:
 
 
 def _state_of(named: ExactDay, today: date, wording: _Wording) -> str:
-    """Where a plan lies now: in 3 days, today, or 12 days ago and over. Empty where it depends on which day is meant."""
+    """Tell when a plan is, as seen from now: in 3 days, today, or 12 days ago and over. Empty if it depends on which
+    day is meant."""
     last = max(named.last, named.other or named.last)
     days_since = (today - last).days
     if days_since > 0 and (named.told or named.other is not None):
         return wording.over
+
     if days_since > 0:
         text = wording.over_since_one if days_since == 1 else wording.over_since
         return text.format(days_since)
@@ -146,6 +148,7 @@ def _state_of(named: ExactDay, today: date, wording: _Wording) -> str:
         return wording.either_to_come.format(days, -days_since)
     if days <= 0:
         return wording.today
+
     text = wording.to_come_in_one if days == 1 else wording.to_come
     return text.format(days)
 
@@ -169,18 +172,18 @@ NOTES: Final = Once(
         rf"|{_STATE_TEXT}|{_CHINESE_STATE_TEXT})\]"
     )
 )
-"""A note as it stands in a line. `whole`: it says the day and where it lies, as nobody else writes it."""
+"""A note as it is written in a line. `whole`: it says the day and how far away it is, in a form that only notes have."""
 _ANY_DAYS: Final = (
     datetime(2026, 6, 17, 12, tzinfo=UTC),
     datetime(2026, 6, 20, 12, tzinfo=UTC),
 )
-"""Days of which at least one is no doubtful day of writing."""
+"""Days of writing; a day that a sentence names is not doubtful on all of them."""
 _SENTENCE_END: Final = Once(lambda: re.compile(r"[。！？!?\n]|\.(?!\d)"))
 
 
 def without_notes(text: str) -> str:
-    """Return `text` without notes on days: those that say all, and those after a sentence which names a day. What is
-    written with a colon before or after it is an entry of somebody's own list."""
+    """Return `text` without notes on days: notes that say all, and notes after a sentence that names a day. What is
+    written with a colon before or after it belongs to a list of the user."""
     parts: list[str] = []
     position = 0
     for match in NOTES().finditer(text):

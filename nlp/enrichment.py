@@ -1,7 +1,7 @@
 """Words of messages with additions that measurably help: days, other scripts, one form per word, names, long texts.
 
 `keywords.py` alone is bit-identical to the Node original. This module is a step around it: if nothing is switched on,
-the keywords are those of `extract_message_keywords`, to the last bit.
+the keywords are the same as from `extract_message_keywords`, to the last bit.
 
 `Enrichment` says which additions count, and `QueryWeights` what counts less in a query.
 """
@@ -49,7 +49,7 @@ class Enrichment:
     given these options raise ImportError."""
     normal_forms: bool = False
     """What looks the same counts as one: full-width and half-width forms, letters and their marks, upper and lower
-    case, and texts with signs that nobody sees. So do RTX4090 and RTX 4090, Node.js and nodejs."""
+    case, and texts with invisible signs. So do RTX4090 and RTX 4090, Node.js and nodejs."""
     scripts: bool = False
     """Kana, Hangul, Cyrillic, accented Latin and emoji make words."""
     dates: bool = False
@@ -97,7 +97,8 @@ class QueryWeights:
     earlier: float = 1.0
     """On each message before the last one, again for each further step back."""
     before_question: float | None = None
-    """The same where the last message is a question of two words or more that say something; None: as `earlier`."""
+    """The same where the last message is a question of two words or more that say something. If it is None, `earlier`
+    is used."""
     function_words: float = 1.0
     """On words that say little by themselves: what, when, 我们."""
     relative_days: float = 1.0
@@ -128,8 +129,8 @@ data: the development sets have too few compounds to tell."""
 
 
 class _Word(NamedTuple):
-    """The form of a word that is compared, whether the word is a day named by its distance, and whether it is one that
-    an adverb names (今天)."""
+    """The form of a word that is compared, whether the word is a day named by its distance, and whether an adverb
+    such as 今天 names it."""
 
     key: str
     relative_day: bool = False
@@ -145,10 +146,10 @@ def enriched_keywords(
     role_weights: Mapping[str, float] = ROLE_WEIGHTS,
     names: Sequence[str] = (),
 ) -> list[Keyword]:
-    """The keywords of a memory, heaviest first: those of `extract_message_keywords`, changed by `options`. A message
-    without a time counts as written at `now_ms` (milliseconds since 1970). `zone` decides when its day begins; None
-    means the system's zone. Each of `names` is a word, beside its parts. With `options.dates` the day of each message
-    is a word too, in addition to the usual 72."""
+    """Return the keywords of a memory, heaviest first, as `extract_message_keywords` finds them, changed by
+    `options`. A message without a time counts as written at `now_ms` (milliseconds since 1970). `zone` decides when
+    its day begins (None for the system's zone). Each of `names` is a word, beside its parts. With `options.dates` the
+    day of each message is a word too, in addition to the usual 72."""
     if options == NOTHING:
         return extract_message_keywords(messages, role_weights)
     sums: dict[str, float] = {}
@@ -156,6 +157,7 @@ def enriched_keywords(
     speakers: dict[str, float] = {}
     for message in messages:
         day = day_of(message.time_ms, options, now_ms=now_ms, zone=zone)
+
         words = _words(message.content, options, day)
         occurrences = _occurrences(words, message.content, options, names=names)
         role_weight = role_weight_of(message.role, role_weights)
@@ -163,6 +165,8 @@ def enriched_keywords(
             occurrences, _other_writings(message.content, options), options
         ):
             sums[word] = sums.get(word, 0.0) + weight * role_weight
+
+        # A day or a speaker weighs as much as an unknown word of this message.
         further_weight = _weight_of_further_word(occurrences.total(), options) * role_weight
         if day is not None and role_weight:
             word_of_day = day_word(day)
@@ -171,6 +175,7 @@ def enriched_keywords(
             speaker = speaker_word(normal_form(message.name, options), options)
             speakers[speaker] = max(further_weight, speakers.get(speaker, 0.0))
     further_words = days | {speaker: weight for speaker, weight in speakers.items() if weight}
+
     ranked = _limited(
         [(weight, word) for word, weight in sums.items() if word not in further_words], options
     )
@@ -183,8 +188,8 @@ def enriched_keywords(
 
 
 def _weight_of_further_word(words: int, options: Enrichment) -> float:
-    """The weight of the day or the speaker of a message of so many words. It is a further word, which takes no weight
-    from the others."""
+    """Return the weight of the day or the speaker of a message of so many words. It is a further word, which takes no
+    weight from the others."""
     length = words + 1
     return UNKNOWN_WORD_IDF * SCALE / (weight_divisor(length) if options.long_texts else length)
 
@@ -192,8 +197,8 @@ def _weight_of_further_word(words: int, options: Enrichment) -> float:
 def _limited(
     candidates: Sequence[tuple[float, str]], options: Enrichment
 ) -> list[tuple[float, str]]:
-    """The (weight, word) of which a memory keeps a keyword: without `long_texts` only the 72 heaviest, and none of
-    little weight."""
+    """Return the (weight, word) pairs that become keywords of a memory: without `long_texts` only the 72 heaviest,
+    and none of little weight."""
     if options.long_texts:
         return [(weight, word) for weight, word in candidates if weight > 0]
     heavy = [(weight, word) for weight, word in candidates if weight >= MIN_WEIGHT]
@@ -203,8 +208,8 @@ def _limited(
 def words_in(
     text: str, options: Enrichment, *, now_ms: int, zone: tzinfo | None = None
 ) -> tuple[str, ...]:
-    """The words that `enriched_keywords` finds in `text`, written at `now_ms`: each once, in order, and also those of
-    little weight."""
+    """Return the words that `enriched_keywords` finds in `text`, written at `now_ms`: each once, in order, including
+    words of little weight."""
     day = day_of(None, options, now_ms=now_ms, zone=zone)
     keys = [word.key for word in _words(text, options, day)]
     keys += _other_writings(text, options)
@@ -212,8 +217,8 @@ def words_in(
 
 
 class MessageWords(NamedTuple):
-    """The words of a message with their weights; those that are days named by their distance, and those that stand in
-    it only as adverbs of a day (今天). `say_something`: a word of it says something, and not only when."""
+    """The words of a message with their weights; the days named by their distance; and the words that are only
+    adverbs of a day in it (今天). `say_something`: a word of it says something, and not only when."""
 
     keywords: list[Keyword]
     relative_days: set[str]
@@ -239,12 +244,13 @@ def message_words(
 
 
 def word_weight(word: str, words: int) -> float:
-    """The weight of an occurrence of a word among so many words of long texts, before the role's weight."""
+    """Return the weight of an occurrence of a word among so many words of long texts, before the role's weight."""
     return idf_table().get(word, UNKNOWN_WORD_IDF) * SCALE / weight_divisor(words)
 
 
 def gram_weight(pairs: int) -> float:
-    """The weight of an occurrence of a pair of characters in a message of so many pairs, before the role's weight."""
+    """Return the weight of an occurrence of a pair of characters in a message of so many pairs, before the role's
+    weight."""
     return UNKNOWN_WORD_IDF * SCALE / weight_divisor(pairs)
 
 
@@ -261,7 +267,7 @@ def normal_form(text: str, options: Enrichment) -> str:
 def _occurrences(
     words: Iterable[_Word], text: str, options: Enrichment, *, names: Sequence[str]
 ) -> Counter[str]:
-    """How often each of `words` occurs in `text`, and each of `names` that is not among them."""
+    """Count how often each of `words` occurs in `text`, and each of `names` that is not among them."""
     occurrences = Counter(word.key for word in words)
     if names:
         find_names = name_finder(replace(options, words=tuple(names)))
@@ -274,7 +280,7 @@ def _occurrences(
 
 
 def _other_writings(text: str, options: Enrichment) -> Counter[str]:
-    """The words by which other ways of writing the compounds of `text` are found, with their occurrences."""
+    """Count the words by which other ways of writing the compounds of `text` are found."""
     if not options.normal_forms:
         return Counter()
     words = filter(counts, other_writings(normal_form(text, options)))
@@ -284,7 +290,8 @@ def _other_writings(text: str, options: Enrichment) -> Counter[str]:
 def _weighted(
     occurrences: Counter[str], others: Mapping[str, int], options: Enrichment
 ) -> list[Keyword]:
-    """The words with their weights. `others`, which are not among the words of the text, take no weight from these."""
+    """Return the words with their weights. `others`, which are not among the words of the text, take no weight from
+    these."""
     if options.long_texts:
         length = weight_divisor(occurrences.total())
         idf = idf_table()
@@ -295,6 +302,7 @@ def _weighted(
     else:
         length = float(max(occurrences.total(), 1))
         keywords = weighted(occurrences)
+
     other_weight = UNKNOWN_WORD_IDF * SCALE / length * _OTHER_WRITING
     keywords += [
         Keyword(word, count * other_weight)
@@ -305,14 +313,15 @@ def _weighted(
 
 
 def weight_divisor(terms: int) -> float:
-    """The divisor of the weights in a text of so many terms, if `long_texts` is on."""
+    """Return the divisor of the weights in a text of so many terms, if `long_texts` is on."""
     return sqrt(USUAL_LENGTH * max(terms, _LEAST_LENGTH))
 
 
 def day_of(
     time_ms: int | None, options: Enrichment, *, now_ms: int, zone: tzinfo | None
 ) -> date | None:
-    """The day on which something was written at `time_ms` (None: at `now_ms`); None if days do not count."""
+    """Return the day on which something was written at `time_ms` (or at `now_ms`, if that is None), or None if days
+    do not count."""
     if not options.dates:
         return None
     if time_ms is None:
@@ -333,6 +342,8 @@ def _words(text: str, options: Enrichment, day: date | None) -> Iterator[_Word]:
         finders.append(lambda part: date_spans(part, day))
     if options.scripts:
         finders.append(script_spans)
+
+    # Found words are taken out first, so that the segmentation cannot cut them.
     for part in split_by(text, finders):
         if isinstance(part, Span):
             yield _Word(_key(part.word, options), part.relative, part.adverb)
@@ -345,14 +356,14 @@ def _words(text: str, options: Enrichment, day: date | None) -> Iterator[_Word]:
 
 @lru_cache(maxsize=16_384)  # the words of some 1,000 memories, about 4 MB
 def _counted(token: str, by_stem: bool, any_case: bool) -> _Word | None:
-    """The word of a token of the segmentation; None if it does not count."""
+    """Return the word of a token of the segmentation, or None if it does not count."""
     if not counts(token):
         return None
     return _Word(_key_by(token, by_stem, any_case))
 
 
 def _key(word: str, options: Enrichment) -> str:
-    """A word as it is compared: its stem, or without case, or as it is."""
+    """Return a word as it is compared: its stem, or without case, or as it is."""
     return _key_by(word, options.stems, options.normal_forms)
 
 
@@ -365,17 +376,17 @@ def _key_by(word: str, by_stem: bool, any_case: bool) -> str:
 
 
 def speaker_word(name: str, options: Enrichment) -> str:
-    """The word of those memories in which somebody of this name speaks."""
+    """Return the word of the memories in which a speaker has this name."""
     return _key(name, options) + ":"
 
 
 def is_speaker(word: str) -> bool:
-    """Whether a word of a memory says who spoke."""
+    """Return whether a word of a memory says who spoke."""
     return word.endswith(":")
 
 
 @lru_cache(maxsize=16)
 def name_finder(options: Enrichment) -> Finder:
-    """A function that finds the words of `options`, the longest first, in texts of the same form."""
+    """Return a function that finds the words of `options`, the longest first, in texts of the same form."""
     forms = {normal_form(word, options) for word in options.words if word.strip()}
     return finder_of(forms, any_case=options.normal_forms)

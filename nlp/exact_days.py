@@ -1,9 +1,9 @@
-"""The one day that a sentence names in relation to the day on which it was said. Pure.
+"""The single day that a sentence names, in relation to the day on which it was said. Pure.
 
-A sentence that names several days, of which not exactly one is still to come, names none here; neither does one of what
-comes again (every Friday), nor a saying (改天, one day). Where people mean two days by the same words (next Friday), both
-are named. `date_words.py` has the words by which days are named, and finds days for the index, in which the
-year does not count and a doubtful day costs little.
+A sentence that names several days names none here, unless exactly one is still to come. A sentence about what comes
+again (every Friday) names none either, nor does a saying (改天, one day). Where people mean two days by the same words
+(next Friday), both are named. `date_words.py` has the words by which days are named, and finds days for the index, in
+which the year does not count and a doubtful day costs little.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from nlp.once import Once
 
 _DIGIT: Final = Once(lambda: re.compile("[0-9]|[一二三四五六七八九十]月"))
 _TABLE: Final = "|"
-"""It stands between the cells of a row, which is no sentence."""
+"""The sign between the cells of a row, which is not a sentence."""
 MOST_CHARS: Final = 600
 """Characters of a sentence; in a longer text, which may be code or a table, no day is looked for."""
 _MOST_DAYS: Final = 4
-"""Days that are looked for in a sentence: one with so many is a list or a calendar."""
+"""Days that are looked for in a sentence: a sentence with so many is a list or a calendar."""
 _WEEK: Final = timedelta(days=7)
 _DAY: Final = timedelta(days=1)
 _NIGHT_ENDS: Final = 5
 """The hour up to which tomorrow may be the day that has begun."""
 _PLAN_DAYS: Final = 90
-"""A day without a year lies at most so many days ahead, if it is a plan."""
+"""Days ahead, at most, of a plan for a day without a year."""
 
 
 class ExactDay(NamedTuple):
@@ -57,7 +57,7 @@ class ExactDay(NamedTuple):
 
 
 def exact_day(sentence: str, said: datetime) -> ExactDay | None:
-    """The one day that a sentence names; None: it names none, or several."""
+    """Return the only day that a sentence names, or None if it names no day or several."""
     if len(sentence) > MOST_CHARS or _TABLE in sentence:
         return None
     try:
@@ -82,7 +82,7 @@ class _Saying:
 
     @property
     def is_past(self) -> bool | None:
-        """Whether the clause tells of what is over; None: it tells of both."""
+        """Whether the clause tells of what is over, or None if it tells of both."""
         if _LEADS_TO().search(self.before) or _SOON().search(self._clause):
             return False
         clause = _PRESENT().sub(" ", self._clause)
@@ -105,8 +105,8 @@ class _Saying:
         return self.day - timedelta(days=self.day.weekday()) + weeks * _WEEK
 
     def nearest(self, weekday: int) -> date | None:
-        """The day of a weekday alone: the last one where something is told as past, else the next one; None: it is
-        doubtful which."""
+        """Return the day of a weekday alone: the last such day if something is told as past, else the next. Return
+        None if it is doubtful which day is meant."""
         ahead = (weekday - self.day.weekday()) % 7
         if not ahead or self.is_past is None or self.is_usual:
             return None
@@ -128,11 +128,11 @@ class _Saying:
 
 
 _Reader = Callable[[re.Match[str], _Saying], ExactDay | None]
-"""A function that gives the day which a match names in what was said; None: it names none."""
+"""A function that returns the day which a match names in what was said, or None."""
 
 
 def _days_in(sentence: str, said: datetime) -> Iterator[ExactDay]:
-    """The days that a sentence names, one for each place; an earlier rule wins over a later one."""
+    """Yield the days that a sentence names, at most one for each place; an earlier rule wins over a later one."""
     taken: list[tuple[int, int]] = []
     lowered = sentence.lower()
     for form in _forms_in(lowered):
@@ -145,11 +145,14 @@ def _days_in(sentence: str, said: datetime) -> Iterator[ExactDay]:
             day = form.read(match, _Saying(lowered, said, *match.span()))
             if day is not None:
                 yield day
+
     for holiday in islice(holidays_in(sentence), _MOST_DAYS):
         if not _overlaps(taken, holiday.start, holiday.end):
             taken.append((holiday.start, holiday.end))
             saying = _Saying(sentence, said, holiday.start, holiday.end)
             yield from _days_of_holiday(holiday, sentence, saying)
+
+    # Every date that is told with its month has a digit.
     if not _DIGIT().search(sentence):
         return
     for span in islice(date_spans(sentence, said.date()), _MOST_DAYS):
@@ -160,7 +163,7 @@ def _days_in(sentence: str, said: datetime) -> Iterator[ExactDay]:
 
 
 def _forms_in(lowered: str) -> Iterator[_Form]:
-    """The forms that a sentence in small letters may have."""
+    """Yield the forms that a sentence in small letters may have."""
     if is_chinese(lowered):
         forms = _CHINESE_FORMS()
     elif holds_one_of(lowered, _ENGLISH_HINTS):
@@ -173,7 +176,7 @@ def _forms_in(lowered: str) -> Iterator[_Form]:
 
 
 def is_chinese(sentence: str) -> bool:
-    """Whether a sentence has a Chinese character; to compile a pattern of them takes 2 ms."""
+    """Return whether a sentence has a Chinese character. A pattern of them would take 2 ms to compile."""
     return not sentence.isascii() and any("\u3400" <= char <= "\u9fff" for char in sentence)
 
 
@@ -199,7 +202,7 @@ def _days_of_holiday(holiday: NamedHoliday, sentence: str, saying: _Saying) -> I
 
 
 def _told_days(word: str, year: int | None, saying: _Saying) -> Iterator[ExactDay]:
-    """A day that stands in the text with its month: a plan, if it is soon and nothing is told as past."""
+    """Yield a day that the text names with its month: a plan, if it is soon and nothing is told as past."""
     month, number = month_and_day(word)
     years = [year] if year is not None else [saying.day.year, saying.day.year + 1]
     is_plan = saying.is_past is False and not saying.is_usual
@@ -214,14 +217,14 @@ def _told_days(word: str, year: int | None, saying: _Saying) -> Iterator[ExactDa
 
 
 def _month_day(first_of_month: date, number: int) -> date | None:
-    """The day of this number in a month; None: the month has no such day."""
+    """Return the day of this number in a month, or None if the month has no such day."""
     if not 1 <= number <= _month_end(first_of_month).day:
         return None
     return first_of_month.replace(day=number)
 
 
 def _month(day: date, months: int) -> date:
-    """The first day of the month so many months later."""
+    """Return the first day of the month so many months later."""
     year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
     return date(year, month + 1, 1)
 
@@ -231,7 +234,7 @@ def _month_end(first_of_month: date) -> date:
 
 
 def _later(day: date, number: int, unit: str) -> date:
-    """The day so many days, weeks or months later; of a shorter month the last one."""
+    """Return the day so many days, weeks or months later; in a shorter month its last day."""
     if unit in ("month", "月"):
         first = _month(day, number)
         return min(_month_end(first), first + timedelta(days=day.day - 1))
@@ -239,26 +242,26 @@ def _later(day: date, number: int, unit: str) -> date:
 
 
 def _number(text: str) -> int:
-    """The number of 3, 三, 两, three or `a`; 0: it is none."""
+    """Return the number of 3, 三, 两, three or `a`, or 0 for any other text."""
     return NUMBER_WORDS.get(text.lower()) or numeral(text)
 
 
 def _ordinal(text: str) -> int:
-    """The number of `twenty-first`; 0: it is none."""
+    """Return the number of `twenty-first`, or 0 for any other text."""
     forms = enumerate(_ORDINALS.split("|"), 1)
     numbers = [number for number, form in forms if re.fullmatch(form, text)]
     return sum(numbers)
 
 
 def _part(match: re.Match[str], name: str) -> str:
-    """What a group of the form matched, in small letters; empty if the form has no such group."""
+    """Return what a group of the form matched, in small letters; empty if the form has no such group."""
     return (match.groupdict().get(name) or "").lower()
 
 
 def _counted(
     day: date, count: str, unit: str, saying: _Saying, *, back: bool = False
 ) -> ExactDay | None:
-    """The day so many units after a day, or before it."""
+    """Return the day so many units after a day, or before it."""
     number = _number(count)
     unit = unit.lower().removesuffix("s")
     if not number:
@@ -311,7 +314,7 @@ def _next_weekday(match: re.Match[str], saying: _Saying) -> ExactDay | None:
 
 
 def _weekday_after_next(match: re.Match[str], saying: _Saying) -> ExactDay | None:
-    """the Friday after next."""
+    """Read `the Friday after next`."""
     ahead = (weekday_number(match["day"]) - saying.day.weekday()) % 7
     return saying.at(saying.day + (ahead or 7) * _DAY + _WEEK)
 
@@ -413,8 +416,8 @@ _ORDINALS: Final = (
 
 
 class _Form(NamedTuple):
-    """A form of days: its pattern, with the groups for which `read` asks, and `hints`, of which a sentence has one that
-    has the form."""
+    """A form of days: its pattern, with the groups for which `read` asks, and `hints`, some of which are in each
+    sentence that has the form."""
 
     hints: tuple[str, ...]
     pattern: Once[re.Pattern[str]]
@@ -435,12 +438,17 @@ def _chinese_forms() -> tuple[_Form, ...]:
     unit = f"(?P<unit>天|[个個]?{week}|[个個]月)"
     number = rf"(?P<number>\d{{1,2}}|{han}{{1,3}})"
     until = f"(?:[到至](?:[下上这這本][个個]?)?{week}?(?P<until>{weekday}))?"
+
+    # A number with such a word counts things: 3号线, 三号楼.
     no_thing = "(?![线線楼樓店门門院馆館机機桌位床选選车車厅廳台码碼球电電舱艙口])"
+
     near = "(?<!大)大?[前后後]天(?!性)|[昨今明][天日晚早晨夜儿兒]|(?<![日节節睡饭飯以之提考行])[前后][晚夜](?!半)"
     not_weekly = f"(?<![每上下这這本个個]){week}(?P<day>{weekday}){until}(?!综合|綜合|[次个個围圍常月一二三四五六])"
     left = f"(?:[还還][有剩]|[离離距][^，。]{{1,10}}[还還]?有){count}{unit}(?=[就才到开開，。！]|$)"
     month_end = r"(?<![\d一二三四五六七八九十岁歲年每])(?<!每[个個])月(?P<part>[底末])"
     day_of_month = rf"(?<![\d一二三四五六七八九十第月./-])(?<!月的){number}[号號]{no_thing}"
+
+    # The order counts: an earlier form wins.
     return (
         _form("天|昨|今|明|晚|夜", near, _near),
         _form(
@@ -467,20 +475,25 @@ def _english_forms() -> tuple[_Form, ...]:
     day = f"(?P<day>{weekday})"
     short_day = r"(?P<day>mon|tues?|wed|thu(?:rs?)?|fri)\b(?![-'’])"
     which = r"\b(?P<which>this|next|last)"
+
     nth = rf"the (?:(?P<number>\d{{1,2}})(?:st|nd|rd|th)|(?P<ordinal>{_ORDINALS}))\b"
     no_noun = (
         r"(?=\s*(?:$|[.,;:!?)–—-]|(?:at|and|so|with|if|for|to|we|i|you|it|he|she|they|but|or|because|cos|in|when|as"
         r"|morning|evening|afternoon|night|is|was)\b))"
     )
+
     near = (
         r"\b(?:(?:the )?day (?:after tomorrow|before yesterday)|the night before last|last night|yesterday|today|tonight"
         r"|this (?:morning|afternoon|evening)|tomorrow)\b"
     )
+
     from_to = rf"\b(?:this )?{day}(?: (?:to|through|till|until) (?P<until>{weekday}))?\b(?! (?:school|times|roast|best))"
     which_weekday = rf"\b(?P<which>next|last|this past|this coming|past|coming) {day}\b"
     left = rf"{count} (?:more )?(?P<unit>(?:day|sleep|week)s?) (?:left )?(?:until|till|to go)\b"
     weeks = "week|fortnight"
     which_weekend = r"\b(?P<which>this coming|this past|this|next|last) weekend\b|\bthe weekend\b"
+
+    # The order counts: an earlier form wins.
     return (
         _form(
             f"{weeks}|from",
@@ -520,7 +533,7 @@ _HINTS: Final = (
     "on the |by the |is the |it's the |till the |until the |from the |for the |sleeps"
 )
 _ENGLISH_HINTS: Final = _HINTS.split("|")
-"""What each English sentence has that has one of the forms."""
+"""Each English sentence that has a form has some of these parts."""
 _CHINESE_FORMS: Final = Once(_chinese_forms)
 _ENGLISH_FORMS: Final = Once(_english_forms)
 
@@ -545,7 +558,7 @@ _USUALLY: Final = Once(
         re.IGNORECASE,
     )
 )
-"""A clause with one of these tells of what comes again."""
+"""A clause with any of these tells of what comes again."""
 _LEADS_TO: Final = Once(
     lambda: re.compile(
         r"\b(?:for|by|until|till|before|to|come)(?: the)? $|[到截在]$", re.IGNORECASE
@@ -553,7 +566,7 @@ _LEADS_TO: Final = Once(
 )
 """Before a day that is still to come, whatever the tense."""
 _SOON: Final = Once(lambda: re.compile("(?:快|要|该|該|可以|[终終]于能)[^，。,]{0,8}了"))
-"""要…了 tells of what is to come, though 了 stands there."""
+"""要…了 tells of what is to come, although it has 了."""
 _PRESENT: Final = Once(
     lambda: re.compile(
         r"\b(?:i['’]?m|you['’]re|we['’]re|they['’]re|(?:he|she|it|that|who)['’]s|am|is|are|be|being|get|gets|getting|so|really|too|very"

@@ -1,23 +1,23 @@
 """Holidays by their names, in English and Chinese, and the days on which they fall: "at Christmas", 去年中秋. Pure.
 
-A holiday stands for the day itself and for the days around it, because people speak of it before and afterwards. Names
-that mostly mean something else (十一, `May Day`) are not here, or only together with a word such as 假期.
+A holiday means the day itself and the days around it, because people speak of it before and afterwards. Names that
+mostly mean something else (十一, `May Day`) are not here, or only together with a word such as 假期.
 
-Sources: the Gregorian computus in the form of Meeus, Jones and Butcher (Easter); the formulas of the solar terms
-清明 and 冬至 for 1900 to 2100, compared with computed longitudes of the sun.
+Sources: the Gregorian computus in the form of Meeus, Jones and Butcher (Easter); the formulas of the solar terms 清明
+and 冬至 for 1900 to 2100, compared with computed longitudes of the sun.
 
-Lunar holidays need the Chinese calendar from 1900 to 2100: which day is the 15th of the eighth month, and the other way
-round.
+Lunar holidays need the Chinese calendar from 1900 to 2100: which day is the 15th of the eighth month, and the other
+way round.
 
-A year begins with the day of a new moon in January or February, and has 12 or 13 months of 29 or 30 days. A leap month
-has the number of the month before it. Which months are long and which is a leap month follows from the sun and the moon
-in the time zone of China, so it is a table.
+A year begins with the day of a new moon in January or February, and has 12 or 13 months of 29 or 30 days. A leap
+month has the number of the month before it. Which months are long and which is a leap month follows from the sun and
+the moon in the time zone of China, so it is a table.
 
 Sources: GB/T 33661-2017 (the rules of the calendar). The lengths were compared with published tables, and from 1929
 with computed new moons and solstices. They differ in three months: the new moons of 28 September 2057, 4 September
-2089 and 7 August 2097 are within three minutes of midnight. The last two stand here as they were computed. That of 2057
-is ten seconds before midnight, less than anybody can know today, and stands as in the tables. Earlier years stand as
-they were used at that time.
+2089 and 7 August 2097 are within three minutes of midnight. The last two are here as they were computed. The new moon
+of 2057 is ten seconds before midnight, which cannot be computed so exactly today, so it is here as in the tables.
+Earlier years are here as they were used at that time.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _YEARS: Final = """
 00a8b 2149b 004ab
 """
 """For each year the number of its leap month (0: none), then in hexadecimal a bit for each month in their order, from
-the lowest: 1 is a month of 30 days, 0 one of 29. sandbox/worker/realm/calendar.js has the same table, because triggers
-run in a process that knows nothing of this package; a test holds both equal."""
+the lowest: 1 is a month of 30 days, 0 a month of 29. sandbox/worker/realm/calendar.js has the same table, because
+triggers run in a process that knows nothing of this package; a test holds both equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class LunarDate:
 
 
 def months_of(year: int) -> tuple[LunarMonth, ...]:
-    """The months of the Chinese year that begins in `year`, in their order; none outside of the table."""
+    """Return the months of the Chinese year that begins in `year`, in their order; none outside of the table."""
     years = _years()
     index = year - FIRST_YEAR
     if not 0 <= index < len(years):
@@ -84,8 +84,8 @@ def months_of(year: int) -> tuple[LunarMonth, ...]:
 
 
 def day_of(lunar: LunarDate) -> date | None:
-    """The day on which a day of the Chinese calendar falls; None outside of the table. In a year without the leap month
-    it falls in the ordinary month of that number. The 30th of a month of 29 days is its 29th."""
+    """Return the day on which a day of the Chinese calendar falls, or None outside of the table. In a year without
+    the leap month it falls in the ordinary month of that number. The 30th of a month of 29 days is its 29th."""
     months = [month for month in months_of(lunar.year) if month.number == lunar.month]
     if not months:
         return None
@@ -94,7 +94,7 @@ def day_of(lunar: LunarDate) -> date | None:
 
 
 def lunar_date_of(day: date) -> LunarDate | None:
-    """The day of the Chinese calendar that a day is; None outside of the table."""
+    """Return the date of a day in the Chinese calendar, or None outside of the table."""
     for year in (day.year, day.year - 1):
         for month in months_of(year):
             distance = (day - month.first).days
@@ -105,7 +105,7 @@ def lunar_date_of(day: date) -> LunarDate | None:
 
 @cache
 def _years() -> tuple[tuple[LunarMonth, ...], ...]:
-    """The months of each year of the table."""
+    """Compute the months of each year of the table."""
     years: list[tuple[LunarMonth, ...]] = []
     new_year = _FIRST_DAY
     for code in _YEARS.split():
@@ -119,8 +119,8 @@ def _years() -> tuple[tuple[LunarMonth, ...], ...]:
 
 
 def _months(leap_month: int, long_months: int, first: date) -> tuple[LunarMonth, ...]:
-    """The months of a year that begins on `first`. `leap_month`: the number of its leap month, or 0; `long_months`: a
-    bit for each month, which is 1 where the month has 30 days."""
+    """Compute the months of a year that begins on `first`. `leap_month` is the number of its leap month, or 0;
+    `long_months` has a bit for each month, which is 1 if the month has 30 days."""
     numbers = [(number, False) for number in range(1, 13)]
     if leap_month:
         numbers.insert(leap_month, (leap_month, True))
@@ -149,7 +149,7 @@ class Holiday:
     after: int = 1
 
     def stretches(self, year: int) -> Iterator[tuple[date, date]]:
-        """The first and the last day of it, each time it comes in `year`."""
+        """Yield its first and last day, each time it comes in `year`."""
         for day in self.days_in(year):
             yield day - timedelta(days=self.before), day + timedelta(days=self.after)
 
@@ -167,7 +167,7 @@ class NamedHoliday:
 
 
 def holidays_in(text: str) -> Iterator[NamedHoliday]:
-    """The holidays that `text` names, in order, without those that are still to come (next Christmas)."""
+    """Yield the holidays that `text` names, in order, without holidays that are still to come (next Christmas)."""
     if not holds_one_of(text.lower(), _HINTS):
         return
     for match in _NAMES().finditer(text):
@@ -186,12 +186,12 @@ def holidays_in(text: str) -> Iterator[NamedHoliday]:
 
 
 def holds_one_of(text: str, hints: Iterable[str]) -> bool:
-    """Whether `text` holds one of these. `map` takes a third of the time of a generator."""
+    """Return whether `text` holds any of these. `map` takes a third of the time of a generator."""
     return any(map(text.__contains__, hints))
 
 
 def _holiday_of(match: re.Match[str]) -> Holiday:
-    """The holiday whose group has matched: `h0` is the first one of the table."""
+    """Return the holiday whose group has matched: `h0` is the first holiday of the table."""
     names = [name for name, value in match.groupdict().items() if name[0] == "h" and value]
     return HOLIDAYS[int(names[0][1:])]
 
@@ -214,7 +214,7 @@ def _fixed(month: int, day: int) -> DaysOfYear:
 
 
 def _lunar(month: int, day: int) -> DaysOfYear:
-    """A day of the Chinese calendar. The twelfth month is mostly in January of the next year."""
+    """Return the rule for a day of the Chinese calendar. The twelfth month is mostly in January of the next year."""
 
     def days_in(year: int) -> list[date]:
         days = [day_of(LunarDate(lunar_year, month, day)) for lunar_year in (year - 1, year)]
@@ -229,7 +229,7 @@ def _new_years_eve(year: int) -> list[date]:
 
 
 def _weekday(month: int, weekday: int, number: int) -> DaysOfYear:
-    """The day of this number among those with a weekday (0 is Monday) in a month."""
+    """Return the rule for the day of this number among the days with a weekday (0 is Monday) in a month."""
 
     def days_in(year: int) -> list[date]:
         first = date(year, month, 1)
@@ -266,7 +266,7 @@ def _winter_solstice(year: int) -> list[date]:
 
 
 def _term_day(year: int, constant: float) -> int:
-    """The day of the month of a solar term, by its constant for the century."""
+    """Return the day of the month of a solar term, by its constant for the century."""
     in_century = year % 100
     return int(in_century * 0.2422 + constant) - in_century // 4
 
@@ -362,7 +362,7 @@ _CHINESE_HINTS: Final = """
 十一 十二 双1 雙1 重阳 重陽 万圣 萬聖 黑色 冬至 平安夜 圣诞 聖誕 腊八 臘八
 """
 _HINTS: Final = (*(hint.strip() for hint in _ENGLISH_HINTS.split(",")), *_CHINESE_HINTS.split())
-"""Every name has one of these in lower case: looking for them is thirty times as fast as trying all names."""
+"""Every name has some of these in lower case: looking for them is thirty times as fast as trying all names."""
 _BEFORE: Final = r"(?:(?:last|this|past|next|coming)(?: year['’]s)? (?:the )?|\d{4} )"
 _CHINESE_BEFORE: Final = r"(?:\d{4}年?的?|[今去前明]年的?|[上下](?:一)?[个個]|[上下]次)"
 _BEHIND: Final = r"(?:,? (?:of |in )?\d{4}\b|,? (?:last|this|next) year\b)"

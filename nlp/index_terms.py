@@ -18,11 +18,11 @@ from nlp.once import Once
 from nlp.stems import FUNCTION_CHARACTERS, other_writings, says_little, stem
 
 MOST_QUERY_TERMS: Final = 64
-"""Terms of a query: those of some 60 Chinese characters; more only cost time."""
+"""Terms of a query: as many as some 60 Chinese characters have; more only cost time."""
 MOST_OTHER_TERMS: Final = 160
-"""Terms of other words: those of 40 texts of five Chinese characters."""
+"""Terms of other words: as many as 40 texts of five Chinese characters have."""
 MOST_TERM_CHARS: Final = 64
-"""Characters of a term: longer ones are keys and checksums, which nobody types whole."""
+"""Characters of a term: longer ones are keys and checksums, which are not typed whole."""
 _UNSPACED: Final = (
     "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17d3"  # Thai, Lao, Burmese, Jamo, Khmer
     "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f"  # kana, Bopomofo
@@ -45,7 +45,7 @@ _JOINER: Final = "\u200d"
 
 @dataclass(frozen=True, slots=True)
 class IndexTerm:
-    """A term of a query. `word`: what a person reads; `prefix`: a single character, which begins longer terms."""
+    """A term of a query. `word` is what a person reads. `prefix` marks a single character, which begins longer terms."""
 
     term: str
     word: str
@@ -53,7 +53,7 @@ class IndexTerm:
 
 
 def signature() -> str:
-    """The name of the normal form of this process: an index of another signature must be made again."""
+    """Return the name of the normal form of this process: an index of another signature must be made again."""
     if _simplifies():
         return "2 t2s"
     return "2"
@@ -66,7 +66,7 @@ def index_form(text: str) -> str:
 
 
 def form_with_unseen(text: str) -> str:
-    """`index_form` of earlier versions, which kept the characters that nobody sees."""
+    """Return the `index_form` of earlier versions, which kept invisible characters."""
     if text.isascii():
         return text.lower()
     text = unicodedata.normalize("NFKC", text)
@@ -93,7 +93,7 @@ def _without_case(text: str) -> str:
 
 
 def terms_of(text: str) -> list[str]:
-    """The terms of `text`, in order, with repetitions. About 0.1 ms for 300 characters."""
+    """Return the terms of `text`, in order, with repetitions. About 0.1 ms for 300 characters."""
     terms: list[str] = []
     for kind, piece in _pieces(text):
         if kind == "run":
@@ -107,7 +107,7 @@ def terms_of(text: str) -> list[str]:
 
 
 def sought_in(query: str) -> tuple[IndexTerm, ...]:
-    """The distinct terms of a query, in order; none where it holds only punctuation."""
+    """Return the distinct terms of a query, in order; none if it holds only punctuation."""
     index_terms: dict[str, IndexTerm] = {}
     for kind, piece in _pieces(query):
         if kind == "run" and len(piece) > 1:
@@ -126,8 +126,8 @@ def sought_in(query: str) -> tuple[IndexTerm, ...]:
 
 
 def other_terms(texts: Sequence[str], sought: Sequence[IndexTerm]) -> tuple[IndexTerm, ...]:
-    """The distinct terms of other words, which a caller gives beside a query, in order: without the terms `sought` by
-    the query, and without those that say little by themselves."""
+    """Return the distinct terms of other words, which a caller gives beside a query, in order: without the terms
+    `sought` by the query, and without terms that say little by themselves."""
     query_terms = {index_term.term for index_term in sought}
     further_terms: dict[str, IndexTerm] = {}
     for text in texts:
@@ -143,7 +143,8 @@ def _says_little(word: str) -> bool:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str]]:
-    """The runs, words and emoji of `text`, each with its kind; then the words of other ways to write its compounds."""
+    """Yield the runs, words and emoji of `text`, each with its kind; then the words of other ways to write its
+    compounds."""
     form = index_form(text)
     for match in _PIECES().finditer(form):
         kind = match.lastgroup or ""

@@ -32,21 +32,21 @@ _NOT_OF_AN_EMOJI: Final = Once(
 
 
 def without_unseen(text: str) -> str:
-    """`text` without the characters that nobody sees, such as a soft hyphen or a zero-width space."""
+    """Return `text` without invisible characters, such as a soft hyphen or a zero-width space."""
     if text.isascii() or _UNSEEN.search(text) is None:
         return text
     return _NOT_OF_AN_EMOJI().sub("", text)
 
 
 def plain(text: str) -> str:
-    """`text` in NFKC, without what nobody sees: ＧＰＴ４ is GPT4, ｶﾀｶﾅ is カタカナ, ① is 1."""
+    """Return `text` in NFKC, without invisible characters: ＧＰＴ４ is GPT4, ｶﾀｶﾅ is カタカナ, ① is 1."""
     if text.isascii():
         return text
     return unicodedata.normalize("NFKC", without_unseen(text))
 
 
 def can_simplify() -> bool:
-    """Whether OpenCC is installed; does not load it."""
+    """Return whether OpenCC is installed; does not load it."""
     return find_spec("opencc") is not None
 
 
@@ -73,8 +73,9 @@ def simplified(text: str) -> str:
 
 
 class Span(NamedTuple):
-    """A stretch of a text that is one word: `text[start:end]` is read as `word`. `relative`: it names a day by its
-    distance from the day of writing (昨天, last Friday); `adverb`: by a word that stands in any sentence (昨天)."""
+    """A stretch of a text that is one word: `text[start:end]` is read as `word`. `relative` says that it names a day
+    by its distance from the day of writing (昨天, last Friday); `adverb` that the name is a word found in any sentence
+    (昨天)."""
 
     start: int
     end: int
@@ -114,8 +115,8 @@ _RUNS: Final = Once(
 
 
 def script_spans(text: str) -> Iterator[Span]:
-    """The words of other scripts in `text`, in order. A word has two letters or more; an emoji is one word in any
-    colour."""
+    """Yield the words of other scripts in `text`, in order. A word has two letters or more; an emoji is one word in
+    any colour."""
     if _ANY().search(text) is None:
         return
     for stretch in _STRETCH().finditer(text):
@@ -139,7 +140,8 @@ Finder: TypeAlias = Callable[[str], Iterable[Span]]
 
 
 def split_by(text: str, finders: Sequence[Finder]) -> Iterator[str | Span]:
-    """The words that the finders find in `text`, and the text between them. An earlier finder wins over a later one."""
+    """Yield the words that the finders find in `text`, and the text between them. An earlier finder wins over a later
+    one."""
     if not finders:
         yield text
         return
@@ -155,7 +157,7 @@ def split_by(text: str, finders: Sequence[Finder]) -> Iterator[str | Span]:
 
 
 def finder_of(names: Collection[str], *, any_case: bool) -> Finder:
-    """A finder of these names, the longest first."""
+    """Return a finder of these names, the longest first."""
     longest_first = sorted(names, key=lambda name: (-len(name), name))
     if not longest_first:
         return lambda _: []
@@ -165,7 +167,7 @@ def finder_of(names: Collection[str], *, any_case: bool) -> Finder:
 
 
 def _bounded(name: str) -> str:
-    """The pattern of a name. An ASCII letter or digit at its edge needs a word boundary: Ann is not in Annual."""
+    """Return the pattern of a name. An ASCII letter or digit at its edge needs a word boundary: Ann is not in Annual."""
     pattern = re.escape(name)
     if name[0].isascii() and name[0].isalnum():
         pattern = rf"(?<![A-Za-z0-9_]){pattern}"

@@ -33,3 +33,8 @@ class Once(Generic[T]):
                 if not values:
                     values = self._values = (self._make(),)
         return values[0]
+
+    @property
+    def is_made(self) -> bool:
+        """Whether a call gives the value at once."""
+        return bool(self._values)

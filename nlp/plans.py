@@ -1,7 +1,7 @@
 """Questions about what is planned: "what do I have planned?", 我这周有什么安排. Pure.
 
-Whole clauses of the common forms are read. One that goes on (我有什么计划瞒着你) asks for something else, and so does one
-that names a single day: that is searched by the day (`date_words.asked_days`).
+Whole clauses of the common forms are read. A clause that goes on (我有什么计划瞒着你) asks for something else. So does a
+clause that names a single day, which is searched by the day (`date_words.asked_days`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class AskedPlans(NamedTuple):
 
 
 def asked_plans(text: str, today: date) -> AskedPlans | None:
-    """The days from `today` whose plans `text`, in its normal form, asks for; None: it asks for something else."""
+    """Return the days from `today` whose plans `text`, in its normal form, asks for, or None if it asks for something
+    else."""
     lowered = text.lower()
     if len(text) > _MOST_CHARS or _HINTS().search(lowered) is None:
         return None
@@ -78,7 +79,7 @@ def asked_plans(text: str, today: date) -> AskedPlans | None:
 
 
 def _days_of(unit: str, today: date, *, is_next: bool) -> AskedPlans:
-    """The days of this or the next week or month that are left; without such a unit all that are to come."""
+    """Return the remaining days of this or the next week or month; without such a unit, all days to come."""
     if unit in ("month", "月"):
         first = today.replace(day=1)
         if is_next:
@@ -103,7 +104,7 @@ _LATE: Final = re.compile(r"下午|[晚夜]上?|\bp\.?m\b|\b(?:evening|night)\b"
 
 
 def is_before_noon(sentence: str) -> bool:
-    """Whether a sentence names a time before noon."""
+    """Return whether a sentence names a time before noon."""
     return _EARLY().search(sentence) is not None and _LATE.search(sentence) is None
 
 
@@ -150,5 +151,5 @@ _AHEAD: Final = Once(
 
 
 def asks_ahead(question: str) -> bool:
-    """Whether a question may ask for what is to come."""
+    """Return whether a question may ask for what is to come."""
     return _AHEAD().search(question) is not None

@@ -79,8 +79,7 @@ class QueryTerm(NamedTuple):
     beside: bool = False
     """Whether the message does not have it, and it is looked for beside its words."""
     other_word: int = 0
-    """The number, from 1, of the text that it is from among those that the caller gave beside the messages; 0: it is
-    from a message."""
+    """The number, from 1, of the caller's text that it is from; 0 if it is from a message."""
 
 
 _CHANGE: Final = QueryTerm(UNKNOWN_WORD_IDF * SCALE / USUAL_LENGTH, factor=0.7, beside=True)
@@ -98,18 +97,20 @@ def sought_words(
     role_weights: Mapping[str, float] = ROLE_WEIGHTS,
     names: Sequence[str] = (),
 ) -> dict[str, QueryTerm]:
-    """The words to search memories by, heaviest first: those of the messages; the last message counts most. Each of
+    """Return the words of the messages to search memories by, heaviest first; the last message counts most. Each of
     `names` is a word, beside its parts."""
     if options == NOTHING:
         return {
             word: QueryTerm(weight)
             for word, weight in extract_message_keywords(messages, role_weights)
         }
+
     terms: dict[str, QueryTerm] = {}
     earlier = emphasis.earlier
     for back, message in enumerate(reversed(messages)):
         if back == 1:
             earlier = earlier_factor(messages, terms, emphasis)
+
         is_last = back == 0
         day = day_of(message.time_ms, options, now_ms=now_ms, zone=zone)
         role_weight = role_weight_of(message.role, role_weights)
@@ -117,11 +118,14 @@ def sought_words(
         for key, weight in words.keywords:
             is_little = says_little(key)
             is_time = says_when(key) or key in words.adverbs
+
+            # Each message further back counts less.
             factor = earlier**back
             if words.say_something and key in words.relative_days:
                 factor *= emphasis.relative_days
             if is_little:
                 factor *= emphasis.function_words
+
             term = QueryTerm(
                 weight * role_weight,
                 factor,
@@ -131,11 +135,13 @@ def sought_words(
                 asks=only_asks(key),
             )
             _add(term, key, terms)
+
     if messages and options.stems:
         for word in _words_of_change(messages[-1].content, options):
             terms.setdefault(word, _CHANGE)
     if not options.long_texts:
         terms = {key: term for key, term in terms.items() if term.weight >= MIN_WEIGHT}
+
     ranked = sorted(
         terms.items(), key=lambda item: heaviest_first((item[1].weight * item[1].factor, item[0]))
     )
@@ -145,7 +151,7 @@ def sought_words(
 
 
 def sought_names(text: str, names: Sequence[str], options: Enrichment) -> dict[str, QueryTerm]:
-    """The speakers named in `text`, the last message, as words to search memories by."""
+    """Return the speakers named in `text`, the last message, as words to search memories by."""
     if not (names and options.speakers):
         return {}
     weight = UNKNOWN_WORD_IDF * SCALE / weight_divisor(USUAL_LENGTH) * ROLE_WEIGHTS["user"]
@@ -157,16 +163,16 @@ def sought_names(text: str, names: Sequence[str], options: Enrichment) -> dict[s
 _OF_ONESELF: Final = re.compile(
     r"我(?!们|國|国)|\b(?:i|i['’](?:m|ve|d|ll)|me|my|mine|myself)\b", re.IGNORECASE
 )
-"""How the speaker is named in a message. Not 我们 and `we`: those are others too."""
+"""How the speaker is named in a message. Not 我们 and `we`: these include others."""
 
 
 def speaks_of_oneself(text: str) -> bool:
-    """Whether the speaker of a message is named in it: 我最喜欢吃什么, "what do I like best?"."""
+    """Return whether a message names its own speaker: 我最喜欢吃什么, "what do I like best?"."""
     return _OF_ONESELF.search(text) is not None
 
 
 def own_words_term(name: str, options: Enrichment) -> dict[str, QueryTerm]:
-    """The speaker of this name as a term that puts what they said first, and is never enough to bring it."""
+    """Return the speaker of this name as a term that puts what they said first, and is never enough to bring it."""
     if not (name and options.speakers):
         return {}
     weight = UNKNOWN_WORD_IDF * SCALE / weight_divisor(USUAL_LENGTH) * ROLE_WEIGHTS["user"]
@@ -185,15 +191,17 @@ def sought_grams(
     *,
     words: Mapping[str, QueryTerm] = {},
 ) -> dict[str, QueryTerm]:
-    """The pairs of characters and single Han characters to search memories by, beside the `words`."""
+    """Return the pairs of characters and single Han characters to search memories by, beside the `words`."""
     terms: dict[str, QueryTerm] = {}
     earlier = earlier_factor(messages, words, emphasis)
     for back, message in enumerate(reversed(messages)):
         is_last = back == 0
         role_weight = role_weight_of(message.role, role_weights)
+
         text = normal_form(message.content, options)
         grams, pairs = grams_of(text)
         timeless_grams, _timeless_pairs = grams_of(without_day_words(text))
+
         is_asking = bool(grams) and is_last and is_question(text)
         single_words: set[str] = set()
         if is_asking:
@@ -201,6 +209,8 @@ def sought_grams(
         for gram, count in grams.items():
             if says_little(gram):
                 continue
+
+            # 天 is mostly a part of 今天 and the like; in a question it may be what is asked.
             is_time = gram not in timeless_grams or (gram == _DAY and not is_asking)
             term = QueryTerm(
                 count * gram_weight(pairs) * role_weight,
@@ -211,6 +221,7 @@ def sought_grams(
                 when=is_time,
             )
             _add(term, gram, terms)
+
     if messages and options.stems and emphasis.pairs:
         change = _CHANGE._replace(weight=gram_weight(USUAL_LENGTH))
         for word in _words_of_change(messages[-1].content, options):
@@ -222,7 +233,7 @@ def sought_grams(
 def earlier_factor(
     messages: Sequence[SupportsMessage], words: Mapping[str, QueryTerm], emphasis: QueryWeights
 ) -> float:
-    """The factor on each message before the last one, which has these `words`."""
+    """Return the factor on each message before the last one, which has these `words`."""
     if emphasis.before_question is None or not is_question(messages[-1].content):
         return emphasis.earlier
     if telling_count(words) < _WORDS_OF_A_QUESTION:
@@ -240,15 +251,15 @@ def telling_count(words: Mapping[str, QueryTerm]) -> int:
 
 
 def _words_of_change(text: str, options: Enrichment) -> tuple[str, ...]:
-    """The words by which changes of what a question asks for are found; none if it is not a question."""
+    """Return the words by which changes of what a question asks for are found; none if it is not a question."""
     if not is_question(text):
         return ()
     return words_of_change(normal_form(asking_part(text), options))
 
 
 def _add(term: QueryTerm, key: str, terms: dict[str, QueryTerm]) -> None:
-    """Add a term of a message to `terms`, which has those of later messages; the weight of each message counts with the
-    factor of that message."""
+    """Add a term of a message to `terms`, which has the terms of later messages; the weight of each message counts
+    with the factor of that message."""
     if not term.factor or not term.weight:
         return
     later_term = terms.get(key)
@@ -263,7 +274,7 @@ def _add(term: QueryTerm, key: str, terms: dict[str, QueryTerm]) -> None:
 # Other words of a caller
 
 MOST_TEXTS: Final = 40
-"""Texts that one call may give."""
+"""Texts that a call may give."""
 MOST_TEXT_CHARS: Final = 60
 """Characters of each of these."""
 _MOST_WORDS_OF_A_NAME: Final = 3
@@ -276,7 +287,7 @@ _ROLE_WEIGHT: Final = ROLE_WEIGHTS["user"]
 
 
 class _Terms(NamedTuple):
-    """The words of a text that say something, and those of its pairs of characters that are no such word."""
+    """The words of a text that say something, and its pairs of characters that are not such words."""
 
     words: tuple[str, ...]
     pairs: tuple[str, ...]
@@ -296,29 +307,31 @@ class _Weights(NamedTuple):
 
 
 def kept(word: str) -> str:
-    """The word of a memory by which `word` finds it, if `word` is kept with it and is not in its text."""
+    """Return the word of a memory by which `word` finds it, if `word` is kept with it and is not in its text."""
     return word + _MARK
 
 
 def is_kept(word: str) -> bool:
-    """Whether a word of a memory is kept with it, and is not in its text."""
+    """Return whether a word of a memory is kept with it, and is not in its text."""
     return word.endswith(_MARK)
 
 
 def bare(word: str) -> str:
-    """A word of a memory without such a mark."""
+    """Return a word of a memory without such a mark."""
     return word.removesuffix(_MARK)
 
 
 def kept_keywords(
     texts: Sequence[str], options: Enrichment, words_of_memory: Iterable[str]
 ) -> list[Keyword]:
-    """The keywords of the texts that are kept with a memory, without `words_of_memory`, those of its own text. The
-    Node original knows no such words."""
+    """Return the keywords of the texts that are kept with a memory, without `words_of_memory`, the words of its own
+    text. The Node original knows no such words."""
     if not (texts and options.signature):
         return []
     terms_by_text = [_terms_of(text, options) for text in texts]
     weights = _weights_of(terms_by_text)
+
+    # Pairs first, because a word takes the place of an equal pair.
     weight_by_word: dict[str, float] = {}
     for terms in terms_by_text:
         for pair in terms.pairs:
@@ -326,6 +339,7 @@ def kept_keywords(
     for terms in terms_by_text:
         for word in terms.words:
             weight_by_word[word] = weights.of_word(word)
+
     excluded = set(words_of_memory)
     return [
         Keyword(kept(word), weight)
@@ -337,24 +351,27 @@ def kept_keywords(
 def other_word_terms(
     texts: Sequence[str], options: Enrichment, weights: QueryWeights, factor: float
 ) -> tuple[dict[str, QueryTerm], dict[str, QueryTerm]]:
-    """The words that a caller gave for a search, and the pairs of characters of texts without a known word, with
-    `factor` on their points."""
+    """Return the words that a caller gave for a search, and the pairs of characters of texts without a known word,
+    with `factor` on their points."""
     if not (texts and options.signature and factor):
         return {}, {}
     terms_by_text = [_terms_of(text, options) for text in texts]
     term_weights = _weights_of(terms_by_text)
+
     words: dict[str, QueryTerm] = {}
     grams: dict[str, QueryTerm] = {}
     number = 0
     for terms in terms_by_text:
         number += 1
+
+        # In a list each word counts for itself, so each has a number of its own.
         is_list = len(terms.words) > _MOST_WORDS_OF_A_NAME
         for word in terms.words:
             number += is_list
             words.setdefault(word, QueryTerm(term_weights.of_word(word), factor, other_word=number))
         if weights.pairs:
             pair_factor = factor
-            # The pairs of a text without such a word, such as 曲唑酮, stand for the word.
+            # The pairs of a text without such a word, such as 曲唑酮, replace the word.
             if terms.words:
                 pair_factor *= weights.pairs
             for pair in terms.pairs:

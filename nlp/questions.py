@@ -56,8 +56,8 @@ up to 19 ms for 16,000 digits, and other threads wait."""
 
 
 def asking_part(text: str, chars: int = ASKED_CHARS) -> str:
-    """The beginning and the end of a long text, of so many characters together: a question stands before or after what
-    was pasted."""
+    """Return the beginning and the end of a long text, so many characters together: a question comes before or after
+    what was pasted."""
     if len(text) <= chars:
         return text
     beginning = text[: chars // 2]
@@ -66,7 +66,7 @@ def asking_part(text: str, chars: int = ASKED_CHARS) -> str:
 
 
 def is_question(text: str) -> bool:
-    """Whether `text` asks something, in Chinese, English, Japanese or Korean, or with a question mark."""
+    """Return whether `text` asks something, in Chinese, English, Japanese or Korean, or with a question mark."""
     return _ASKING().search(asking_part(text)) is not None
 
 
@@ -119,7 +119,7 @@ _CUES: Final = Once(
 
 
 def cue_of(question: str) -> Cue | None:
-    """The kind of answer that `question` asks for; None: it asks for something else."""
+    """Return the kind of answer that `question` asks for, or None if it asks for something else."""
     for cue in _CUES():
         if cue.asked.search(question):
             return cue
@@ -183,8 +183,8 @@ _QUESTIONS: Final = Once(
 
 
 def words_of_change(question: str) -> tuple[str, ...]:
-    """The words by which people say that a state has changed, if `question` asks for such a state; in the languages of
-    the question, which must be in normal form."""
+    """Return the words by which people say that a state has changed, if `question` asks for such a state; in the
+    languages of the question, which must be in normal form."""
     if not any(hint in question.lower() for hint in _HINTS):
         return ()
     numbers = {match.lastindex for match in _QUESTIONS().finditer(question)}
@@ -316,21 +316,24 @@ def overview_of(
     *,
     moments_are_over: bool | None = None,
 ) -> Overview | None:
-    """The kind of overview that `text`, the last message in its normal form, asks for; `spans` are the times that it
-    names, as `time_spans` gives them. It also names stretches of less than a day, which `text` does not have any more,
-    and they are over or not; None: it names none. Return None if it asks for something else, or for nothing."""
+    """Return the kind of overview that `text`, the last message in its normal form, asks for, or None. `spans` are
+    the times that it names, as `time_spans` gives them. `moments_are_over` says whether the stretches of less than a
+    day that it names, and which `text` no longer has, are over; it is None if it names none."""
     if len(text) > _MOST_CHARS:
         return None
     text = text.replace("’", "'")
+
     for clause in filter(_may_ask, clauses_of(text)):
         if _NAME().fullmatch(clause):
             return "name"
         if _EVERYTHING().fullmatch(clause):
             return "everything"
+
     spans = list(spans)
     if not spans and moments_are_over is None:
         return None
     is_over = moments_are_over is not False and all(span.last < today for span in spans)
+
     timeless = without_day_words(without_times(text, today))
     for clause in clauses_of(timeless):
         if _asks_of_time(clause, is_over=is_over):
@@ -339,13 +342,13 @@ def overview_of(
 
 
 def _may_ask(clause: str) -> bool:
-    """Whether a clause has a character that every such question in Chinese has: a hook is spared expressions that take
-    3 ms to compile."""
+    """Return whether a clause has a character that every such question in Chinese has: this spares a hook expressions
+    that take 3 ms to compile."""
     return clause.isascii() or any(char in clause for char in _IN_CHINESE)
 
 
 def clauses_of(text: str) -> list[str]:
-    """The last sentence of `text`, and its clauses, without polite words around them."""
+    """Return the last sentence of `text`, and its clauses, without polite words around them."""
     sentences = [part for part in _SENTENCES.split(text) if part.strip()]
     if not sentences:
         return []
@@ -355,7 +358,7 @@ def clauses_of(text: str) -> list[str]:
 
 
 def _bare(clause: str) -> str:
-    """A clause in lower case, without polite words, and in Chinese without particles and blanks."""
+    """Return a clause in lower case, without polite words, and in Chinese without particles and blanks."""
     clause = " ".join(clause.casefold().split())
     clause = _POLITE.sub("", clause)
     clause = _POLITE.sub("", clause)  # the end may have two such words
@@ -365,7 +368,8 @@ def _bare(clause: str) -> str:
 
 
 def _asks_of_time(clause: str, *, is_over: bool) -> bool:
-    """Whether a clause, without the time that it names, asks what was said or done; `is_over`: that time is over."""
+    """Return whether a clause, without the time that it names, asks what was said or done. `is_over` says that this
+    time is over."""
     if not clause.isascii():
         question = _ASKED_OF_A_TIME().fullmatch(clause)
         if question is None:
@@ -394,7 +398,7 @@ _OF_SELF: Final = Once(
     )
 )
 _LEAST_CHARS: Final = 4
-"""A shorter sentence says little about anybody: 我好困."""
+"""A shorter sentence says little about a person: 我好困."""
 _OF_NAME: Final = Once(
     lambda: re.compile(
         r"\b[Mm]y (?:full |first |last |real )?name(?:'s| is)\b|\b[Cc]alls? me [A-Z]"
@@ -408,8 +412,8 @@ _ASKS: Final = re.compile(r"[?？]\s*$|[吗呢]\s*$")
 
 
 def answers_overview(text: str, overview: Overview) -> bool:
-    """Whether a text of the asker, in Simplified characters, belongs into an overview: it says something about the
-    asker, or the asker's name. What was said in a time belongs into an overview of that time, whatever it says."""
+    """Return whether a text of the asker, in Simplified characters, belongs into an overview: it says something about
+    the asker, or the asker's name. What was said in a time belongs into an overview of that time, whatever it says."""
     if overview == "time":
         return True
     statement = _OF_NAME() if overview == "name" else _OF_SELF()

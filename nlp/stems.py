@@ -45,7 +45,8 @@ _stemmers: Final = Once(_Stemmers)
 
 @lru_cache(maxsize=65_536)  # the words of some 5,000 memories, about 10 MB
 def stem(word: str) -> str:
-    """The stem of a lower-case word. Only ASCII and Cyrillic words have stems; any other word is returned unchanged."""
+    """Return the stem of a lower-case word. Only ASCII and Cyrillic words have stems; any other word is returned
+    unchanged."""
     if word.isascii():
         if word.isalpha():
             return _stemmers().english(word)
@@ -55,22 +56,22 @@ def stem(word: str) -> str:
 
 
 def says_little(word: str) -> bool:
-    """Whether a lower-case word or stem says little by itself: `does`, `doe`, `什么`."""
+    """Return whether a lower-case word or stem says little by itself: `does`, `doe`, `什么`."""
     return word in _LITTLE()
 
 
 def says_when(word: str) -> bool:
-    """Whether a lower-case word or stem only says when: `now`, `monday`, `刚才`."""
+    """Return whether a lower-case word or stem only says when: `now`, `monday`, `刚才`."""
     return word in _DAY_WORDS()
 
 
 def only_asks(word: str) -> bool:
-    """Whether a lower-case word or stem only asks: `what`."""
+    """Return whether a lower-case word or stem only asks: `what`."""
     return word in _QUESTION_WORDS()
 
 
 def is_incidental(word: str) -> bool:
-    """Whether a lower-case word or stem stands in sentences about anything, so that it is never enough alone."""
+    """Return whether a lower-case word or stem occurs in sentences about anything, so that it is never enough alone."""
     return says_when(word) or only_asks(word)
 
 
@@ -107,13 +108,13 @@ _APART: Final = Once(
         r"|(?<![A-Za-z0-9])(?=([A-Za-z]{1,32})([-.])([A-Za-z]{1,32})(?![A-Za-z0-9]))"
     )
 )
-"""Two runs, of which at least one has letters, and the sign between them."""
+"""Two runs, not both of digits, and the sign between them."""
 
 
 def other_writings(text: str) -> Iterator[str]:
-    """The words by which other ways of writing the compounds of `text` are found, with repetitions: `RTX` and `4090`
-    for RTX4090, `GPT5` for GPT-5 and for "GPT 5", `Nodejs` for Node.js. The text must be in normal form. About 0.1 ms
-    for 1,000 characters."""
+    """Yield the words by which other ways of writing the compounds of `text` are found, with repetitions: `RTX` and
+    `4090` for RTX4090, `GPT5` for GPT-5 and for "GPT 5", `Nodejs` for Node.js. The text must be in normal form. About
+    0.1 ms for 1,000 characters."""
     has_digit = _DIGIT.search(text) is not None
     if has_digit and _LATIN.search(text) is not None:
         for match in _TOUCHING().finditer(text):
@@ -126,7 +127,7 @@ def other_writings(text: str) -> Iterator[str]:
 
 
 def _as_one(first: str, sign: str, second: str) -> Iterator[str]:
-    """The compound without the sign. Two words with a blank between them are one only where a part is too short to
+    """Yield the compound without the sign. Two words with a blank between them are one only if a part is too short to
     count by itself: "GPT 5", and not "in 5"."""
     if sign == " ":
         has_short_part = min(len(first), len(second)) < LEAST_PART
@@ -137,7 +138,7 @@ def _as_one(first: str, sign: str, second: str) -> Iterator[str]:
 
 
 def _as_two(first: str, second: str) -> Iterator[str]:
-    """The parts of a compound that say something by themselves: of GPT5 only `GPT`, of M4 none."""
+    """Yield the parts of a compound that say something by themselves: of GPT5 only `GPT`, of M4 none."""
     both_count = min(len(first), len(second)) >= LEAST_PART
     for part in (first, second):
         if len(part) >= LEAST_PART and (both_count or part.isalpha()):
@@ -163,7 +164,7 @@ FUNCTION_CHARACTERS: Final = frozenset(
 
 
 def _character_set(ranges: Iterable[tuple[str, str]]) -> str:
-    """The pattern of a character in one of these ranges, which are first and last characters."""
+    """Return the pattern of a character in any of these ranges, which are first and last characters."""
     return "[" + "".join(f"{first}-{last}" for first, last in ranges) + "]"
 
 
@@ -175,9 +176,9 @@ def _is_han(char: str) -> bool:
 
 
 def grams_of(text: str) -> tuple[Counter[str], int]:
-    """The pairs and single Han characters of `text` with their occurrences, without those that are only function
-    characters; and how many pairs of neighbours it has, with those. The text must be in normal form
-    (normal_forms.py). About 0.2 ms per 1,000 characters."""
+    """Count the pairs and single Han characters of `text`, without pairs and characters that are only function
+    characters; and count all pairs of neighbours, including these. The text must be in normal form (normal_forms.py).
+    About 0.2 ms per 1,000 characters."""
     grams: Counter[str] = Counter()
     pair_count = 0
     for match in _RUN.finditer(text):
@@ -193,7 +194,7 @@ def grams_of(text: str) -> tuple[Counter[str], int]:
 
 
 def pairs_in(text: str) -> int:
-    """The number of pairs of neighbours in `text`, without a list of them."""
+    """Count the pairs of neighbours in `text`, without a list of them."""
     return sum(len(match[0]) - 1 for match in _RUN.finditer(text))
 
 

@@ -1,11 +1,11 @@
 """Stretches of time that a text names: 7月份, 上个月, 两周前, 最近, 去年中秋, last week, "at Christmas". Pure.
 
-`date_words.py` makes words of single days, which a memory holds if it names the day or was said on it. Here a day is a
-stretch too, because people tell of it later; a month or a week is not a word of what was said in it. A month or day
-without a year is that of this year, if it has begun, and that of the last one.
+`date_words.py` makes words of single days, which a memory holds if it names the day or was said on it. Here a day is
+a stretch too, because people tell of it later; a month or a week is not a word of what was said in it. A month or day
+without a year means this year's, if it has begun, and last year's.
 
-`Moment` is a stretch of less than a day: 半小时前, "three hours ago", 刚才, 今天早上, "last night". The longer ago, the
-less exactly a distance is meant.
+`Moment` is a stretch of less than a day: 半小时前, "three hours ago", 刚才, 今天早上, "last night". The longer ago, the less
+exactly a distance is meant.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from nlp.once import Once
 
 
 class TimeSpan(NamedTuple):
-    """From the first to the last day, both included. `near`: it is named by a word that stands in any sentence (昨天,
+    """From the first to the last day, both included. `near` says that its name is a word found in any sentence (昨天,
     最近)."""
 
     first: date
@@ -33,7 +33,7 @@ class TimeSpan(NamedTuple):
     near: bool = False
 
     def days(self, most: int) -> list[date]:
-        """The days of it; none if they are more than `most`."""
+        """Return its days; none if they are more than `most`."""
         count = (self.last - self.first).days + 1
         if count > most:
             return []
@@ -60,7 +60,7 @@ _PARTS_OF_MONTH: Final = {
 
 
 def days_of_month(month: int, day: int, years: Iterable[int], today: date) -> Iterator[TimeSpan]:
-    """A day of a month in each of these years, as far as it has come; a year that has no such day is left out."""
+    """Yield a day of a month in each of these years, as far as it has come; skips a year that has no such day."""
     for year in years:
         try:
             named_day = date(year, month, day)
@@ -71,14 +71,14 @@ def days_of_month(month: int, day: int, years: Iterable[int], today: date) -> It
 
 
 def months(year: int | None, month: int, part: str | None, today: date) -> Iterator[TimeSpan]:
-    """A month or a part of it in a year; None: in this year and in the last one."""
+    """Yield a month or a part of it in `year`, or, if that is None, in this year and in the last one."""
     years = [today.year, today.year - 1] if year is None else [year]
     for named_year in years:
         yield _part_of_month(named_year, month, part)
 
 
 def _part_of_month(year: int, month: int, part: str | None) -> TimeSpan:
-    """The days of a part of a month; None: of all of it."""
+    """Return the days of a part of a month, or of all of it if `part` is None."""
     _weekday, length = monthrange(year, month)
     first_day = 1
     last_day = length
@@ -88,7 +88,7 @@ def _part_of_month(year: int, month: int, part: str | None) -> TimeSpan:
 
 
 def month_back(today: date, back: int, part: str | None = None) -> TimeSpan:
-    """The month so many months back, or a part of it."""
+    """Return the month so many months back, or a part of it."""
     months_before = today.year * 12 + today.month - 1 - back
     year, month_index = divmod(months_before, 12)
     return _part_of_month(year, month_index + 1, part)
@@ -100,7 +100,7 @@ def whole_year(year: int) -> TimeSpan:
 
 
 def unit_back(unit: str, back: int, today: date) -> TimeSpan:
-    """The week, weekend, month or year so many of them back."""
+    """Return the week, weekend, month or year so many of them back."""
     if unit == "weekend":
         return weekend(today, back)
     if unit == "week":
@@ -111,7 +111,7 @@ def unit_back(unit: str, back: int, today: date) -> TimeSpan:
 
 
 def ago(number: int, unit: str, today: date) -> TimeSpan:
-    """What lies so many days, weeks, months or years back: the longer ago, the less exactly it is meant."""
+    """Return the stretch so many days, weeks, months or years back: the longer ago, the less exactly it is meant."""
     if unit == "day":
         return days_ago(today, number, number)
     if unit == "week":
@@ -133,13 +133,13 @@ def days_ago(today: date, most: int, least: int) -> TimeSpan:
 
 
 def weekend(today: date, back: int) -> TimeSpan:
-    """The Saturday and the Sunday of the week so many weeks back."""
+    """Return the Saturday and the Sunday of the week so many weeks back."""
     sunday = week(today, back).last
     return TimeSpan(sunday - timedelta(days=1), sunday)
 
 
 def week(today: date, back: int) -> TimeSpan:
-    """The week so many weeks back, from Monday to Sunday."""
+    """Return the week so many weeks back, from Monday to Sunday."""
     monday = today - timedelta(days=today.weekday() + 7 * back)
     return TimeSpan(monday, monday + timedelta(days=6))
 
@@ -205,12 +205,13 @@ _SURE: Final = re.compile(
     r"(?:\b(?:in|of|since|during|last|this|early|mid|late|until|by|from|and|to)[ -]|[,(]\s?)$",
     re.IGNORECASE,
 )
-"""Before `may` and `march`, and before any month in small letters: what stands before months."""
+"""Before `may` and `march`, and before any month in small letters: what precedes months."""
 _A_DAY: Final = re.compile(r"\d(?:st|nd|rd|th)?(?: of)? $", re.I)
 
 
 def time_spans(text: str, today: date) -> list[TimeSpan]:
-    """The stretches of time that `text`, written on `today`, names, in order. About 0.1 ms per 1,000 characters."""
+    """Return the stretches of time that `text`, written on `today`, names, in order. About 0.1 ms per 1,000
+    characters."""
     holidays = list(holidays_in(text))
     return [
         *_spans_of_days(text, today),
@@ -220,7 +221,7 @@ def time_spans(text: str, today: date) -> list[TimeSpan]:
 
 
 def _spans_of_days(text: str, today: date) -> Iterator[TimeSpan]:
-    """The days that `text` names, each once."""
+    """Yield the days that `text` names, each once."""
     days: dict[str, Span] = {}
     for day in date_spans(text, today):
         if day.word not in days or not day.relative:
@@ -244,7 +245,7 @@ def _spans_of_holidays(holidays: Iterable[NamedHoliday], today: date) -> Iterato
 def _spans_of_stretches(
     text: str, today: date, holidays: Sequence[NamedHoliday]
 ) -> Iterator[TimeSpan]:
-    """The stretches that `text` names beside days and holidays."""
+    """Yield the stretches that `text` names beside days and holidays."""
     for match in _SPANS().finditer(text):
         if any(holiday.start < match.end() and match.start() < holiday.end for holiday in holidays):
             continue  # 去年 in 去年中秋
@@ -278,7 +279,7 @@ def without_times(text: str, today: date) -> str:
 
 
 def _holiday_spans(named: NamedHoliday, today: date) -> Iterator[TimeSpan]:
-    """The days of a holiday in the year that the text says, else in this year and in the last one."""
+    """Yield the days of a holiday in the year that the text says, else in this year and in the last one."""
     years = [today.year, today.year - 1]
     if named.year is not None:
         years = [named.year]
@@ -293,7 +294,7 @@ def _holiday_spans(named: NamedHoliday, today: date) -> Iterator[TimeSpan]:
 
 
 _BACK: Final = {"上": 1, "上上": 2}
-"""How many weeks or months back a stretch is; those with another word are the present ones."""
+"""How many weeks or months back a stretch is; a stretch with another word is the present one."""
 
 
 _YEARS_BACK: Final = {"今": 0, "去": 1, "前": 2}
@@ -326,7 +327,7 @@ def _evening_before(_match: re.Match[str], today: date) -> Iterable[TimeSpan]:
 
 
 def _named_before_last(match: re.Match[str], today: date) -> Iterable[TimeSpan]:
-    """the week before last."""
+    """Read `the week before last`."""
     return [unit_back(match["what_before_last"].lower(), 2, today)]
 
 
@@ -442,7 +443,7 @@ def _vaguely_ago(amount: str, unit: str, today: date) -> TimeSpan:
 
 
 def _amount(amount: str) -> tuple[int, int]:
-    """The least and the most that an amount means."""
+    """Return the least and the most that an amount means."""
     if "couple" in amount:
         return 1, 3
     if "few" in amount or amount in ("几", "幾"):
@@ -456,8 +457,8 @@ def _amount(amount: str) -> tuple[int, int]:
 
 
 class Moment(NamedTuple):
-    """A stretch from `begin` until `end`, which `text[start:stop]` names. `near`: by words that stand in any
-    sentence (刚才, last night)."""
+    """A stretch from `begin` until `end`, which `text[start:stop]` names. `near` says that these words are found in
+    any sentence (刚才, last night)."""
 
     start: int
     stop: int
@@ -467,7 +468,7 @@ class Moment(NamedTuple):
 
 
 _LONGEST: Final = timedelta(hours=36)
-"""A greater distance is one of days, as people say it."""
+"""People tell a greater distance in days."""
 _LEAST_MARGIN: Final = timedelta(minutes=10)
 _JUST_NOW: Final = timedelta(minutes=60)
 """What 刚才 and `just now` mean at most."""
@@ -514,8 +515,8 @@ _MOMENTS: Final = Once(
 
 
 def moments_in(text: str, now: datetime) -> list[Moment]:
-    """The stretches of less than a day that `text`, written at `now` (a local time), names, in order, as far as they
-    have begun."""
+    """Return the stretches of less than a day that `text`, written at `now` (a local time), names, in order, as far
+    as they have begun."""
     moments: list[Moment] = []
     for match in _MOMENTS().finditer(text):
         try:
@@ -540,17 +541,20 @@ def without_moments(text: str, moments: Iterable[Moment]) -> str:
 
 
 def _stretch(match: re.Match[str], now: datetime) -> tuple[datetime, datetime]:
-    """From when to when the stretch of a match is meant."""
+    """Return when the stretch of a match begins and ends."""
     if match["just"]:
         if match["just"].lower() == "earlier today":
             return _midnight(now, 0), now
         return now - _JUST_NOW, now
+
     if match["part_of_day"]:
         day = match["day"] or match["day_before"] or match["english_day"].lower()
         part = match["part"] or match["part_before"] or match["english_part"].lower()
         first_hour, last_hour = _PARTS_OF_DAY[part]
         midnight = _midnight(now, _DAYS_BACK[day])
         return midnight + timedelta(hours=first_hour), midnight + timedelta(hours=last_hour)
+
+    # The longer ago, the less exactly people mean it: the margin grows with the distance.
     least, most = _distance(match)
     least = min(least, _LONGEST)
     most = min(most, _LONGEST)
@@ -566,7 +570,7 @@ def _midnight(now: datetime, days_back: int) -> datetime:
 
 
 def _distance(match: re.Match[str]) -> tuple[timedelta, timedelta]:
-    """The least and the most that a distance means."""
+    """Return the least and the most that a distance means."""
     unit = timedelta(minutes=1)
     if match["hours"] or match["english_hours"]:
         unit = timedelta(hours=1)

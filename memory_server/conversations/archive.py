@@ -25,9 +25,9 @@ class Horizon:
     now_ms: int
 
     def passed(self, times: Iterable[int | None]) -> int:
-        """How many of the first of `times`, given in the order in which things happened, are no longer kept. A clock
-        can be wrong, the order cannot. So an unknown or future time is skipped; what happened before something old is
-        old too, and what happened after something kept is kept."""
+        """Count how many of the first of `times` are no longer kept. `times` has the order in which things happened:
+        a clock can be wrong, the order cannot. So an unknown or future time is skipped; what happened before
+        something old is old too, and what happened after something kept is kept."""
         count = 0
         for number, time_ms in enumerate(times, 1):
             if time_ms is None or time_ms > self.now_ms:
@@ -50,11 +50,14 @@ class Archived:
 
 
 def archived(newest_first: Iterable[Commit], newest: int | None = None) -> tuple[Archived, ...]:
-    """What was removed and has not come back, oldest removal first; one memory may have been removed several times. Of
-    the commits `newest_first` no more are read than the `newest` last removals need (None: all)."""
+    """Return what was removed and has not come back, oldest removal first; one memory may have been removed several
+    times. Reads the commits `newest_first` only as far as the `newest` last removals need (all of them, if that is
+    None)."""
     entries: dict[tuple[Key, int], Archived] = {}
     """What is still in the archive, by its key and the version that removed it."""
     returns: defaultdict[Key, list[_Return]] = defaultdict(list)
+
+    # Backwards, so that a return is seen before the removal that it takes back.
     for commit in newest_first:
         for change in reversed(commit.changes):
             match change:
@@ -74,6 +77,7 @@ def archived(newest_first: Iterable[Commit], newest: int | None = None) -> tuple
                     pass
         if newest is not None and len(entries) >= newest:
             break
+
     oldest_first = sorted(entries.values(), key=lambda entry: (entry.version, _key(entry.memory)))
     if newest is None:
         return tuple(oldest_first)
@@ -82,7 +86,7 @@ def archived(newest_first: Iterable[Commit], newest: int | None = None) -> tuple
 
 @dataclass(frozen=True, slots=True)
 class _Return:
-    """The return of a removed memory, in a version; `memory` None: every earlier removal is taken back."""
+    """The return of a removed memory, in a version. If `memory` is None, every earlier removal is taken back."""
 
     version: int
     memory: Memory | None
@@ -92,7 +96,7 @@ class _Return:
 
 
 def archived_ids(entries: Iterable[Archived]) -> frozenset[str]:
-    """The ids of the short-term memories among them."""
+    """Return the ids of the short-term memories in the archive entries."""
     return frozenset(
         entry.memory.id for entry in entries if isinstance(entry.memory, ShortTermMemory)
     )
@@ -103,7 +107,7 @@ def _key(memory: Memory) -> Key:
 
 
 def deleted_entries(archive: Iterable[Archived]) -> frozenset[EntryKey]:
-    """The entries of books that the user deleted, by a tool or in the file."""
+    """Return the keys of the book entries that the user deleted, with a tool or in the file."""
     removals = (entry.memory for entry in archive if entry.reason in ("deleted", "hand"))
     memories = (memory for memory in removals if isinstance(memory, LongTermMemory))
     return frozenset(

@@ -1,5 +1,5 @@
-"""The lorebooks of one conversation: what it has, and switching one on, off or out. Each of these is one change, so one
-undo takes it back. The decisions are in books.py."""
+"""The lorebooks of a conversation: list them, and switch a book on, off or out. Each of these is a single change, so
+a single undo takes it back. The decisions are in books.py."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class BookChanged(Done):
 
 
 class BookManager:
-    """The books of `conversation_id`; `shared_conversation` is the shared conversation, None if there is none."""
+    """The books of `conversation_id`; `shared_conversation` is the id of the shared conversation, or None."""
 
     def __init__(
         self, conversation_id: str, services: Services, shared_conversation: str | None
@@ -44,13 +44,13 @@ class BookManager:
         self._shared_conversation = shared_conversation
 
     async def own(self) -> list[HeldBook]:
-        """The books of this conversation, in the order of their first memory."""
+        """List the books of this conversation, in the order of their first memory."""
         state = await self._services.store.read(self.conversation_id)
         return books_of(self.conversation_id, state.long_term.values())
 
     async def listed(self, also: Sequence[str] = ()) -> list[HeldBook]:
-        """The books that a search evaluates: those of this conversation, then those of the conversations searched
-        `also` and of the shared one. Other conversations that cannot be read are left out."""
+        """List the books that a search evaluates: first this conversation's, then the books of the conversations
+        searched `also`, then the shared conversation's. Skips other conversations that cannot be read."""
         books = await self.own()
         for name in dict.fromkeys((*also, self._shared_conversation)):
             if name is None or name == self.conversation_id:
@@ -64,12 +64,12 @@ class BookManager:
         return books
 
     async def book(self, name: str) -> HeldBook:
-        """The book of this conversation with that name or id, in any case. Raises MemoryNotFound: there is none, or
-        several have the name."""
+        """Return the book of this conversation with that name or id; upper and lower case are equal. Raises
+        MemoryNotFound if no book, or more than one, has it."""
         return (await self._named(name))[0]
 
     async def entries(self, name: str) -> tuple[LongTermMemory, ...]:
-        """The memories of a book, the highest order first, then in the order of storing. Raises MemoryNotFound."""
+        """List the memories of a book, the highest order first, then in the order of storing. Raises MemoryNotFound."""
         memories = (await self._named(name))[1]
         return tuple(sorted(memories, key=lambda memory: -memory.rules.order))
 
@@ -95,7 +95,8 @@ class BookManager:
         return await self._services.commit(self.conversation_id, decide, by=by)
 
     async def _named(self, name: str) -> tuple[HeldBook, list[LongTermMemory]]:
-        """The book of that name and its memories. A book of the shared conversation is named where it is."""
+        """Return the book of that name and its memories. If the shared conversation has it, the MemoryNotFound says
+        so."""
         state = await self._services.store.read(self.conversation_id)
         try:
             return self._named_in(state, name)
@@ -132,7 +133,7 @@ class BookManager:
 
 
 def named_so(books: Iterable[HeldBook], name: str) -> list[HeldBook]:
-    """The books with this name or id, in any case."""
+    """Return the books with this name or id; upper and lower case are equal."""
     folded_name = name.strip().casefold()
     return [
         book for book in books if folded_name in (book.name.casefold(), book.book_id.casefold())
@@ -140,7 +141,7 @@ def named_so(books: Iterable[HeldBook], name: str) -> list[HeldBook]:
 
 
 def no_such_book(conversation_id: str, name: str, books: Sequence[HeldBook]) -> MemoryNotFound:
-    """The error that names the books that there are."""
+    """Make the error that lists the books that exist."""
     if not books:
         return MemoryNotFound(
             "The conversation `{conversation}` has no books; `memory-server import FILE` brings one in.",

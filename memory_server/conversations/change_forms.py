@@ -47,14 +47,14 @@ def _plain(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    """A text of a change. Raises TypeError: it is another value."""
+    """Check a text of a change. Raises TypeError for any other value."""
     if not isinstance(value, str):
         raise TypeError("a text is expected")
     return value
 
 
 def _number(value: Any) -> float:
-    """A number of a change. Raises TypeError: it is another value; ValueError: it is too large, or none."""
+    """Check a number of a change. Raises TypeError for any other value, ValueError if it is not finite or too large."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError("a number is expected")
     number = float(value)
@@ -64,7 +64,7 @@ def _number(value: Any) -> float:
 
 
 def _time_or_none(value: Any) -> int | None:
-    """A time of a change. Raises NotARecord: it is another value."""
+    """Read a time of a change, which may be None. Raises NotARecord for any other value."""
     return None if value is None else milliseconds(value)
 
 
@@ -109,7 +109,7 @@ _NAMES = {change_type.change_class: name for name, change_type in TYPES.items()}
 
 
 def change_json(change: Change) -> Json:
-    """The JSON form of a change."""
+    """Write a change as JSON."""
     name = _NAMES[type(change)]
     record: Json = {"type": name}
     for (key, form), field in zip(TYPES[name].keys.items(), change.__match_args__, strict=True):
@@ -118,7 +118,7 @@ def change_json(change: Change) -> Json:
 
 
 def change(record: Json) -> Change:
-    """A change from its JSON form. Raises NotARecord if it is of no known type or lacks a part."""
+    """Read a change from its JSON form. Raises NotARecord if its type is unknown or a part is missing."""
     try:
         change_type = TYPES[record["type"]]
         complete = {"reason": "deleted"} | record
@@ -131,12 +131,12 @@ def change(record: Json) -> Change:
 
 
 def is_of_newer_type(row: UnusableRecord) -> bool:
-    """Whether a record that cannot be used is a change of a type that only a newer program knows."""
+    """Return whether an unusable record is a change of a type that only a newer program knows."""
     return row.kind == "change" and _has_newer_type(row.record)
 
 
 def has_newer_change(line: Mapping[str, Any]) -> bool:
-    """Whether a line of a journal has a change of a type that only a newer program knows."""
+    """Return whether a journal line has a change of a type that only a newer program knows."""
     records = line.get("changes")
     if not isinstance(records, list):
         records = [records]
@@ -153,8 +153,8 @@ def _has_newer_type(record: Any) -> bool:
 def changes_of(
     records: Any, most_changes: int | None = None, unusable: list[UnusableRecord] | None = None
 ) -> tuple[tuple[Change, ...], int]:
-    """The first `most_changes` of a commit (None: all), and how many more it has. A record that cannot be read as a
-    change counts for nothing, and is added to `unusable`, if that is given."""
+    """Read the first `most_changes` of a commit (all, if it is None), and count how many more it has. A record that
+    cannot be read as a change is skipped, and added to `unusable` if that is given."""
     if not isinstance(records, list):
         records = [records]
     read_changes: list[Change] = []
@@ -169,7 +169,7 @@ def changes_of(
 
 
 def commit_json(commit: Commit) -> Json:
-    """The fields of a commit's line, without its checksum."""
+    """Write the fields of a commit's line, without its checksum."""
     return {
         "v": COMMIT_FORMAT,
         "seq": commit.version,
@@ -184,8 +184,8 @@ def commit_of(
     most_changes: int | None = None,
     unusable: list[UnusableRecord] | None = None,
 ) -> Commit:
-    """A commit from the fields of its line; changes as in `changes_of`. A time that cannot be read is 0. Raises
-    NotARecord: it lacks its version or its changes."""
+    """Read a commit from the fields of its line, with changes as in `changes_of`. A time that cannot be read becomes
+    0. Raises NotARecord if the version or the changes are missing."""
     at_ms = 0
     with contextlib.suppress(NotARecord):
         at_ms = milliseconds(line.get("at"))

@@ -134,8 +134,8 @@ Change = (
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Changes that became durable together. `version` is the conversation's after them, `by` who made them. `more`: how
-    many changes it has beside these, where a reader asked for some only."""
+    """Changes that became durable together. `version` is the conversation's after them, `by` who made them. `more`:
+    how many further changes it has, if a reader asked only for some."""
 
     version: int
     at_ms: int
@@ -145,7 +145,7 @@ class Commit:
 
 
 def putting(memory: Memory, before: Memory | None) -> Change:
-    """The change that stores `memory`; `before` is the memory of the same kind and key, if there is one."""
+    """Make the change that stores `memory`; `before` is the stored memory of the same kind and key, or None."""
     if isinstance(memory, LongTermMemory):
         return TriggerSet(memory, before if isinstance(before, LongTermMemory) else None)
     if isinstance(before, ShortTermMemory):
@@ -154,14 +154,14 @@ def putting(memory: Memory, before: Memory | None) -> Change:
 
 
 def removing(memory: Memory, reason: ForgetReason) -> Change:
-    """The change that removes `memory`."""
+    """Make the change that removes `memory`."""
     if isinstance(memory, ShortTermMemory):
         return Forgotten(memory, reason)
     return TriggerRemoved(memory, reason)
 
 
 def memories_in(changes: Iterable[Change]) -> Iterator[Memory]:
-    """The memories that these changes hold, as they were before and after."""
+    """Yield the memories in these changes, as they were before and after."""
     for change in changes:
         for name in ("memory", "before"):
             memory = getattr(change, name, None)
@@ -202,6 +202,8 @@ def apply(state: ConversationState, changes: Iterable[Change]) -> None:
                 state.last_cleanup_ms = at_ms
             case _:
                 assert_never(change)
+
+        # An index must see every change, in order, or its answers become wrong.
         if state.follower is not None:
             state.follower.follow(change)
 
@@ -239,13 +241,13 @@ _MOST_DIGITS = 15
 
 
 def change_id(conversation_id: str, version: int) -> str:
-    """The id of the commit that made `version`: `42-9f86`. The mark tells one conversation's ids from another's."""
+    """Return the id of the commit that made `version`, such as `42-9f86`. Its mark differs between conversations."""
     mark = hashlib.sha256(conversation_id.encode()).hexdigest()[:_MARK_CHARS]
     return f"{version}-{mark}"
 
 
 def version_in(change: str) -> int:
-    """The version that a change id names; 0: it has another form."""
+    """Return the version in a change id, or 0 if the text has another form."""
     number, dash, mark = change.partition("-")
     is_number = number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS
     if not (is_number and dash and mark):
@@ -254,8 +256,7 @@ def version_in(change: str) -> int:
 
 
 def version_of(conversation_id: str, text: str) -> int:
-    """The version that a change id names. Raises InvalidInput: it is not a change id, or it is one of another
-    conversation."""
+    """Return the version in a change id. Raises InvalidInput if it is not a change id of this conversation."""
     version = version_in(text)
     if version < 1 or text != change_id(conversation_id, version):
         raise InvalidInput(
@@ -280,9 +281,9 @@ def merged(
 
 
 def taking_back(state: ConversationState, commit: Commit) -> tuple[Change, ...]:
-    """The changes that take `commit` back now. Memories that are already gone, or already back, stay as they are.
-    Raises InvalidInput: a long-term memory of the commit was changed since; or nothing is left to take back."""
-    # A state of its own, on which what was taken back so far has happened.
+    """Return the changes that undo `commit` now. Memories that are already gone, or already back, stay as they are.
+    Raises InvalidInput if a long-term memory of the commit was changed since, or if nothing is left to undo."""
+    # A copy to which each reversal is applied, because the next reversal depends on it.
     view = ConversationState(
         state.conversation_id, short_term=dict(state.short_term), long_term=dict(state.long_term)
     )
@@ -301,7 +302,7 @@ def taking_back(state: ConversationState, commit: Commit) -> tuple[Change, ...]:
 
 
 def _reversal(view: ConversationState, change: Change) -> Change | None:
-    """The change that takes a change back; None: nothing of it is left."""
+    """Return the change that undoes a change, or None if nothing of it is left."""
     match change:
         case CleanedUp():
             return None
@@ -320,6 +321,8 @@ def _reversal(view: ConversationState, change: Change) -> Change | None:
             if memory.id in view.short_term:
                 return None
             return Restored(memory, reason)
+
+    # All other changes are to a short-term memory, which may be gone.
     memory_id = change.id if isinstance(change, OfShortTerm) else change.memory.id
     present = view.short_term.get(memory_id)
     if present is None:
@@ -341,7 +344,7 @@ def _reversal(view: ConversationState, change: Change) -> Change | None:
         case Unpinned():
             return None if present.pinned else Pinned(present.id)
         case Muted(before=former_places, after=places):
-            # Only these places are taken back: those muted since stay muted.
+            # Only these places are taken back: places muted since stay muted.
             muted = [
                 place for place in present.muted if place in former_places or place not in places
             ]
@@ -358,7 +361,8 @@ def _reversal(view: ConversationState, change: Change) -> Change | None:
 def _trigger_set_reversal(
     present: LongTermMemory | None, memory: LongTermMemory, before: LongTermMemory | None
 ) -> Change | None:
-    """The change that takes back that `memory` was stored in place of `before`."""
+    """Return the change that undoes that `memory` was stored in place of `before`. Raises InvalidInput if it was
+    changed since."""
     if present == memory:
         if before is None:
             return TriggerRemoved(memory, "undone")

@@ -1,6 +1,6 @@
 """Memories to and from JSON. Only this module and change_forms.py know the names of fields on disk.
 
-The record forms are those of the Node original, so that each program can open the other's folder: arrays of objects in
+The record forms come from the Node original, so that each program can open the other's folder: arrays of objects in
 `short-term-memory.json` and `long-term-memory.json`, times as ISO 8601 in UTC with milliseconds. Reading accepts
 `time_stamp` and `timeStamp`, numbers for times and missing ids, and keeps unknown fields. Knows no file and no lock.
 """
@@ -56,15 +56,15 @@ _ROLE: dict[str, Role] = {role: role for role in ROLES}
 
 
 def _unshared(text: str) -> str:
-    """A text for orjson, which stores the UTF-8 of a text that is not ASCII in the string itself, for as long as the
-    string lives: each memory would take half as much again."""
+    """Copy a text for orjson. orjson keeps the UTF-8 of a text that is not ASCII inside the string for as long as the
+    string lives, which would add half to the size of each memory."""
     if text.isascii():
         return text
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "surrogatepass")
 
 
 def message_json(message: Message) -> Json:
-    """The JSON form of a message, its timestamp in milliseconds as clients send it."""
+    """Write a message as JSON, its timestamp in milliseconds as clients send it."""
     record: Json = {"role": message.role, "content": _unshared(message.content)}
     if message.time_ms is not None:
         record["timestamp"] = message.time_ms
@@ -82,12 +82,13 @@ def _message(record: Any) -> Message:
         content = record.get("content")
         if role in ROLES and isinstance(content, str):
             return Message(_ROLE[role], content)
+
     rest = dict(record)
     role = rest.pop("role", "user")
     content = rest.pop("content", "")
     timestamp = rest.pop("timestamp", None)
     name = rest.pop("name", None)
-    # A value that is read as another one is written back as it came: `extra` wins in message_json.
+    # A value that is read as a different value is written back as it came: `extra` wins in message_json.
     if role not in ROLES:
         rest["role"] = role
         role = "system"
@@ -97,6 +98,7 @@ def _message(record: Any) -> Message:
     if name is not None and not isinstance(name, str):
         rest["name"] = name
         name = None
+
     time_ms = None
     if timestamp is not None:
         with contextlib.suppress(NotARecord):
@@ -109,7 +111,8 @@ def _message(record: Any) -> Message:
 
 
 def _extra(rest: Json) -> Mapping[str, Any]:
-    """The unknown fields of a record, to be written back as they came."""
+    """Return the unknown fields of a record, which are written back unchanged. Raises NotARecord if they are nested
+    too deeply."""
     if not rest:
         return NOTHING
     if deeper(rest):
@@ -121,7 +124,7 @@ def _extra(rest: Json) -> Mapping[str, Any]:
 
 
 def short_term_json(memory: ShortTermMemory) -> Json:
-    """The JSON form of a short-term memory (docs/reference/data-folder.md)."""
+    """Write a short-term memory as JSON (docs/reference/data-folder.md)."""
     record: Json = {
         "id": memory.id,
         "timestamp": times.iso(memory.time_ms),
@@ -131,6 +134,8 @@ def short_term_json(memory: ShortTermMemory) -> Json:
         "conversation_id": memory.conversation_id,
         "messages": [message_json(message) for message in memory.messages],
     }
+
+    # Empty values are left out: most memories have none of these fields.
     optional: Json = {
         "pinned": memory.pinned,
         "indexedWith": memory.indexed_with,
@@ -153,15 +158,16 @@ def short_term_json(memory: ShortTermMemory) -> Json:
 
 
 def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
-    """A short-term memory from its JSON form. `conversation_id` is for a record that does not name its own. Raises
-    NotARecord if it has no time or its parts are of the wrong type; that or RecursionError if it is nested too
-    deeply."""
+    """Read a short-term memory from its JSON form. `conversation_id` is for a record that does not name its own.
+    Raises NotARecord if it has no time or a part has the wrong type, and NotARecord or RecursionError if it is nested
+    too deeply."""
     rest = dict(record)
     time = _time_of(rest)
     if time is None:
         raise NotARecord("it has no timestamp")
     for key in _TIME_KEYS:
         rest.pop(key, None)
+
     words, weights = _keywords(rest.pop("keywords", None) or [])
     messages = rest.pop("messages", None) or []
     if not isinstance(messages, list):
@@ -179,6 +185,7 @@ def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
     if corrects:
         del rest["corrects"]
     work = taken_work(rest)
+
     role_weights = _role_weights(rest.get("roleWeights"))
     if role_weights:
         del rest["roleWeights"]
@@ -188,6 +195,8 @@ def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
         kept_words, kept_weights = _keywords(rest.pop("otherKeywords", None) or [])
         words += tuple(sys.intern(kept(word)) for word in kept_words)
         weights += kept_weights
+
+    # Ids that many memories share are interned, so that each is in the process once.
     return ShortTermMemory(
         id=_text(rest.pop("id", None)),
         time_ms=milliseconds(time),
@@ -213,7 +222,7 @@ def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
 
 
 def _keywords_json(memory: ShortTermMemory) -> list[Json]:
-    """The words of its text with their weights."""
+    """Write the words of the memory's text with their weights."""
     pairs = zip(memory.words, memory.weights, strict=True)
     if not memory.other_words:  # Most memories have none, and are written in less time.
         return [{"word": word, "weight": weight} for word, weight in pairs]
@@ -221,13 +230,13 @@ def _keywords_json(memory: ShortTermMemory) -> list[Json]:
 
 
 def _other_keywords_json(memory: ShortTermMemory) -> list[Json]:
-    """The words that are kept with a memory, with their weights."""
+    """Write the marked words, which come from the memory's other words, with their weights."""
     pairs = zip(memory.words, memory.weights, strict=True)
     return [{"word": bare(word), "weight": weight} for word, weight in pairs if is_kept(word)]
 
 
 def _other_words(value: Any) -> tuple[str, ...]:
-    """The other words of a memory; empty if this program would not write them."""
+    """Read the other words of a memory; empty if this program would not write them."""
     if not isinstance(value, list) or len(value) > MOST_TEXTS:
         return ()
     if not all(_is_text(text) and len(text) <= MOST_TEXT_CHARS for text in value):
@@ -236,7 +245,7 @@ def _other_words(value: Any) -> tuple[str, ...]:
 
 
 def _taken_text(rest: Json, key: str) -> str | None:
-    """The text of a key, which is taken out of the record. None: the key has no text, and stays as it is."""
+    """Take the text of a key out of the record. Return None, and leave the key, if it has no text."""
     value = rest.get(key)
     if not _is_text(value):
         return None
@@ -288,6 +297,7 @@ def _whole_file(
                 raise NotARecord(reason)
         except WRONG_VALUES as error:
             fault = NotARecord("record {number} cannot be read: {reason}", number, reason_of(error))
+
             if unusable is None:
                 raise fault from error
             unusable.append(UnusableRecord(kind, record, fault))
@@ -305,7 +315,7 @@ def reason_of(error: Exception) -> Sentence:
 
 
 def _time_of(record: Json) -> Any:
-    """The time of a record under any of its names; None: it has none."""
+    """Return the time of a record under any of its names, or None if it has no time."""
     for key in _TIME_KEYS:
         value = record.get(key)
         if value is not None:
@@ -314,7 +324,7 @@ def _time_of(record: Json) -> Any:
 
 
 def cleanup_time(value: Any) -> int | None:
-    """The time of the last clean-up, in milliseconds since 1970; None for a value that is none."""
+    """Read the time of the last clean-up, in milliseconds since 1970. Return None for any other value."""
     if type(value) is not int:
         return None
     with contextlib.suppress(NotARecord):
@@ -338,7 +348,7 @@ def places_of(value: Any) -> tuple[str, ...]:
 
 
 def _corrections(value: Any) -> tuple[Correction, ...]:
-    """What a memory corrects; empty if this program would not write it."""
+    """Read what a memory corrects; empty if this program would not write it."""
     if not isinstance(value, list) or len(value) > MOST_CORRECTED:
         return ()
     corrections: list[Correction] = []
@@ -352,7 +362,7 @@ def _corrections(value: Any) -> tuple[Correction, ...]:
 
 
 def _role_weights(value: Any) -> dict[str, float]:
-    """Weights by role; empty if one of them is not a number."""
+    """Read the weights by role; empty if any weight is not a number."""
     weights: dict[str, float] = {}
     if not isinstance(value, dict):
         return weights
@@ -365,12 +375,12 @@ def _role_weights(value: Any) -> dict[str, float]:
 
 
 def _text(value: Any) -> str:
-    """A text of a record; other programs may write null."""
+    """Read a text of a record; other programs may write null."""
     return "" if value is None else str(value)
 
 
 def _number(value: Any) -> float | None:
-    """A number of a record, or None: the Node original writes NaN as null."""
+    """Read a number of a record. Return None for other values: the Node original writes NaN as null."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
@@ -380,15 +390,18 @@ def _number(value: Any) -> float | None:
 
 
 def _keywords(items: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """The words of a record, and their weights."""
+    """Read the words of a record and their weights. Raises NotARecord if they are not a list."""
     if not isinstance(items, list):
         raise NotARecord("its keywords are not a list")
+
+    # First the fast way, for the form that this program writes.
     try:
         weights = tuple(map(_WEIGHT, items))
         if set(map(type, weights)) <= _FLOATS:
             return tuple(map(sys.intern, map(_WORD, items))), weights
     except (TypeError, KeyError):
         pass  # not as this program writes them: each is checked
+
     checked_words: list[str] = []
     checked_weights: list[float] = []
     for item in items:
@@ -405,7 +418,7 @@ def _keywords(items: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:
 
 
 def long_term_json(memory: LongTermMemory) -> Json:
-    """The JSON form of a long-term memory (docs/reference/data-folder.md)."""
+    """Write a long-term memory as JSON (docs/reference/data-folder.md)."""
     record: Json = {
         "name": memory.name,
         "prompt": memory.prompt,
@@ -422,19 +435,22 @@ def long_term_json(memory: LongTermMemory) -> Json:
 
 
 def long_term(record: Json) -> LongTermMemory:
-    """A long-term memory from its JSON form. Raises NotARecord if it has no name or no trigger; that or RecursionError
-    if it is nested too deeply."""
+    """Read a long-term memory from its JSON form. Raises NotARecord if it has no name or no trigger, and NotARecord
+    or RecursionError if it is nested too deeply."""
     rest = dict(record)
     name = rest.pop("name", None)
     trigger = rest.pop("trigger", None)
     if not isinstance(name, str) or not name or not isinstance(trigger, str):
         raise NotARecord("it has no name or no trigger")
+
     created = rest.pop("createdAt", None)
     updated = rest.pop("updatedAt", None)
     updated_context = rest.pop("updatedContext", None)
     rules = taken_rules(rest)
     book = taken_book(rest)
     keys = taken_keys(rest, trigger)
+
+    # Every `pop` comes before `extra`, which keeps the fields that are left.
     return LongTermMemory(
         name=name,
         prompt=_text(rest.pop("prompt", None)),

@@ -71,7 +71,7 @@ def without_erased(contents: Contents, erased: Callable[[Iterable[str]], bool]) 
 def holds_erased(
     state: ConversationState, changes: Iterable[Change], erased: Callable[[Iterable[str]], bool]
 ) -> bool:
-    """Whether something that was erased for good is in `state` or in the past `changes` of its conversation."""
+    """Return whether something that was erased for good is in `state` or in the past `changes` of its conversation."""
     memories = (*state.short_term.values(), *state.long_term.values(), *memories_in(changes))
     marks: set[str] = set()
     for memory in memories:
@@ -82,7 +82,7 @@ def holds_erased(
 
 
 def contents_of(state: ConversationState) -> Contents:
-    """A copy of what `state` holds now: call it before the next `await`."""
+    """Copy what `state` holds now: call it before the next `await`."""
     return Contents(
         state.conversation_id,
         short_term=tuple(state.short_term.values()),
@@ -95,9 +95,10 @@ def contents_of(state: ConversationState) -> Contents:
 def restore_changes(
     state: ConversationState, contents: Contents, mode: Mode, archived: Collection[str] = ()
 ) -> tuple[list[Change], MergeCounts]:
-    """The changes that bring `contents` into `state`, and their counts. `archived`: ids of memories in the archive; one
-    that comes back leaves it. Memories are the same by id (short-term) or name (long-term). Every change carries what
-    it replaces, so that the whole can be undone; bringing the same contents again changes nothing."""
+    """Return the changes that bring `contents` into `state`, and their counts. `archived` has the ids of memories in
+    the archive; a restored memory leaves the archive. Memories are the same by id (short-term) or name (long-term).
+    Every change carries what it replaces, so that the whole can be undone; bringing the same contents again changes
+    nothing."""
     changes: list[Change] = []
     counts: Counter[str] = Counter()
     unreadable = {row.key for row in contents.unusable}
@@ -123,8 +124,8 @@ def _restore_kind(
     archived: Collection[str],
     counts: Counter[str],
 ) -> Iterator[Change]:
-    """The changes that bring memories of one kind, of which those `present` are there by key; they are counted in
-    `counts`. One whose record is `unreadable` in the contents stays."""
+    """Yield the changes that bring memories of the same kind, and count them in `counts`. `present` has the stored
+    memories by key. A stored memory stays if its record in the contents is `unreadable`."""
     not_brought = dict(present)
     for memory in memories:
         before = not_brought.pop(memory.key, None)
@@ -142,6 +143,8 @@ def _restore_kind(
         else:
             counts["replaced"] += 1
             yield putting(memory, before)
+
+    # A record that cannot be read may be the memory itself, so that memory is not removed.
     if mode == "overwrite":
         for memory in not_brought.values():
             if memory.key not in unreadable:
@@ -150,7 +153,7 @@ def _restore_kind(
 
 
 def _changed_ms(memory: Memory) -> int:
-    """When a memory was made or changed last."""
+    """Return when a memory was made or last changed, in milliseconds since 1970."""
     if isinstance(memory, ShortTermMemory) or memory.updated_ms is None:
         return memory.made_ms
     return max(memory.made_ms, memory.updated_ms)

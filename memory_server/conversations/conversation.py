@@ -41,7 +41,7 @@ class Corrected(Done):
 
 
 class Conversation:
-    """The managers of one conversation. Each method may raise `StorageError`; then nothing was changed.
+    """The managers of a conversation. Each method may raise `StorageError`; then nothing was changed.
 
     Managers that most processes do not use are made, and imported, at first use.
     """
@@ -108,45 +108,46 @@ class Conversations:
         self._known: dict[str, Conversation] = {}
 
     def get(self, conversation_id: str | None = None) -> Conversation:
-        """The conversation of this id, or the usual one; it need not exist yet. Raises InvalidInput: the id cannot be
-        used."""
+        """Return the conversation with this id, or the usual one; it need not exist yet. Raises InvalidInput if the
+        id cannot be used."""
         name = self._usual if conversation_id is None else conversation_id_of(conversation_id)
         if name not in self._known:
             self._known[name] = Conversation(name, self._services, self._shared_conversation)
         return self._known[name]
 
     def view(self, usual: str) -> Self:
-        """The same managers with another usual conversation. Raises InvalidInput: the id cannot be used."""
+        """Return the same managers with another usual conversation. Raises InvalidInput if the id cannot be used."""
         view = copy(self)
         view._usual = conversation_id_of(usual)
         return view
 
     def served_by(self, services: Services) -> Self:
-        """The same conversations with other services, such as those of readers in another time zone."""
+        """Return the same conversations with other services, such as services for readers in another time zone."""
         view = copy(self)
         view._services = services
         view._known = {}
         return view
 
     async def ids(self) -> list[str]:
-        """The ids of all conversations that hold or held something, sorted."""
+        """List the ids of all conversations that hold or held something, sorted."""
         return await self._services.store.conversations()
 
     async def version(self, conversation_id: str) -> int:
-        """How many changes the conversation has had, also by other processes; 0 if it does not exist."""
+        """Count the changes that the conversation has had, also by other processes; 0 if it does not exist."""
         state = await self._services.store.read(conversation_id_of(conversation_id))
         return state.version
 
     async def outdated(self) -> int:
-        """How many short-term memories have words found with other settings; unreadable conversations are skipped."""
+        """Count the short-term memories whose words were found with other settings; unreadable conversations are
+        skipped."""
         count = 0
         async for state in self._readable():
             count += await self.get(state.conversation_id).short_term.outdated()
         return count
 
     async def tidy_vectors(self, meaning: Similarities) -> tuple[int, int, str]:
-        """Forget the vectors of memories that are gone, and make those that memories lack: of how many texts, how many
-        are left, and why."""
+        """Forget the vectors of memories that are gone, and make the missing vectors. Return how many vectors were
+        made, how many are still missing, and why."""
         live: list[tuple[Scope, str]] = []
         async for state in self._readable():
             scope = vectors_of(state.conversation_id)
@@ -154,8 +155,8 @@ class Conversations:
         return await meaning.tidy(live, self._services.clock())
 
     async def most_frequent(self) -> str | None:
-        """The conversation with the most short-term memories, or None. It reads every conversation and skips unreadable
-        ones."""
+        """Return the id of the conversation with the most short-term memories, or None. Reads every conversation and
+        skips unreadable ones."""
         most_frequent: str | None = None
         most = 0
         async for state in self._readable():

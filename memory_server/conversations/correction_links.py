@@ -1,6 +1,7 @@
-"""Which older memories of its conversation a memory corrects: those that a caller names, and those that the rules find.
+"""Which older memories of its conversation a memory corrects: memories that a caller names, and memories that the
+rules find.
 
-A decision over the state; the rules are in nlp/corrections.py. Nobody corrects what somebody else said.
+A decision over the state; the rules are in nlp/corrections.py. A user never corrects what another user said.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ _COMPARED = 50
 
 
 def statement_of_user(memory: ShortTermMemory) -> Statement:
-    """What the user says in a memory."""
+    """Return the statement that the user makes in a memory."""
     return statement_of(_said_by_user(memory))
 
 
 def refuse_uncorrectable(
     ids: Sequence[str], state: ConversationState, messages: Sequence[Message]
 ) -> None:
-    """Raises InvalidInput: the conversation has no memory of one of these ids, it is of another user than these
-    messages, or they are too many."""
+    """Check that the conversation's memories with these ids may be corrected by these messages. Raises InvalidInput
+    if the ids are too many, an id is unknown, or its memory is of another user."""
     if len(ids) > MOST_CORRECTED:
         raise InvalidInput("One memory corrects at most {number} others.", MOST_CORRECTED)
     for memory_id in ids:
@@ -57,7 +58,8 @@ def refuse_uncorrectable(
 def linked(
     state: ConversationState, memory_id: str, corrections: Sequence[Correction]
 ) -> tuple[Change, ...]:
-    """The change that lets a memory correct these as well: not what was said later, and not what corrects it."""
+    """Return the change that lets a memory correct these as well. It never corrects a memory that was said later, or
+    that corrects it."""
     memory = state.short_term.get(memory_id)
     if memory is None:
         return ()
@@ -81,11 +83,13 @@ def _corrects(memory: ShortTermMemory | None, older_id: str) -> bool:
 def found_by_rule(
     state: ConversationState, memory: ShortTermMemory, statement: Statement
 ) -> tuple[Correction, ...]:
-    """Find the last memory that says otherwise what this one says, if this one corrects nothing yet. What that one
-    corrected follows from it."""
+    """Find the last memory that contradicts what this one says, if this one corrects nothing yet. Skips a memory that
+    is corrected already."""
     signs = statement.signs()
     if not signs or memory.corrects:
         return ()
+
+    # Made only when needed: the links of all memories cost more than a look at a few.
     corrected_ids: Container[str] | None = None
     for older in islice(_with_signs(state, signs), _COMPARED):
         if older.time_ms >= memory.time_ms or older.id == memory.id:
@@ -102,7 +106,7 @@ def found_by_rule(
 
 
 def _with_signs(state: ConversationState, signs: Sequence[str]) -> Iterator[ShortTermMemory]:
-    """The newest memories that have one of these signs."""
+    """Yield the newest memories whose text has any of these signs."""
     for memory in islice(reversed(state.short_term.values()), _LOOKED_AT):
         text = memory.text
         for sign in signs:
@@ -116,10 +120,10 @@ def _said_by_user(memory: ShortTermMemory) -> str:
 
 
 def _names(messages: Sequence[Message]) -> set[str]:
-    """The names of the users who speak, of those that have one."""
+    """Return the names of the users who speak, without users that have no name."""
     return {message.name for message in messages if message.role == "user" and message.name}
 
 
 def _speakers(memory: ShortTermMemory) -> frozenset[str | None]:
-    """The names of the users who speak in a memory."""
+    """Return the names of the users who speak in a memory."""
     return frozenset(message.name for message in memory.messages if message.role == "user")

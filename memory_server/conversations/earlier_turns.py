@@ -14,8 +14,8 @@ from memory_server.kernel.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TakenBackTurn:
-    """A turn that does not hold any more: where it was said, what the user said last in it, and the answer, which is
-    empty if there was none."""
+    """A turn that does not hold any more: where it was said, what the user said last in it, and the answer, or "" if
+    it had no answer."""
 
     session: str
     asked: str
@@ -24,8 +24,8 @@ class TakenBackTurn:
 
 @dataclass(frozen=True, slots=True)
 class Corrections:
-    """What is known now of earlier turns. `taken_back`: those that do not hold any more. `said_by`: to which program the
-    turns of `session` were ascribed that a person said; empty: to none."""
+    """What is known now of earlier turns. `taken_back`: turns that do not hold any more. `said_by`: the program to
+    which turns of `session` were ascribed that a person said, or ""."""
 
     taken_back: frozenset[TakenBackTurn] = frozenset()
     session: str = ""
@@ -37,7 +37,7 @@ class Corrections:
     def changes(
         self, state: ConversationState, reworded: Callable[[ShortTermMemory], ShortTermMemory]
     ) -> list[Change]:
-        """What they change in the conversation. `reworded`: finds the words of a memory again."""
+        """Return the changes to the conversation. `reworded` finds the words of a memory again."""
         changes: list[Change] = [*retirements(state, self.taken_back)]
         for memory in state.short_term.values():
             speakers = {message.name for message in memory.messages if message.role == "user"}
@@ -48,7 +48,7 @@ class Corrections:
 
 
 def _said_by_user(memory: ShortTermMemory) -> ShortTermMemory:
-    """The memory without the name of the program, which comes unasked."""
+    """Return the memory without the name of the program, so that it comes unasked again."""
     messages = tuple(
         replace(message, name=None) if message.role == "user" else message
         for message in memory.messages
@@ -57,14 +57,14 @@ def _said_by_user(memory: ShortTermMemory) -> ShortTermMemory:
 
 
 def turn_said(session: str, messages: Sequence[Message]) -> TakenBackTurn:
-    """The turn that these messages are, as they are stored."""
+    """Return the turn that these messages make, in the form in which they are stored."""
     asked = [message.content for message in messages if message.role == "user"]
     answers = [message.content for message in messages if message.role == "assistant"]
     return TakenBackTurn(session, "".join(asked[-1:]), "".join(answers[-1:]))
 
 
 def retirements(state: ConversationState, turns: Collection[TakenBackTurn]) -> list[Forgotten]:
-    """The changes that archive the memories of these turns. What somebody pinned or rewrote stays."""
+    """Return the changes that archive the memories of these turns. Memories that a user pinned or rewrote stay."""
     if not turns:
         return []
     changes: list[Forgotten] = []

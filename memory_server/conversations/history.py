@@ -1,4 +1,4 @@
-"""The past of one conversation: its history, undo, and bringing back removed memories."""
+"""The past of a conversation: its history, undo, and bringing back removed memories."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class BroughtBack(Done):
 def _recallable(
     archived: Iterable[Archived], *, live_ids: Collection[str]
 ) -> Collection[ShortTermMemory]:
-    """The short-term memories of the archive, each as its last removal left it, without those that are live again and
-    those whose last removal a person asked for. `archived`: oldest removal first."""
+    """Return the short-term memories of the archive, each as its last removal left it, except memories that are live
+    again or that a person asked to forget. `archived` starts with the oldest removal."""
     memories_by_id: dict[str, ShortTermMemory] = {}
     for entry in archived:
         memory = entry.memory
@@ -78,8 +78,9 @@ class ArchiveManager:
         limit: int = HISTORY_PAGE,
         most_changes: int | None = None,
     ) -> tuple[Commit, ...]:
-        """A page of the history, newest first; `before` is the last change id of the previous page, `most_changes` how
-        many of one commit are read. Raises InvalidInput: `before` is not a change id of this conversation."""
+        """Return a page of the history, newest first. `before` is the last change id of the previous page,
+        `most_changes` limits how many changes of a commit are read. Raises InvalidInput if `before` is not a change
+        id of this conversation."""
         version = None if before is None else version_of(self.conversation_id, before)
         store = self._services.store
         return await store.history(
@@ -87,20 +88,22 @@ class ArchiveManager:
         )
 
     async def entries(self) -> tuple[Archived, ...]:
-        """What was removed and can come back, oldest removal first."""
+        """List what was removed and can come back, oldest removal first."""
         return await self._services.store.archive(self.conversation_id)
 
     async def recall(self, query: RecallQuery) -> Recall:
-        """What a search by `query` would find among the short-term memories that were removed last, at most `RECALLED`,
-        without those that a person asked to be forgotten. Nothing is reinforced."""
+        """Search by `query` among the short-term memories that were removed last, at most `RECALLED`, except memories
+        that a person asked to forget. Nothing is reinforced."""
         archived = await self._services.store.archive(self.conversation_id, newest=RECALLED)
         if not archived:
             return NOTHING_RECALLED
         state = await self._services.store.read(self.conversation_id)
+
         # No session has a removed memory in its context any more, and the search draws no flashbacks.
         parameters = replace(
             self._services.parameters.recall, own_conversation_ms=0, flashback_count=0
         )
+
         return select(
             _recallable(archived, live_ids=state.short_term.keys()),
             query,
@@ -155,6 +158,7 @@ class ArchiveManager:
             raise InvalidInput(
                 "Nothing says which memories to bring back; give ids, a pattern, or a time of removal."
             )
+
         chosen: list[Archived] = []
         for entry in await self.entries():
             is_named = not ids or name_of(entry) in ids
@@ -162,6 +166,7 @@ class ArchiveManager:
             is_late = until_ms is not None and entry.at_ms > until_ms
             if is_named and not is_early and not is_late:
                 chosen.append(entry)
+
         missing = set(ids) - set(map(name_of, chosen))
         if missing:
             raise InvalidInput(
@@ -170,16 +175,20 @@ class ArchiveManager:
                 self.conversation_id,
                 min(missing),
             )
+
         if pattern is not None:
             matches = await self._services.matching(
                 pattern, [entry.memory.text for entry in chosen], _("brought back")
             )
             chosen = [entry for entry, is_match in zip(chosen, matches, strict=True) if is_match]
+
+        # Later removals come later in the list, so each name keeps its last removal.
         last = {(type(entry.memory), name_of(entry)): entry for entry in chosen}
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], BroughtBack]:
             brought_back: list[Archived] = []
             in_the_way: list[Archived] = []
+
             for entry in last.values():
                 if name_of(entry) in state.like(entry.memory):
                     in_the_way.append(entry)
@@ -192,12 +201,12 @@ class ArchiveManager:
 
 
 def _bringing_back(entry: Archived) -> Change:
-    """The change that brings a removed memory back."""
+    """Make the change that brings a removed memory back."""
     if isinstance(entry.memory, ShortTermMemory):
         return Restored(entry.memory, entry.reason)
     return putting(entry.memory, None)
 
 
 def name_of(entry: Archived) -> str:
-    """The id of an archived short-term memory, the name of a long-term one."""
+    """Return the id of an archived short-term memory, or the name of a long-term one."""
     return entry.memory.key

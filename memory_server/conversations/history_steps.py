@@ -40,7 +40,7 @@ _CLASS_WORDS = (
 
 
 def past_change(place: str, commit: Commit) -> PastChange:
-    """A commit as a change of the history; what was erased has no steps."""
+    """Describe a commit as a change of the history. An erased commit gets the single step `erased`."""
     steps = (
         _book_switch_steps(commit.changes)
         or tuple(map(step_of, commit.changes))
@@ -52,7 +52,8 @@ def past_change(place: str, commit: Commit) -> PastChange:
 
 
 def _book_switch_steps(changes: Sequence[Change]) -> tuple[HistoryStep, ...]:
-    """One step for changes that switch entries of one book, all of them on or all off; none for other changes."""
+    """Return a single step for changes that switch entries of the same book, all of them on or all off; empty for
+    other changes."""
     switched: set[tuple[str, bool]] = set()
     book_name = ""
     for change in changes:
@@ -62,6 +63,7 @@ def _book_switch_steps(changes: Sequence[Change]) -> tuple[HistoryStep, ...]:
             or change.memory.book is None
         ):
             return ()
+
         before = change.before
         is_off = change.memory.rules.is_off
         if (
@@ -69,8 +71,11 @@ def _book_switch_steps(changes: Sequence[Change]) -> tuple[HistoryStep, ...]:
             or before.rules.is_off == is_off
         ):
             return ()
+
         switched.add((change.memory.book.book_id, is_off))
         book_name = change.memory.book.book_name
+
+    # Entries of two books, or on and off together: each change is told by itself.
     if len(switched) != 1:
         return ()
     [(_book_id, is_off)] = switched
@@ -79,8 +84,9 @@ def _book_switch_steps(changes: Sequence[Change]) -> tuple[HistoryStep, ...]:
 
 
 def step_of(change: Change) -> HistoryStep:
-    """What a change did to one memory."""
+    """Describe what a change did to one memory."""
     match change:
+        # Before the other edits: only the count of tries has changed.
         case Edited(memory, before) if memory == replace(before, word_tries=memory.word_tries):
             return HistoryStep(ASKED_FOR_WORDS, memory.id)
         case Reinforced(id=memory_id, before=before, after=after):
@@ -108,6 +114,7 @@ def step_of(change: Change) -> HistoryStep:
         case ChatMoved(session, after=after):
             count = 0 if after is None else after.messages
             return HistoryStep(N_("counted"), session or None, counted(count, "message"))
+
         case _:
             return HistoryStep(
                 type(change).__name__.lower(), change.memory.id, said_beginning(change.memory.text)

@@ -1,5 +1,5 @@
-"""Looking into the memories of a conversation: why one came or not, which ones meet a condition, what they have in
-common. Nothing is written. Slow work runs in a thread, on records that do not change."""
+"""Looking into the memories of a conversation: why a memory came or not, which memories meet a condition, what they
+have in common. Nothing is written. Slow work runs in a thread, on records that do not change."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ KINDS = ("short_term", "long_term", "both")
 @dataclass(frozen=True, slots=True)
 class ExplainedMemory:
     """Why a memory came or not, and where it is kept. `searched` is False if the search does not look there; the
-    explanation then is that of a search of all conversations. `archived`: its removal; a removed memory has no
+    explanation is then about a search of all conversations. `archived`: its removal; a removed memory has no
     explanation. `alike`: how many other memories share words with the text."""
 
     conversation_id: str
@@ -53,14 +53,14 @@ class ExplainedMemory:
     archived: Archived | None = None
     alike: int = 0
     corrected_by: ShortTermMemory | None = None
-    """The later memory that says otherwise; None: there is none."""
+    """The later memory that contradicts it, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListRequest:
-    """Which memories to list, and in which order. With `text` or `keywords`, a memory must also hold one of their words,
-    or of `other_words`, which count less. `most`: the first of so many; None: all. `archived`: removed memories that
-    can come back."""
+    """Which memories to list, and in which order. With `text` or `keywords`, a memory must also hold a word of them,
+    or of `other_words`, which count less. `most`: how many memories are returned (None for all). `archived`: removed
+    memories that can come back."""
 
     conditions: MemoryFilter = field(default_factory=MemoryFilter)
     text: str = ""
@@ -100,15 +100,16 @@ class InsightManager:
         memory_id: str | None = None,
         text: str | None = None,
     ) -> ExplainedMemory:
-        """Why a search made now finds a memory or does not: the memory with `memory_id`, or the one that shares most
-        with the words of `text`. Raises InvalidInput: both or neither was given, all that the messages say was
-        recalled, there are too many other words, or there is no such scope; MemoryNotFound: no conversation has it, nor
-        the archive of this one."""
+        """Explain why a search made now finds a memory or does not: the memory with `memory_id`, or the memory that
+        shares most with the words of `text`. Raises InvalidInput if both or neither are given, if all that the
+        messages say was recalled, if there are too many other words, or if the scope is unknown; MemoryNotFound if
+        neither a conversation nor the archive of this conversation has it."""
         request = RecallRequest.of(request)
         if (memory_id is None) == (text is None):
             raise InvalidInput(
                 "One memory must be named; give either its memory_id, or text with some of its words."
             )
+
         alike = 0
         if text is not None:
             nearest = await self._nearest(text, request.scope)
@@ -116,10 +117,13 @@ class InsightManager:
             if isinstance(nearest.memory, Archived):
                 return replace(await self._explained_removed(nearest.memory, request), alike=alike)
             memory_id = nearest.memory
+
+        # First where the search looks, then in the archive, and last in all other conversations.
         assert memory_id is not None
         explained = await self._explained(memory_id, request)
         if explained is not None:
             return replace(explained, alike=alike)
+
         for entry in reversed(await self._services.store.archive(self.conversation_id)):
             if isinstance(entry.memory, ShortTermMemory) and entry.memory.id == memory_id:
                 return await self._explained_removed(entry, request)
@@ -134,8 +138,8 @@ class InsightManager:
         )
 
     async def search(self, request: ListRequest) -> tuple[list[Filtered], int]:
-        """The memories that are asked for, and how many there are in all. Raises InvalidInput: there is no such scope,
-        or there are too many other words."""
+        """Return the memories that are asked for, and how many there are in all. Raises InvalidInput if the scope is
+        unknown or there are too many other words."""
         conditions = request.conditions
         if request.text or request.keywords or request.other_words:
             words = await self._other_weights(request.other_words)
@@ -149,6 +153,7 @@ class InsightManager:
                     "The query has no words to look for; words of one character count only as keywords."
                 )
             conditions = replace(conditions, words=words)
+
         removals: dict[int, Archived] = {}
         """The removals of removed memories, by the `id()` of each memory."""
         memories: list[tuple[str, list[Memory]]] = []
@@ -168,12 +173,15 @@ class InsightManager:
                 if conversation_id == self.conversation_id:
                     raise
                 continue
+
             memories.append(
                 (
                     conversation_id,
                     [memory for memory in stored if _is_of_kind(memory, request.kinds)],
                 )
             )
+
+        # In a thread: this looks at the text of every memory.
         first, count = await asyncio.to_thread(
             filtered,
             memories,
@@ -187,23 +195,26 @@ class InsightManager:
         return [replace(match, removal=removals.get(id(match.memory))) for match in first], count
 
     async def _last_removals(self, conversation_id: str) -> list[Archived]:
-        """The last removal of each removed memory."""
+        """Return the last removal of each removed memory."""
         entries = await self._services.store.archive(conversation_id)
         last = {(type(entry.memory), entry.memory.key): entry for entry in entries}
         return list(last.values())
 
     async def patterns(self, *, top: int = 20) -> tuple[Overview, Overview]:
-        """What the short-term memories have in common, and the long-term ones."""
+        """Return overviews of the short-term memories and of the long-term ones: what they have in common."""
         state = await self._services.store.read(self.conversation_id)
         short_term = tuple(state.short_term.values())
         long_term = tuple(state.long_term.values())
         short_term_words = (
             tuple(zip(memory.words, memory.weights, strict=True)) for memory in short_term
         )
+
+        # Long-term memories are stored without words.
         long_term_words: list[Words] = []
         for memory in long_term:
             weights = await self._weights(memory.prompt, ())
             long_term_words.append(tuple(weights.items()))
+
         now_ms = self._services.clock()
         zone = self._services.zone
         return (
@@ -216,18 +227,21 @@ class InsightManager:
         )
 
     async def _explained(self, memory_id: str, request: RecallRequest) -> ExplainedMemory | None:
-        """Why a search brings a memory or not; None: it does not look at such a memory."""
+        """Explain why a search brings a memory or does not. Return None if it does not look at the memory."""
         from memory_server.conversations.recall.explanation import explain
 
         decision = await self._short_term.decision(request)
         row = decision.columns.row_of(memory_id)
         if row is None:
             return None
+
         explanation = explain(decision, row)
         conversation_id = decision.columns.kept_in(row) or self.conversation_id
         corrected_by: ShortTermMemory | None = None
         if self._services.has_corrections:
             corrected_by = newer_by_older(decision.columns.memories()).get(memory_id)
+
+        # A muted correction does not come, so it is not named either.
         places = muting_places(self.conversation_id, request.folder)
         if corrected_by is not None and not places.isdisjoint(corrected_by.muted):
             corrected_by = None
@@ -240,7 +254,7 @@ class InsightManager:
         )
 
     async def _explained_removed(self, entry: Archived, request: RecallRequest) -> ExplainedMemory:
-        """A removed memory, with what it shares with the query."""
+        """Return a removed memory with what it shares with the query."""
         query = await self._short_term.query_of(request)
         assert isinstance(entry.memory, ShortTermMemory)
         [receipt] = self._receipts([entry.memory], query)
@@ -249,11 +263,13 @@ class InsightManager:
         )
 
     async def _nearest(self, text: str, scope: str | None) -> _Nearest:
-        """The memory or removed memory that shares the heaviest words with `text`, or else contains it."""
+        """Find the live or removed memory that shares the heaviest words with `text`, or else contains it. Raises
+        MemoryNotFound."""
         request = RecallRequest([Message("user", text)], scope=scope)
         query = await self._short_term.query_of(request)
         entries = await self._services.store.archive(self.conversation_id)
         decision = await self._short_term.decision(request, by_meaning=False)
+
         points, row, sharing_count = decision.nearest()
         memory_id: str | None = None
         memories: Sequence[ShortTermMemory] = ()
@@ -265,6 +281,7 @@ class InsightManager:
         removed = self._nearest_removed(entries, query, least_points=points)
         if removed is not None:
             return _Nearest(removed, sharing_count)
+
         if memory_id is None:
             memory_id = await asyncio.to_thread(_last_holding, text, memories)
         if memory_id is None:
@@ -277,8 +294,8 @@ class InsightManager:
     def _nearest_removed(
         self, entries: Sequence[Archived], query: RecallQuery, *, least_points: float
     ) -> Archived | None:
-        """The removed memory that shares most with the query, if that is more than these points; the last removal of
-        equal ones."""
+        """Find the removed memory that shares most with the query, if that is more than these points; of equal ones,
+        the last removal."""
         removed: list[Archived] = []
         memories: list[ShortTermMemory] = []
         for entry in entries:
@@ -295,7 +312,7 @@ class InsightManager:
         return nearest
 
     def _receipts(self, memories: Sequence[ShortTermMemory], query: RecallQuery) -> list[Receipt]:
-        """The receipts of memories, judged among these alone."""
+        """Make the receipts of memories, judged only against each other."""
         parameters = self._services.parameters
         return receipts(
             memories,
@@ -306,7 +323,7 @@ class InsightManager:
         )
 
     async def _other_weights(self, texts: Sequence[str]) -> dict[str, float]:
-        """The words of the texts that a caller gives beside what is looked for. Raises InvalidInput: there are too
+        """Return the words of the caller's other texts, with reduced weights. Raises InvalidInput if there are too
         many."""
         usable_texts = other_words_of(texts, ()).texts
         weights = await self._weights("\n".join(usable_texts), ())
@@ -314,7 +331,8 @@ class InsightManager:
         return {word: weight * factor for word, weight in weights.items()}
 
     async def _weights(self, text: str, keywords: Sequence[str]) -> dict[str, float]:
-        """The words of both with the weights of a user's words; a keyword that is not in the dictionary counts too."""
+        """Return the words of both with the weights of a user's words; a keyword that is not in the dictionary counts
+        too."""
         weights: dict[str, float] = {}
         joined = "\n".join((text, *keywords))
         if joined.strip():
@@ -327,14 +345,14 @@ class InsightManager:
 
 
 def _is_of_kind(memory: Memory, kinds: str) -> bool:
-    """Whether a memory is of one of the `KINDS`."""
+    """Return whether a memory is of this kind; `kinds` is an item of `KINDS`."""
     if kinds == "both":
         return True
     return isinstance(memory, ShortTermMemory) == (kinds == "short_term")
 
 
 def _last_holding(text: str, memories: Sequence[ShortTermMemory]) -> str | None:
-    """The id of the last memory whose text contains a text, in whatever spelling."""
+    """Return the id of the last memory whose text contains a text, in whatever spelling."""
     seen_text = seen_form(text).strip()
     if not seen_text:
         return None

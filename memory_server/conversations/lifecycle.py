@@ -65,7 +65,7 @@ log = logging.getLogger(__name__)
 
 
 def outdated_text(count: int) -> str:
-    """A sentence on what to do about memories whose words were found with other settings."""
+    """Tell what to do about memories whose words were found with other settings."""
     were = _("memory was") if count == 1 else _("memories were")
     return _(
         "{number} {were} indexed with other words settings; run `memory-server doctor --reindex`, first "
@@ -76,8 +76,8 @@ def outdated_text(count: int) -> str:
 
 
 class ConversationLifecycle:
-    """The past of all `conversations`. `examinations` lists a blocking call for each of them, which examines its files
-    and returns the findings; by default there are none."""
+    """The past of all `conversations`. `examinations` lists a blocking call for each of them, which examines its
+    files and returns the findings; by default it is empty."""
 
     keeps: Literal["conversations"] = "conversations"
 
@@ -104,6 +104,7 @@ class ConversationLifecycle:
         for place in await self.places():
             if not sought.looks_in(place, "memories", "triggers"):
                 continue
+
             try:
                 state = await self._services.store.read(place)
             except StorageError as error:
@@ -111,6 +112,7 @@ class ConversationLifecycle:
                     raise
                 log.warning("%s", _("{name} was passed over: {reason}", place, error))
                 continue
+
             archive: Sequence[Archived] = []
             if sought.archived is not False:
                 archive = await self._services.store.archive(place)
@@ -200,6 +202,8 @@ class ConversationLifecycle:
                     before,
                 )
             places = [place_of_change]
+
+        # A page of each conversation has enough changes for the page of all.
         pages = [
             await self._history(each_place, before, limit, most_steps) for each_place in places
         ]
@@ -224,12 +228,14 @@ class ConversationLifecycle:
             raise InvalidInput(
                 "There is no conversation {place}; `memory-server list` shows all.", place
             )
+
         for name in await self._among(place):
             try:
                 removed = await self._conversations.get(name).short_term.clean_up(
                     dry_run=dry_run, by=by
                 )
             except StorageError as error:
+                # A clean-up of all conversations goes on after a failure; a named conversation fails.
                 if place is not None:
                     raise
                 yield Cleaned(name, problem=str(error))
@@ -240,6 +246,7 @@ class ConversationLifecycle:
     async def keep_up(self, seen_from_ms: int) -> int:
         forgotten = 0
         outdated = 0
+
         # Nothing of the others can be forgotten, so they are not opened.
         for name in await self._services.store.larger(
             self._services.parameters.retention.always_kept
@@ -253,6 +260,7 @@ class ConversationLifecycle:
                 log.warning("upkeep skipped a conversation: %s", error)
             else:
                 forgotten += len(removed.forgotten)
+
         await self._services.store.expire(seen_from_ms)
         if outdated:
             log.warning("%s", outdated_text(outdated))
@@ -281,13 +289,14 @@ class ConversationLifecycle:
         return Copied(left_out=tuple(left_out))
 
     async def _among(self, place: str | None) -> list[str]:
-        """The ids of all conversations, or that of the one that is named."""
+        """List the ids of all conversations, or only the named one."""
         if place is None:
             return await self.places()
         return [conversation_id_of(place)]
 
     async def _place_of(self, change: str, place: str | None) -> str:
-        """The conversation in which a change was made."""
+        """Return the conversation in which a change was made. Raises InvalidInput if no conversation, or more than
+        one, can have it."""
         if place is not None:
             return conversation_id_of(place)
         version = version_in(change)
@@ -323,6 +332,8 @@ class ConversationLifecycle:
     ) -> AsyncIterator[RestoredPlace]:
         only_id = None if only is None else conversation_id_of(only)
         done = 0
+
+        # Opened by hand, because a `with` block would read the file on the event loop.
         backup = backups.open(name)
         _manifest, conversations = await asyncio.to_thread(backup.__enter__)
         try:
@@ -335,6 +346,7 @@ class ConversationLifecycle:
                     done += 1
         finally:
             await asyncio.to_thread(backup.__exit__, None, None, None)
+
         if only_id is not None and not done:
             raise InvalidInput(
                 "The backup {name} does not hold the conversation {wanted}; leave conversation_id out to see all.",
@@ -359,6 +371,8 @@ class ConversationLifecycle:
         except StorageError as error:
             if dry_run:
                 raise
+
+            # The count tells the user how far the restore came.
             raise StorageUnwritable(
                 Sentence(
                     "{reason} {done} conversations were brought back before it; run the restore again to go on.",
@@ -367,6 +381,7 @@ class ConversationLifecycle:
                 ),
                 error.path,
             ) from error
+
         return RestoredPlace(
             self.keeps,
             name,
@@ -387,7 +402,7 @@ class _RemovedCount(Done):
 
 
 def _keys_by_place(items: Collection[Item]) -> dict[str, set[tuple[str, str]]]:
-    """The families and ids of those items that are memories of conversations, by conversation."""
+    """Return the families and ids of the items that are memories of conversations, by conversation."""
     keys: dict[str, set[tuple[str, str]]] = {}
     for item in items:
         if item.family in ("memories", "triggers"):
@@ -398,7 +413,7 @@ def _keys_by_place(items: Collection[Item]) -> dict[str, set[tuple[str, str]]]:
 def _removal(
     keys: Collection[tuple[str, str]], state: ConversationState
 ) -> tuple[Sequence[Change], _RemovedCount]:
-    """The decision that removes the memories with these families and ids."""
+    """Decide to remove the memories with these families and ids."""
     memories: list[Memory] = [
         memory for id_, memory in state.short_term.items() if ("memories", id_) in keys
     ]
@@ -413,8 +428,8 @@ _ALL = 2**62
 def _sought_in(
     sought: Sought, place: str, state: ConversationState, archive: Sequence[Archived]
 ) -> list[Item]:
-    """What is sought in a conversation and in the given part of its archive; the last removal of an archived memory
-    counts."""
+    """Find what is sought in a conversation and in the given part of its archive; of an archived memory, the last
+    removal counts."""
     live: list[Memory] = [*state.short_term.values(), *state.long_term.values()]
     live_keys = {(type(memory), memory.key) for memory in live}
     removed = {(type(entry.memory), entry.memory.key): entry.memory for entry in archive}
@@ -428,7 +443,7 @@ def _sought_in(
 
 
 def _item(place: str, memory: Memory, *, archived: bool = False) -> Item:
-    """A memory of a conversation as an item of both engines."""
+    """Describe a memory of a conversation as an item of both engines."""
     if isinstance(memory, ShortTermMemory):
         return Item(
             "memories",
@@ -459,8 +474,8 @@ def _item(place: str, memory: Memory, *, archived: bool = False) -> Item:
 
 
 def _beside(memory: ShortTermMemory) -> Iterator[str]:
-    """What was done in a turn, and the strings in unknown fields of a memory and of its messages, which another program
-    has written."""
+    """Yield what was done in a turn, and the strings in unknown fields of a memory and its messages, which another
+    program has written."""
     yield from memory.work.texts
     for fields in (memory.extra, *(message.extra for message in memory.messages)):
         if fields:
@@ -468,7 +483,7 @@ def _beside(memory: ShortTermMemory) -> Iterator[str]:
 
 
 def _named_content(message: Message) -> str:
-    """What a message says, after the name of its speaker if it has one."""
+    """Return what a message says, after the name of its speaker if it has one."""
     if message.name:
         return f"{message.name}: {message.content}"
     return message.content

@@ -1,4 +1,4 @@
-"""Long-term memories of one conversation: store a prompt with its trigger, and see which triggers fire.
+"""Long-term memories of a conversation: store a prompt with its trigger, and see which triggers fire.
 
 A search also evaluates the shared conversation, `default` that all others share, so every chat finds what was stored
 without a conversation.
@@ -99,8 +99,8 @@ class Deleted(Done):
 
 
 class LongTermManager:
-    """Keeps and evaluates the triggers of `conversation_id`; `shared_conversation`: the shared conversation, None if
-    there is none."""
+    """Keeps and evaluates the triggers of `conversation_id`; `shared_conversation` is the id of the shared
+    conversation, or None."""
 
     def __init__(
         self, conversation_id: str, services: Services, shared_conversation: str | None
@@ -113,8 +113,8 @@ class LongTermManager:
         self._joined = JoinedShelves()
 
     async def with_shared(self, also: Sequence[str] = ()) -> tuple[Shelf, dict[str, Path | None]]:
-        """All memories that a search evaluates: those of the conversation, of `also` and of the shared conversation.
-        And the conversations that cannot be read, with the file."""
+        """Return all memories that a search evaluates, of the conversation, of `also` and of the shared conversation;
+        and the conversations that cannot be read, with the file."""
         shelves = [shelf_of(await self._services.store.read(self.conversation_id))]
         unread: dict[str, Path | None] = {}
         for name in dict.fromkeys((*also, self._shared_conversation)):
@@ -125,15 +125,19 @@ class LongTermManager:
             except StorageError as error:
                 log.warning("the triggers of a conversation were not evaluated: %s", error)
                 unread[name] = error.path
+
         joined = self._joined.known(shelves)
         if joined is not None:
             return joined, unread
         if sum(len(shelf.memories) for shelf in shelves) < _WORTH_A_THREAD:
             return self._joined.of(shelves), unread
+
+        # Joining large shelves takes long enough to hold up other calls.
         return await asyncio.to_thread(self._joined.of, shelves), unread
 
     async def messages_of_a_hook(self) -> int:
-        """How many messages a hook gives the triggers of a search: as many as one of them looks at, within bounds."""
+        """Return how many messages a hook gives the triggers of a search: as many as the triggers look at, within
+        bounds."""
         shelf, _unread = await self.with_shared()
         return given_by_a_hook(shelf.triggers.values(), shelf.entries.depth)
 
@@ -144,15 +148,17 @@ class LongTermManager:
         room: int | None = None,
         given: Collection[str] = (),
     ) -> Activation:
-        """Evaluate every trigger of the conversation, of those searched too and of the shared conversation against the
-        messages, without the parts marked as recalled. `room`: characters beyond which the texts of books start no
-        further entries; texts with a key of `given` (`version_key`) take none, because the reader has them. Without
-        messages, as when a chat opens, what asks for a date or for participants can fire. Nothing is changed:
-        `keep_firings` does that. Raises InvalidInput: all that the messages say was recalled, or the participants are
-        nested too deeply."""
+        """Evaluate every trigger of the conversation, of the conversations searched too and of the shared
+        conversation against the messages, without the parts marked as recalled. `room`: characters beyond which the
+        texts of books start no further entries; texts with a key of `given` (`version_key`) take none, because the
+        reader has them. Without messages, as when a chat opens, what asks for a date or for participants can fire.
+        Nothing is changed: `keep_firings` does that. Raises InvalidInput: all that the messages say was recalled, or
+        the participants are nested too deeply."""
         request = RecallRequest.of(request)
         messages = (*request.earlier, *request.messages)
         said_messages = as_said(messages)
+
+        # All of them are marked as recalled; a chat that opens has none at all, and goes on.
         if messages and not said_messages:
             raise InvalidInput(
                 "There are no messages to evaluate triggers against; give the last few."
@@ -161,10 +167,13 @@ class LongTermManager:
             raise InvalidInput(
                 "The participants may be nested {deepest} levels deep; remove levels.", DEEPEST
             )
+
         session = request.session or self._services.session
         session_id = "" if session is None else session.id
         shelf, unread = await self.with_shared(request.also)
+
         state = await self._services.store.read(self.conversation_id)
+
         occasion = Occasion(
             self.conversation_id,
             request,
@@ -226,23 +235,26 @@ class LongTermManager:
         rules: FiringRules | GivenRules = NO_RULES,
         by: str = "api",
     ) -> TriggerStored:
-        """Store a memory under `name`. An existing memory of that name is replaced and keeps its date of creation, its
-        book and its rules. `rules`: those that change, or all of them. `recent` are the messages that it comes from:
-        they become its `created_context` if none is given, and the trigger is tried on them. Raises MemoryPaused;
-        TriggerRejected: the trigger cannot work; InvalidInput: the name or the prompt is empty, something is too long,
-        or a rule has a value that it cannot have."""
+        """Store a memory under `name`. An existing memory of that name is replaced and keeps its date of creation,
+        its book and its rules. `rules` has the rules that change, or all of them. `recent` are the messages that it
+        comes from: they become its `created_context` if none is given, and the trigger is tried on them. Raises
+        MemoryPaused; TriggerRejected if the trigger cannot work; InvalidInput if the name or the prompt is empty,
+        something is too long, or a rule has a value that it cannot have."""
         self._services.refuse_while_paused()
         name = self._services.secrets.of(without_surrogates(name))
         prompt = self._public(prompt)
         trigger = self._services.secrets.of(without_surrogates(trigger))
         if not name.strip() or not prompt.strip():
             raise InvalidInput("A long-term memory needs a name and a prompt; write text for both.")
+
+        # The context shows later readers why the memory was stored.
         recent_messages = messages_of(recent)
         context = (
             self._text_of(recent_messages)
             if created_context is None
             else self._public(created_context)
         )
+
         now_ms = self._services.clock()
         new_memory = LongTermMemory(
             name,
@@ -253,9 +265,12 @@ class LongTermManager:
             rules=_ruled(PLAIN, rules),
         )
         refuse_excess(new_memory)
+
+        # Outside the lock, because the sandbox takes time.
         warnings = await self._checked(trigger, recent_messages)
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], TriggerStored]:
+            # Under the lock: another process may have stored this name while the trigger was tried.
             before = state.long_term.get(name)
             memory = new_memory
             if before is not None:
@@ -269,6 +284,7 @@ class LongTermManager:
                     extra=before.extra,
                 )
                 memory = _with_own_trigger(memory, before)
+
             is_replaced = before is not None
             total = len(state.long_term) if is_replaced else len(state.long_term) + 1
             stored = TriggerStored(memory, replaced=is_replaced, warnings=warnings, total=total)
@@ -297,6 +313,7 @@ class LongTermManager:
             )
         _ruled(PLAIN, rules)  # refused before anything is read or tried
         recent_messages = messages_of(recent)
+
         changed: dict[str, Any] = {}
         """The fields that change, with their texts."""
         if prompt is not None:
@@ -311,9 +328,12 @@ class LongTermManager:
             changed["updated_context"] = self._public(updated_context)
         elif recent_messages:
             changed["updated_context"] = self._text_of(recent_messages)
+
+        # Before the trigger is tried, which takes longer: an unknown name fails at once.
         await self.get(name)
         unchanged = LongTermMemory(name, prompt="", trigger="", created_ms=0)
         refuse_excess(replace(unchanged, **changed))
+
         warnings: tuple[Problem, ...] = ()
         if trigger is not None:
             warnings = await self._checked(changed["trigger"], recent_messages)
@@ -323,6 +343,7 @@ class LongTermManager:
             before = state.long_term.get(name)
             if before is None:
                 raise self._missing(name, state)
+
             memory = replace(
                 before, updated_ms=now_ms, rules=_ruled(before.rules, rules), **changed
             )
@@ -347,8 +368,8 @@ class LongTermManager:
         return await self._services.commit(self.conversation_id, decide, by=by)
 
     async def get(self, name: str) -> LongTermMemory:
-        """The memory of this name. Raises MemoryNotFound: no memory has that name; the message lists the names, or says
-        that it is in the shared conversation."""
+        """Return the memory with this name. Raises MemoryNotFound, whose message lists the names, or says that the
+        memory is in the shared conversation."""
         state = await self._services.store.read(self.conversation_id)
         memory = state.long_term.get(name)
         if memory is not None:
@@ -368,7 +389,7 @@ class LongTermManager:
         )
 
     def record_of(self, memory: LongTermMemory) -> TriggerRecord:
-        """How often the memory's trigger failed since this process began; it stays enabled."""
+        """Return how often the memory's trigger failed since this process began; it stays enabled."""
         return self._services.runner.record_of(memory.trigger)
 
     async def _checked(self, trigger: str, recent: Sequence[Message]) -> tuple[Problem, ...]:
@@ -376,6 +397,8 @@ class LongTermManager:
             raise InvalidInput(
                 "The trigger is empty; give a JavaScript condition such as `match_keys(context.messages, ['生日'])`."
             )
+
+        # Without recent messages there is nothing to try the trigger on.
         context = trigger_context(recent, self.conversation_id, {}) if recent else None
         report = await self._services.runner.check(
             trigger,
@@ -383,6 +406,8 @@ class LongTermManager:
             now=moment_of(self._services.clock()),
             seed=self._services.rng.getrandbits(32),
         )
+
+        # Warnings do not stop the storing; an error means that the trigger cannot work.
         if report.errors:
             first = report.errors[0]
             position_text: Sentence | str = ""
@@ -390,6 +415,7 @@ class LongTermManager:
                 position_text = Sentence(
                     " at line {line}, column {column}", first.line, first.column
                 )
+
             raise TriggerRejected(
                 Sentence(
                     "The trigger cannot work and was not stored: {reason}{place}. Correct it and try again.{caret}",
@@ -418,6 +444,8 @@ class LongTermManager:
             name,
             self.conversation_id,
         )
+
+        # The usual mistake: the memory exists, but in the shared conversation.
         if name in shared:
             return MemoryNotFound(
                 "{where}; it is kept in `{shelf}`: give that as conversation_id.",
@@ -430,18 +458,19 @@ class LongTermManager:
                 where,
                 way("add_long_term_memory", "memory-server add-trigger"),
             )
+
         names = ", ".join(f"`{other_name}`" for other_name in list(state.long_term)[:_MOST_NAMED])
         return MemoryNotFound("{where}; use one of its names: {names}.", where, names)
 
 
 def _with_own_trigger(memory: LongTermMemory, before: LongTermMemory) -> LongTermMemory:
-    """The memory without the keys of its book, if its trigger is no longer the one that was written from them."""
+    """Drop the keys of the memory's book if its trigger is no longer the trigger that was written from them."""
     return memory if memory.trigger == before.trigger else replace(memory, keys=None)
 
 
 def _ruled(before: FiringRules, rules: FiringRules | GivenRules) -> FiringRules:
-    """The rules of a memory that had those `before`. Raises InvalidInput: `rules` are of another type, such as a dict
-    of a program that checks no types."""
+    """Apply `rules` to the rules of a memory, which are `before`. Raises InvalidInput if `rules` has another type,
+    such as a dict from a program that checks no types."""
     if isinstance(rules, GivenRules):
         return rules.applied_to(before)
     if isinstance(rules, FiringRules):
@@ -453,5 +482,5 @@ def _ruled(before: FiringRules, rules: FiringRules | GivenRules) -> FiringRules:
 
 
 def _as_came(keys: Iterable[str], counting: Mapping[str, Counted]) -> list[Came]:
-    """The memories of these keys, each with its rules."""
+    """Pair the keys of memories with their rules."""
     return [Came(key, counting[key].rules) for key in keys]

@@ -1,9 +1,8 @@
-"""The records: messages, short-term and long-term memories, and the state of one conversation.
+"""The records: messages, short-term and long-term memories, and the state of a conversation.
 
-Messages from outside pass through `storable`, which makes them valid. Records know no JSON (codec.py), no
-clock and no file. A time is an `int` of milliseconds since 1970-01-01 UTC, the resolution of the Node original and
-of JavaScript's `Date`.
-Unknown fields of a record read from disk are kept in `extra` and written back.
+Messages from outside pass through `storable`, which makes them valid. Records know no JSON (codec.py), no clock and
+no file. A time is an `int` of milliseconds since 1970-01-01 UTC, the resolution of the Node original and of
+JavaScript's `Date`. Unknown fields of a record read from disk are kept in `extra` and written back.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from memory_server.kernel.work import NO_WORK, Work
 from memory_server.lore import ChatState, LongTermMemory
 
 MAX_TEXT_CHARS = 1_000_000
-"""Characters of all texts of one memory, or of its context: ten of the longest messages."""
+"""Characters of all texts of a memory, or of its context: ten of the longest messages."""
 MAX_PROMPT_CHARS = 20_000
 """Characters of a long-term memory's prompt: half of what one result may have (`base/tool.py`)."""
 MAX_TRIGGER_CHARS = 100_000
@@ -43,13 +42,13 @@ MOST_MUTED = 50
 """Places in which a memory can be muted: more are hardly chosen one by one."""
 
 MOST_CORRECTED = 20
-"""Older memories that one memory corrects: one sentence seldom corrects more than two."""
+"""Older memories that a memory corrects: a sentence seldom corrects more than two."""
 
 MOST_WORD_TRIES = 3
 """How often a memory is sent to a model that gives it other words: once, and after unusable answers twice more."""
 
 DEFAULT_CONVERSATION = "default"
-"""The conversation used when none is named, and the one whose triggers every conversation sees."""
+"""The conversation that is used when none is named, and whose triggers every conversation sees."""
 
 MAX_ID_CHARS = 256
 """Characters of a conversation id (docs/reference/data-folder.md)."""
@@ -83,19 +82,19 @@ class ShortTermMemory:
     messages: tuple[Message, ...] = ()
     pinned: bool = False
     indexed_with: str = ""
-    """The signature of the options that found its words; "" for those of the Node original."""
+    """The signature of the options that found its words; "" if the Node original found them."""
     role_weights: Mapping[str, float] = field(default_factory=lambda: NOTHING)
     """Weights per role that were given when it was stored; other roles had the usual ones."""
     session: str | None = None
-    """The id of the session in which it was said; None: unknown."""
+    """The id of the session in which it was said, or None if it is unknown."""
     folder: str | None = None
-    """Where the work was when it was said: the top of a repository, or a working folder; None: unknown."""
+    """Where the work was when it was said: the top of a repository, or a working folder. It is None if unknown."""
     turn: str | None = None
-    """What its client calls the turn, so that it can be replaced or forgotten; None: unknown."""
+    """What its client calls the turn, so that it can be replaced or forgotten. It is None if unknown."""
     muted: tuple[str, ...] = ()
     """The places in which it never comes unasked, such as `everywhere` (`muting_places`)."""
     other_words: tuple[str, ...] = ()
-    """Texts by which one may ask for it, and which it does not have. Their words are among `words`, with a mark."""
+    """Texts with which a user may ask for it, and which it does not have. Their words are among `words`, with a mark."""
     word_tries: int = 0
     """How many of the `MOST_WORD_TRIES` are used up; an answer that can be used takes all. An undo leaves it."""
     corrects: tuple[Correction, ...] = ()
@@ -130,13 +129,13 @@ class UnusableRecord:
 
     @property
     def key(self) -> str | None:
-        """The id or name of its memory; None: it does not say one."""
+        """The id or name of its memory, or None if the record has neither."""
         fields = self.record if isinstance(self.record, dict) else {}
         key = fields.get("name" if self.kind == "long" else "id")
         return key if isinstance(key, str) else None
 
     def is_in(self, state: ConversationState) -> bool:
-        """Whether the state has a memory in its place, such as an earlier version."""
+        """Return whether the state has a memory in its place, such as an earlier version."""
         memories = state.long_term if self.kind == "long" else state.short_term
         return self.kind != "change" and self.key in memories
 
@@ -155,24 +154,24 @@ class ConversationState:
     chats: dict[str, ChatState] = field(default_factory=dict)
     """When memories came in the chats of this conversation, by session; "" is the chat of a host without sessions."""
     due: Any = field(default=None, compare=False, repr=False)
-    """What `plans.due_plans` found in its memories today; None: it did not look yet."""
+    """What `plans.due_plans` found in its memories today, or None before its first look."""
     follower: Any = field(default=None, compare=False, repr=False)
-    """Something that is derived from the state and keeps in step with it, such as an index: its `follow` receives every
-    `changes.Change` after it was applied. None: there is nothing."""
+    """Something that is derived from the state and keeps in step with it, such as an index: its `follow` receives
+    every `changes.Change` after it was applied. None if nothing is derived."""
 
     unusable: list[UnusableRecord] = field(default_factory=list, compare=False, repr=False)
     """The stored records that count for nothing, for a store that keeps them beside the memories."""
 
     shelf: Any = field(default=None, compare=False, repr=False)
-    """What `shelf.shelf_of` made of the long-term memories; None: it is made again."""
+    """What `shelf.shelf_of` made of the long-term memories, or None if it must be made again."""
 
     def like(self, memory: Memory) -> Mapping[str, Memory]:
-        """The memories of the same kind, by id or name."""
+        """Return the memories of the same kind, by id or name."""
         return self.short_term if isinstance(memory, ShortTermMemory) else self.long_term
 
 
 def texts_of(memory: Memory) -> tuple[str, ...]:
-    """What was said: the text of a memory, and its messages; or the texts of a trigger."""
+    """Return what was said: the text and the messages of a memory, or the texts of a trigger."""
     if isinstance(memory, ShortTermMemory):
         return (memory.text, *(message.content for message in memory.messages))
     return tuple(
@@ -187,19 +186,19 @@ _SAID_OFTEN_CHARS = 60
 
 
 def mark_of(memory: Memory, place: str) -> str:
-    """The mark by which a memory is known if it comes again to the conversation `place`."""
+    """Return the mark that identifies a memory if it comes again to the conversation `place`."""
     if isinstance(memory, ShortTermMemory):
         return short_term_mark(memory.id, place)
     return "\n".join((place, memory.name, memory.prompt))
 
 
 def short_term_mark(memory_id: str, place: str) -> str:
-    """The mark of the short-term memory of this id."""
+    """Return the mark of the short-term memory with this id."""
     return f"{place}\n{memory_id}"
 
 
 def marks_of(memory: Memory, place: str) -> tuple[str, ...]:
-    """The mark of a memory, and texts by which it is known in other files: its text, and its long messages."""
+    """Return the mark of a memory, and texts that identify it in other files: its text, and its long messages."""
     if isinstance(memory, LongTermMemory):
         return mark_of(memory, place), memory.prompt
     contents = [message.content for message in memory.messages]
@@ -208,7 +207,7 @@ def marks_of(memory: Memory, place: str) -> tuple[str, ...]:
 
 
 def marks_of_unusable(row: UnusableRecord, place: str) -> tuple[str, ...]:
-    """The same of a record that cannot be used, as far as it has them."""
+    """Return the marks and texts of an unusable record, as far as it has them."""
     if not isinstance(row.record, dict):
         return ()
     marks = [row.record.get("text"), row.record.get("prompt")]
@@ -218,7 +217,7 @@ def marks_of_unusable(row: UnusableRecord, place: str) -> tuple[str, ...]:
 
 
 def place_text(place: str) -> str:
-    """A place in which a memory is muted, for a person."""
+    """Describe, for a person, a place in which a memory is muted."""
     kind, _colon, name = place.partition(":")
     if not name:
         return _("everywhere")
@@ -232,14 +231,15 @@ def place_text(place: str) -> str:
 def conversation_id_of(
     text: str, name_in_errors: str = "conversation_id", most: int = MAX_ID_CHARS
 ) -> str:
-    """`text` as a conversation id, in NFC so that a name typed on any system finds its conversation.
-    `name_in_errors`: what it is called in errors. Raises InvalidInput: empty, longer than `most` characters, or with
-    control characters or lone surrogates."""
+    """Check `text` and return it as a conversation id, in NFC so that a name typed on any system finds its
+    conversation. Errors call it `name_in_errors`. Raises InvalidInput if it is empty, longer than `most` characters,
+    or has control characters or lone surrogates."""
     normal = unicodedata.normalize("NFC", text)
     if not normal.strip():
         raise InvalidInput(
             "The {what} is empty; give a name such as `小明` or leave it out.", name_in_errors
         )
+
     if len(normal) > most:
         raise InvalidInput(
             "The {what} has {number} characters; use at most {most}, such as a name or a UUID.",
@@ -247,6 +247,7 @@ def conversation_id_of(
             len(normal),
             most,
         )
+
     if any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in normal):
         raise InvalidInput(
             "The {what} holds a line break, control character or broken surrogate; use visible characters.",
@@ -256,8 +257,8 @@ def conversation_id_of(
 
 
 def excess(memory: Memory) -> Sentence | None:
-    """Which part of a memory is too large to be stored, and what to do; None: it can be stored. Tools, the Python API,
-    imports, restores and the reader of hand-edited files all call this."""
+    """Return which part of a memory is too large to be stored, and what to do; or None if it can be stored. Tools,
+    the Python API, imports, restores and the reader of hand-edited files all call this."""
     extras = [memory.extra]
     if isinstance(memory, ShortTermMemory):
         messages = memory.messages
@@ -268,6 +269,8 @@ def excess(memory: Memory) -> Sentence | None:
                 len(messages),
                 MAX_MESSAGES,
             )
+
+        # The text and the messages may differ, so the longer of both counts.
         lengths = [len(message.content) for message in messages]
         spoken = sum(lengths) + sum(len(message.name or "") for message in messages)
         longest_id = max(map(len, (memory.id, memory.conversation_id, memory.turn or "")))
@@ -288,8 +291,11 @@ def excess(memory: Memory) -> Sentence | None:
                 MAX_TEXT_CHARS,
             ),
         ]
+
     extra_size = sum(size(dict(extra)) for extra in extras if extra)
     sizes.append((N_("unknown fields are"), extra_size, MAX_EXTRA_CHARS))
+
+    # A single part that is too long is enough to refuse the memory.
     for part, count, most in sizes:
         if count > most:
             return Sentence(

@@ -26,7 +26,7 @@ Decide = Callable[[ConversationState], tuple[Sequence[Change], Result]]
 
 
 class ConversationStore(Protocol):
-    """Where conversations live. Every method may raise `StorageError`."""
+    """A store of conversations. Every method may raise `StorageError`."""
 
     async def update(
         self,
@@ -37,17 +37,17 @@ class ConversationStore(Protocol):
         wait_seconds: float | None = None,
     ) -> tuple[Result, str | None]:
         """Lock the conversation, read what others wrote, decide, commit, and then return the result of the decision
-        with the id of the change (None: nothing changed).
+        with the id of the change (None if nothing changed).
 
         When this returns, the changes are durable; when it raises, none of them happened (after `OutcomeUnknown` they
-        may have). No changes, no write. `by` names the author for the history. `wait_seconds` bounds the wait for other
-        writers (default: the store's own limit). Raises LockTimeout: it was over; StorageUnwritable: the changes could
-        not be made durable.
+        may have). No changes, no write. `by` names the author for the history. `wait_seconds` bounds the wait for
+        other writers (default: the store's own limit). Raises LockTimeout: it was over; StorageUnwritable: the
+        changes could not be made durable.
         """
 
     async def read(self, conversation_id: str) -> ConversationState:
-        """The state after all acknowledged commits, never half of one; does not lock other processes out. The value is
-        live: use it before the next `await`. An unknown conversation is an empty state."""
+        """Read the state after all acknowledged commits, never a part of a commit; this does not lock other processes
+        out. The value is live: use it before the next `await`. An unknown conversation is an empty state."""
 
     async def history(
         self,
@@ -57,21 +57,22 @@ class ConversationStore(Protocol):
         limit: int = HISTORY_PAGE,
         most_changes: int | None = None,
     ) -> tuple[Commit, ...]:
-        """At most `limit` commits, newest first, before the version `before` (None: the newest). `most_changes`: of one
-        commit, the first ones; an import has tens of thousands, which take a second to read."""
+        """Return at most `limit` commits before the version `before` (all versions if it is None), newest first.
+        `most_changes` limits how many changes of a commit are read: an import has tens of thousands, which take a
+        second to read."""
 
     async def archive(
         self, conversation_id: str, *, newest: int | None = None
     ) -> tuple[Archived, ...]:
-        """What was removed and has not come back, oldest removal first; of the last removals no more than `newest`
-        (None: all)."""
+        """Return what was removed and has not come back, oldest removal first; only the `newest` last removals, or
+        all if that is None."""
 
     async def damaged(self, conversation_id: str) -> int:
-        """How many unreadable pieces of damaged files were set aside and are still there; an unfinished write is not
-        damage."""
+        """Count the unreadable pieces of damaged files that were set aside and still exist; an unfinished write is
+        not damage."""
 
     async def conversations(self) -> list[str]:
-        """The ids of all conversations that were ever written to, sorted."""
+        """List the ids of all conversations that were ever written to, sorted."""
 
     async def compact(
         self,
@@ -85,7 +86,7 @@ class ConversationStore(Protocol):
         delete too each change of the past that it is true of, given as JSON; the versions stay."""
 
     async def larger(self, than: int) -> list[str]:
-        """The ids of the conversations that may hold more short-term memories than this, sorted."""
+        """List the ids of the conversations that may hold more short-term memories than this, sorted."""
 
     async def expire(self, now_ms: int) -> None:
         """Delete history and archive of all conversations as `compact` does, where that is quicker than to compact
@@ -94,8 +95,8 @@ class ConversationStore(Protocol):
     async def adopt(
         self, conversation_id: str, state: ConversationState, commits: Sequence[Commit]
     ) -> bool:
-        """Keep a conversation of another store with its version and its past, `commits` with the oldest first, so that
-        change ids stay valid; all at once. False: there is one of this id, which is as it was."""
+        """Keep a conversation of another store with its version and its past, `commits` with the oldest first, so
+        that change ids stay valid. All is written together. Return False, and change nothing, if the id exists."""
 
     async def aclose(self) -> None:
         """Finish pending work and release everything; idempotent."""
@@ -107,15 +108,15 @@ class Similarities(Protocol):
     async def cosines(
         self, scope: Scope, text: str, among: Mapping[Scope, Collection[str]], seconds: float
     ) -> Mapping[Scope, Mapping[str, float]]:
-        """How near texts of other scopes, or of this one, are to `text` of `scope`: the cosines of those that have a
-        vector. Raises ModelsFailed: it could not be had within `seconds`."""
+        """Compare texts of other scopes, or of this scope, with `text` of `scope`. Return the cosine of each text
+        that has a vector. Raises ModelsFailed if they are not ready within `seconds`."""
 
     def later(self, scope: Scope, texts: Iterable[str]) -> None:
-        """Make the vectors of these texts when there is time; nobody waits for it."""
+        """Make the vectors of these texts when there is time; returns at once."""
 
     async def tidy(self, live: Sequence[tuple[Scope, str]], now_ms: int) -> tuple[int, int, str]:
-        """Forget the vectors of texts that are not `live` any more, and make those that live ones lack: of how many
-        texts, how many are left, and why."""
+        """Forget the vectors of texts that are not `live` any more, and make the missing vectors of live texts.
+        Return how many vectors were made, how many are still missing, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ class TriggerRunner(Protocol):
     """Runs untrusted JavaScript: triggers, and the regular expressions of users."""
 
     def in_zone(self, timezone: str) -> TriggerRunner:
-        """The same, with triggers in another time zone."""
+        """Return the same runner for triggers in another time zone."""
 
     async def evaluate(
         self,
@@ -142,19 +143,19 @@ class TriggerRunner(Protocol):
         seed: int,
         last_fired: Mapping[int, Mapping[str, int]] | None = None,
     ) -> Mapping[int, Verdict]:
-        """The verdicts of the triggers that had to run, by index and in order; the others were quiet. A failing trigger
-        also gives a verdict, never an exception. `last_fired`: what `context.last_fired` is for a trigger, by its
-        index; null for the others."""
+        """Return the verdicts of the triggers that had to run, by index and in order; the others did not fire. A
+        failing trigger also gives a verdict, never an exception. `last_fired` gives the value of `context.last_fired`
+        for triggers by index; it is null for the others."""
 
     async def check(
         self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
     ) -> CheckReport:
-        """What is wrong with a trigger (errors) and what might be (warnings)."""
+        """Find what is wrong with a trigger (errors) and what might be (warnings)."""
 
     async def check_all(
         self, sources: Sequence[str], *, now: datetime, seed: int
     ) -> Sequence[CheckReport]:
-        """`check` of each trigger, which share the time of one search."""
+        """Check each trigger as `check` does; they share the time of a single search."""
 
     async def try_out(
         self, source: str, context: Mapping[str, Any], *, now: datetime, seed: int
@@ -162,11 +163,12 @@ class TriggerRunner(Protocol):
         """One run of a trigger for its author, and what is wrong with it. Raises TriggersUnavailable."""
 
     async def words_of(self, sources: Sequence[str]) -> Sequence[Sequence[str]]:
-        """The words that each trigger looks for, for people; none where they are not known. Raises
+        """Return the words that each trigger looks for, for people; empty where they are not known. Raises
         TriggersUnavailable."""
 
     def record_of(self, source: str) -> TriggerRecord:
-        """How often this trigger timed out, ran out of memory or killed its worker since the runner began."""
+        """Return how often this trigger timed out, ran out of memory or killed its worker since the runner began."""
 
     async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
-        """Which texts hold `word`, or match `/re/flags` in JavaScript syntax. Raises `sandbox.PatternError`."""
+        """Return for each text whether it holds `word`, or matches `/re/flags` in JavaScript syntax. Raises
+        `sandbox.PatternError`."""

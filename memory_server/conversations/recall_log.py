@@ -22,7 +22,8 @@ class RecallLog(Protocol):
         """Add lines. They are not synced: a crash may take the last ones."""
 
     def lines(self, conversation_id: str | None = None) -> list[Line]:
-        """The lines of a conversation, the oldest first, or of all conversations, one after the other."""
+        """Return the lines of a conversation, the oldest first, or of all conversations, one conversation after the
+        other."""
 
     def rewrite(self, change: Change) -> None:
-        """Put in place of each line what `change` makes of it; None removes it."""
+        """Replace each line by what `change` makes of it, or remove the line if that is None."""

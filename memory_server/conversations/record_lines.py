@@ -34,11 +34,11 @@ VERSION = 1
 HEAD_START = b'{"conversation"'
 """With what the first line of a conversation begins."""
 LONGEST_LINE = 64 * 1024 * 1024
-"""Bytes of one line: four times the longest message that clients can send, whose text stands in a record twice."""
+"""Bytes of a line: four times the longest message that clients can send, because a record holds its text twice."""
 
 
 def first_line(created_ms: int) -> bytes:
-    """The line that says what the others are."""
+    """Write the first line, which names the format and its version."""
     return (
         json_text.dumps({"format": FORMAT, "version": VERSION, "created": times.iso(created_ms)})
         + b"\n"
@@ -63,13 +63,14 @@ def conversation_lines(contents: Contents) -> Iterator[bytes]:
 
 
 def last_line(conversations: int) -> bytes:
-    """The last line: where it is missing, the file was cut off."""
+    """Write the last line; if it is missing, the file was cut off."""
     return json_text.dumps({"end": True, "conversations": conversations}) + b"\n"
 
 
 @dataclass(slots=True)
 class Group:
-    """The lines of one conversation: the first (None: records stand before it), and the records, each with its line."""
+    """The lines of a conversation: its first line (None if records come before any), and the records, each with its
+    line."""
 
     head: Json | None = None
     short: list[tuple[str, Json]] = field(default_factory=list)
@@ -84,8 +85,8 @@ class Group:
 def groups(
     lines: Iterable[tuple[str, Any]], wrong: Callable[[str, str], object]
 ) -> Iterator[Group]:
-    """The conversations of such lines, each given with its place, and the end; without the first line of the file.
-    `wrong` is called with the place of a line that is of no kind, and the reason."""
+    """Group such lines by conversation, each line given with its place, and yield the end as a group too; without the
+    first line of the file. Calls `wrong` with the place of a line of no known kind, and the reason."""
     group = Group()
     for location, fields in lines:
         match fields:
@@ -102,8 +103,8 @@ def groups(
 
 
 def parse(lines: Iterable[bytes]) -> Iterator[Contents]:
-    """The conversations of such lines, the first line included. Reads one conversation at a time. Raises NotARecord
-    with the number of the line that cannot be read."""
+    """Yield the conversations of such lines, including the first line. Reads one conversation at a time. Raises
+    NotARecord with the number of the line that cannot be read."""
     location = "line 1"
     count = 0
     has_ended = False
@@ -122,6 +123,7 @@ def parse(lines: Iterable[bytes]) -> Iterator[Contents]:
         _location, first_fields = next(rows, ("", None))
         check_first(first_fields)
         for group in groups(rows, refuse):
+            # The end is a group as well, so that a cut file is not taken for a whole one.
             if has_ended or (group.ends and (group.short or group.long)):
                 raise json_text.NotARecord("something follows the end")
             if group.head is None:
@@ -135,15 +137,18 @@ def parse(lines: Iterable[bytes]) -> Iterator[Contents]:
                 and group.head["conversations"] != count
             ):
                 raise json_text.NotARecord("conversations are missing before it")
+
             has_ended = group.ends
     except (json_text.NotARecord, InvalidInput) as error:
         raise json_text.NotARecord("{name} cannot be read: {reason}", location, error) from error
+
+    # The last line is missing, so the writing of the file was cut off.
     if not has_ended:
         raise json_text.NotARecord("it ends too early")
 
 
 def _contents(group: Group, head: Json) -> Contents:
-    """The conversation of these lines. A memory that cannot be used, or is too large, as an older version may have
+    """Read the conversation of these lines. A memory that cannot be used, or is too large because an older version
     stored it, is not an error: the others must come back."""
     for name, rows in (("shortTerm", group.short), ("longTerm", group.long)):
         count = head.get(name, 0)
@@ -152,10 +157,12 @@ def _contents(group: Group, head: Json) -> Contents:
                 "memories of the conversation {conversation} are missing before it",
                 head["conversation"],
             )
+
     conversation_id = _conversation_named(group, head)
     unusable: list[UnusableRecord] = []
     short_records = (record for _place, record in group.short)
     long_records = (record for _place, record in group.long)
+
     return Contents(
         conversation_id,
         short_term=tuple(codec.short_terms(short_records, conversation_id, unusable=unusable)),
@@ -167,8 +174,8 @@ def _contents(group: Group, head: Json) -> Contents:
 
 
 def _conversation_named(group: Group, head: Json) -> str:
-    """The id of a conversation, or where its line has none, that which its memories name. Raises InvalidInput: there is
-    none."""
+    """Return the id of a conversation, or the id in its memories if its own line has none. Raises InvalidInput if
+    neither has a valid id."""
     records = [record for _place, record in group.short if isinstance(record, dict)]
     ids = [head["conversation"], *(record.get("conversation_id") for record in records)]
     texts = [named for named in ids if isinstance(named, str)]
@@ -183,7 +190,7 @@ def _left_out(row: UnusableRecord) -> str:
 
 
 def check_first(fields: Any) -> None:
-    """Raises NotARecord where the first line is not ours, or is of a newer version."""
+    """Check the first line. Raises NotARecord if it is not ours, or is of a newer version."""
     version: Any = None
     if isinstance(fields, dict) and fields.get("format") == FORMAT:
         version = fields.get("version")

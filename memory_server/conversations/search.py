@@ -51,11 +51,11 @@ SEARCH_WAIT_SECONDS = 1.0
 WORTH_A_THREAD = 1_000
 """With this many memories, indexing takes over 15 ms; the decision itself indexes fewer."""
 WORTH_A_THREAD_CHARS = 100_000
-"""With this many characters of memories it takes as long."""
+"""With this many characters of memories, indexing takes as long."""
 VECTOR_SECONDS = 2.0
-"""How long a search that somebody asked for waits for vectors."""
+"""How long a search that a caller asked for waits for vectors."""
 UNASKED_VECTOR_SECONDS = 0.2
-"""How long a search that nobody asked for waits for vectors: a hook takes its question back after 0.5 s
+"""How long a hook's search waits for vectors: a hook takes its question back after 0.5 s
 (`process.entrance.RECALL_SECONDS`), and its answer by words must come before that."""
 PLAIN_AT_MOST = 1_500
 """Memories up to which the first search of a process makes no index: 31 ms for 1,000; numpy and an index take 130."""
@@ -71,8 +71,8 @@ Cosines: TypeAlias = Mapping[str, Mapping[str, float]]
 @dataclass(frozen=True, slots=True)
 class Found:
     """The answer of a search. `changes`: the change ids of its reinforcements, by conversation. `unreinforced`:
-    conversations that could not be written (locked, read-only). `unread`: those that could not be read, with the
-    file."""
+    conversations that could not be written (locked, read-only). `unread`: conversations that could not be read, with
+    the file."""
 
     recall: Recall
     changes: Mapping[str, str] = field(default_factory=dict)
@@ -100,13 +100,13 @@ class Found:
 
 
 def vectors_of(conversation_id: str) -> Scope:
-    """The scope of the vectors of a conversation's texts: nobody learns from one what is said in another
-    conversation."""
+    """Return the scope of the vectors of a conversation's texts. Each conversation has its own, so that no caller
+    learns what was said in another."""
     return Scope("conversations", conversation_id)
 
 
 def muting_places(conversation_id: str, folder: str | None) -> frozenset[str]:
-    """The places of which a search made in this conversation and folder (None: unknown) is one."""
+    """Return all muting places that cover a search in this conversation and folder (None if unknown)."""
     places = {EVERYWHERE, f"conversation:{conversation_id}"}
     if folder is not None:
         places.add(f"folder:{folder}")
@@ -119,15 +119,17 @@ def query_of(
     now_ms: int,
     known: Known = Known(),
 ) -> RecallQuery:
-    """The query of a search. Without messages, as when a chat opens, memories come by score and chance. Blocking. Raises
-    InvalidInput: all that the messages say was recalled, or there are too many other words."""
+    """Make the query of a search. Without messages, as when a chat opens, memories come by score and chance.
+    Blocking. Raises InvalidInput if all that the messages say was recalled, or there are too many other words."""
     messages = request.said
     if request.messages and not messages:
         raise InvalidInput(
             "There are no recent messages to search by; give the last few of the conversation."
         )
+
     if not messages:
-        messages = (Message("user", ""),)  # a chat opens, and nobody has said a word
+        messages = (Message("user", ""),)  # a chat opens without a message
+
     others = other_words_of(request.other_words, messages)
     query = wording.of_query(
         messages,
@@ -155,6 +157,7 @@ class Search:
         self.query = RecallQuery()
         self.without: set[str] = set()
         """Ids of memories that do not come, because the asker has them."""
+
         self._services = services
         self._conversation_id = conversation_id
         self._wording = services.parameters.wording.within(conversation_id)
@@ -222,8 +225,11 @@ class Search:
             ids_of_text = ids_of_texts.setdefault(vectors_of(state.conversation_id), {})
             for memory in state.short_term.values():
                 ids_of_text.setdefault(memory.text, []).append(memory.id)
+
         if not any(ids_of_texts.values()):
             return
+
+        # A user who asks for memories waits longer than a hook can.
         seconds = VECTOR_SECONDS if self.request.mode == "asked" else UNASKED_VECTOR_SECONDS
         try:
             text_cosines = await self._services.meaning().cosines(
@@ -232,6 +238,8 @@ class Search:
         except (ModelsFailed, StorageError) as error:
             self._only_words = str(error)
             return
+
+        # Vectors are kept by text, and a search asks by id; equal texts share a cosine.
         cosines: dict[str, dict[str, float]] = {}
         for scope, cosine_of_text in text_cosines.items():
             cosine_of_id = cosines.setdefault(scope.owner, {})
@@ -240,9 +248,10 @@ class Search:
         self._cosines = cosines
 
     def found(self) -> Found:
-        """What comes to mind now; nothing is changed."""
+        """Return what comes to mind now; nothing is changed."""
         if not self.states:
             return Found(NOTHING_RECALLED, unread=self._unread)
+
         if self._is_plain:
             [state] = self.states
             memories = state.short_term.values()
@@ -270,7 +279,8 @@ class Search:
         )
 
     def _in_their_places(self, recall: Recall) -> Recall:
-        """What comes, as it stands now: what was corrected in the place of what holds, and open plans first."""
+        """Return the recall as it holds now: a correction takes the place of what it corrects, and open plans come
+        first."""
         services = self._services
         if not services.has_corrections:
             return recall
@@ -279,8 +289,8 @@ class Search:
         return open_first(recall, services.clock(), services.zone)
 
     def _corrections(self, others: Iterable[ShortTermMemory] = ()) -> CorrectionLinks:
-        """What was corrected; of it and of these `others`, what is muted here is hidden, and so is what the asker
-        has."""
+        """Return the links of corrections. Hides memories that are muted here or that the asker has, also of these
+        `others`."""
         newer: dict[str, ShortTermMemory] = {}
         for state in self.states:
             newer |= newer_by_older(_correcting(state))
@@ -294,7 +304,7 @@ class Search:
         return CorrectionLinks(newer, self._memory, self.without | muted)
 
     def _memory(self, memory_id: str) -> ShortTermMemory | None:
-        """The memory of this id in what is searched; None: there is none."""
+        """Return the searched memory with this id, or None if it was not searched."""
         for state in self.states:
             memory = state.short_term.get(memory_id)
             if memory is not None:
@@ -302,7 +312,7 @@ class Search:
         return None
 
     async def due_plans(self) -> tuple[Plan, ...]:
-        """The plans that come by themselves now, those of the earliest day first, whether they were shown or not."""
+        """Return the plans that come by themselves now, the earliest day first, whether they were shown or not."""
         zone = self._services.zone
         today = local(self._services.clock(), zone).date()
         due: list[Plan] = []
@@ -312,6 +322,8 @@ class Search:
             if memories:
                 await asyncio.to_thread(day.look_through, memories, state.conversation_id)
             due += day.present(state)
+
+        # Plans of several conversations are one list for the reader.
         due.sort(key=lambda plan: (plan.day.first, plan.said, plan.memory.id))
         corrections = self._corrections(plan.memory for plan in due)
         return tuple(
@@ -328,7 +340,7 @@ class Search:
         return muting_places(self._conversation_id, self.request.folder)
 
     def decision(self) -> Decision:
-        """The decision about every memory; nothing is changed."""
+        """Decide about every memory; nothing is changed."""
         # Not at the top: numpy would double the time that a client waits for the server to start.
         from memory_server.conversations.recall.columns import Searched
         from memory_server.conversations.recall.index import index_of
@@ -353,8 +365,10 @@ class Search:
             parameters = services.parameters.at_every_prompt
         if request.mode == "asked":  # it may share little, come by meaning alone, or be muted
             parameters = replace(parameters, weak_too=True)
+
         if request.flashbacks is not None:
             parameters = parameters.with_flashbacks(request.flashbacks)
+
         return RecallContext(
             conversation_id=self._conversation_id,
             now_ms=services.clock(),
@@ -368,8 +382,8 @@ class Search:
 
 
 async def conversations_of(services: Services, own: str, scope: str | None) -> tuple[str, ...]:
-    """The ids of the conversations that `scope` names, `own` first; None: the scope of the settings. A conversation
-    outside of a group recalls itself. Raises InvalidInput: the scope is not known."""
+    """Return the ids of the conversations that `scope` names (None for the scope of the settings), `own` first. A
+    conversation outside of a group recalls itself. Raises InvalidInput if the scope is unknown."""
     chosen = services.scope if scope is None else scope
     patterns = {**services.groups, OWN: (), ALL: ("*",)}.get(chosen)
     if patterns is None:
@@ -381,9 +395,11 @@ async def conversations_of(services: Services, own: str, scope: str | None) -> t
             ALL,
             named,
         )
+
     is_member = _matches_any(own, patterns)
     if chosen == OWN or (scope is None and not is_member):
         return (own,)
+
     all_ids = await services.store.conversations()
     other_ids = [id_ for id_ in all_ids if id_ != own and _matches_any(id_, patterns)]
     if is_member:
@@ -392,7 +408,7 @@ async def conversations_of(services: Services, own: str, scope: str | None) -> t
 
 
 def _correcting(state: ConversationState) -> Iterable[ShortTermMemory]:
-    """The memories that may correct others: all, unless the index of the conversation knows them."""
+    """Return the memories that may correct others: all, unless the index of the conversation knows them."""
     ids = getattr(state.follower, "correcting", None)
     if ids is None:
         return state.short_term.values()
@@ -404,8 +420,8 @@ def _matches_any(conversation_id: str, patterns: Iterable[str]) -> bool:
 
 
 async def reinforced(services: Services, own: str, recall: Recall, by: str) -> Found:
-    """Give the memories that came their points, each where it is kept; those without a place are kept in `own`. Returns
-    the changes, and the conversations that could not be written in time."""
+    """Give the memories that came their points, each where it is kept; memories without a place are kept in `own`.
+    Returns the changes, and the conversations that could not be written in time."""
     parameters = services.parameters.recall
     gains: dict[str, list[tuple[ShortTermMemory, float]]] = {}
     for recalled, points in recall.gains(parameters):
@@ -506,8 +522,8 @@ async def prepare_index(
 
 
 def _is_sooner_without_index(state: ConversationState) -> bool:
-    """Whether a search takes less time without an index: in a process that has not imported numpy yet, which takes as
-    long as several plain searches."""
+    """Return whether a search takes less time without an index: in a process that has not imported numpy yet, which
+    takes as long as several plain searches."""
     return (
         DECISIONS not in sys.modules
         and len(state.short_term) <= PLAIN_AT_MOST
@@ -516,7 +532,7 @@ def _is_sooner_without_index(state: ConversationState) -> bool:
 
 
 def _is_long(state: ConversationState) -> bool:
-    """Whether the memories have so many characters that an index is made in a thread."""
+    """Return whether the memories have so many characters that an index is made in a thread."""
     return sum(len(memory.text) for memory in state.short_term.values()) > WORTH_A_THREAD_CHARS
 
 

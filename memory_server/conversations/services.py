@@ -42,7 +42,7 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """A result with the id of the change; None if nothing was changed."""
+    """A result with the id of the change, which is None if nothing was changed."""
 
     change_id: str | None = None
 
@@ -51,7 +51,7 @@ D = TypeVar("D", bound=Done)
 
 
 def refuse_excess(memory: Memory) -> None:
-    """Raises InvalidInput: a part of the memory is too large to be stored."""
+    """Check the size of a memory. Raises InvalidInput if a part of it is too large to be stored."""
     reason = excess(memory)
     if reason is not None:
         raise InvalidInput("Nothing was stored, because {reason}.", reason)
@@ -81,7 +81,7 @@ def one_call() -> Iterator[None]:
 
 
 def seen_in_call() -> Seen:
-    """What the call that lasts has read; where no call lasts, it is empty, and nothing is kept in it."""
+    """Return what the current call has read. Outside of a call it is empty, and nothing is kept in it."""
     seen = _seen.get()
     if seen is None or seen.over:
         return Seen()
@@ -91,12 +91,12 @@ def seen_in_call() -> Seen:
 @dataclass(frozen=True, slots=True)
 class Services:
     """`clock` gives milliseconds since 1970; `scope` and `groups` (patterns of ids by name) say which conversations a
-    search looks at; `zone` and `language` are those of the readers (None: the system's zone, the memories' language).
-    `brief`: this process asks once, so an index does not pay off. `writable`: a search may reinforce. `session` is the
-    session of calls that name none; None: unknown. `paused` gives the pause that lasts now; `full` says whether
-    the memories take all the room that they may. `meter` counts calls and events. `meaning` gives the vectors of
-    texts; None: no model makes any. `erased`: whether one of these texts was erased for good. `secrets` removes them from
-    what comes in."""
+    search looks at; `zone` and `language` belong to the readers (if None: the system's zone, the memories' language).
+    `brief`: this process asks once, so an index does not pay off. `writable`: a search may reinforce. `session` is
+    the session of calls that name none (None if it is unknown). `paused` gives the pause that lasts now; `full` says
+    whether the memories take all the room that they may. `meter` counts calls and events. `meaning` gives the vectors
+    of texts (None if no model makes any). `erased` says whether any of these texts was erased for good. `secrets`
+    removes them from what comes in."""
 
     store: ConversationStore
     runner: TriggerRunner
@@ -118,7 +118,8 @@ class Services:
     secrets: SecretFilter = SecretFilter()
 
     def in_zone(self, zone: ZoneInfo) -> Services:
-        """The same services for readers in another time zone: triggers, date words and the ages of lines follow it."""
+        """Return the same services for readers in another time zone: triggers, date words and the ages of lines
+        follow it."""
         wording = replace(self.parameters.wording, zone=zone)
         return replace(
             self,
@@ -139,8 +140,8 @@ class Services:
         return DayNotes(self.clock(), self.zone, are_shown=has_dates)
 
     def refuse_while_paused(self) -> None:
-        """Refuse to store anything during a pause, or where there is no room. Raises MemoryPaused: the memory is
-        paused. Raises QuotaReached: the memories take all the room that they may."""
+        """Check that something can be stored. Raises MemoryPaused during a pause, QuotaReached if the memories take
+        all the room that they may."""
         pause = self.paused()
         if pause is not None:
             raise MemoryPaused("Memory is {zone}; nothing was stored.", pause.text(self.zone))
@@ -155,7 +156,7 @@ class Services:
             )
 
     def refuse_erased(self, *texts: str) -> None:
-        """A blocking call. Raises NothingToKeep: one of these texts was erased for good."""
+        """Check that none of these texts was erased for good. Blocking. Raises NothingToKeep."""
         if self.erased(texts):
             from memory_server.kernel.erasure import left_out_text
 
@@ -176,9 +177,9 @@ class Services:
         return replace(result, change_id=change_id)
 
     async def matching(self, pattern: str, texts: Sequence[str], action: str) -> tuple[bool, ...]:
-        """Which of `texts` hold `word`, or match `/re/flags` in JavaScript syntax; this runs in the sandbox. `action`
-        is the action for the error message, such as `deleted`. Raises InvalidPattern: the pattern is empty, not
-        an expression, or runs too long."""
+        """Return for each text whether it holds `word`, or matches `/re/flags` in JavaScript syntax; this runs in the
+        sandbox. `action` names the action in the error message, such as `deleted`. Raises InvalidPattern if the
+        pattern is empty, not an expression, or runs too long."""
         try:
             return await self.runner.match_texts(pattern, texts)
         except PatternError as error:

@@ -1,4 +1,4 @@
-"""Short-term memories of one conversation: remember, recall, edit, pin, mute, forget, find the words again.
+"""Short-term memories of a conversation: remember, recall, edit, pin, mute, forget, find the words again.
 
 Segmentation and users' expressions run before the store's lock is taken; the decisions are in `recall/`.
 """
@@ -78,6 +78,7 @@ from memory_server.kernel.values import dataclass
 from memory_server.kernel.work import NO_WORK, Work
 from nlp import MOST_TEXTS, ROLE_WEIGHTS
 from nlp.corrections import Statement
+from nlp.keywords import is_loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,8 @@ class Rewording:
     after: ShortTermMemory
 
     def edit_in(self, state: ConversationState) -> Edited | None:
-        """The change to the memory as `state` has it; None if it is gone, its text was changed, or the words are the
-        same."""
+        """Return the change to the memory as `state` has it, or None if it is gone, its text was changed, or the
+        words are the same."""
         before = self.before
         present = state.short_term.get(before.id)
         if present is None or (present.text, present.messages) != (before.text, before.messages):
@@ -120,8 +121,8 @@ _PLACE = re.compile(rf"{EVERYWHERE}|conversation:.{{1,256}}|folder:[^\0]{{1,4096
 @dataclass(frozen=True, slots=True)
 class Stored(Done):
     """A memory was stored; the conversation now has `total` short-term memories. `change_id` is None if it was stored
-    before. `replaced`: the turn had other words before. `private_words`: how many other words were left out because a
-    private part has them. `corrections`: what the memory corrects by the rules."""
+    before. `replaced`: the turn had other words before. `private_words` counts the other words that were left out
+    because a private part has them. `corrections` is what the rules found that it corrects."""
 
     memory: ShortTermMemory
     total: int
@@ -166,7 +167,7 @@ class Reindexed(Done):
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Figures of the short-term memories of one conversation; scores are None if it has no memories."""
+    """Figures of the short-term memories of a conversation; scores are None if it has no memories."""
 
     total: int
     average_score: float | None
@@ -185,12 +186,12 @@ class Origin:
     """Where messages come from that are stored."""
 
     turn: str | None = None
-    """What its client calls the turn; None: it has no name."""
+    """What its client calls the turn, or None if it has no name."""
     replaces: bool = False
     """Whether the messages come in place of what the turn was before; otherwise they are stored beside it."""
     session: Session | None = None
     """Where they were said: another session finds the memory at once, the same or an unknown one after 20 minutes.
-    None: the session of the services."""
+    With None it is the session of the services."""
     folder: str | None = None
     """Where the work was."""
     muted: tuple[str, ...] = ()
@@ -209,12 +210,14 @@ class ShortTermManager:
         self._indexing = asyncio.Lock()
 
     async def search(self, request: RecallRequest | Sequence[GivenMessage]) -> Found:
-        """The memories that the messages bring to mind; top and next are reinforced, if the request wants it. Raises
-        InvalidInput: all that the messages say was recalled, there are too many other words, or there is no such
-        scope."""
+        """Return the memories that the messages bring to mind; reinforces top and next if the request wants it.
+        Raises InvalidInput if all that the messages say was recalled, there are too many other words, or the scope is
+        unknown."""
         request = RecallRequest.of(request)
         search = await self._search(request)
         found = search.found()
+
+        # A memory that the messages already contain tells the reader nothing new.
         if not request.said_again:
             texts = {message.content.strip() for message in request.said}
             for _ in range(_SAID_AGAIN):
@@ -226,6 +229,7 @@ class ShortTermManager:
         if request.plans:
             due = await self._plans_to_show(search, request)
             found = replace(found, recall=replace(found.recall, due=due))
+
         if not (request.reinforce and self._services.writable):
             return found
         gained = await reinforced(self._services, self.conversation_id, found.recall, request.by)
@@ -234,8 +238,8 @@ class ShortTermManager:
     async def _search(
         self, request: RecallRequest, *, indexed: bool = False, by_meaning: bool = True
     ) -> Search:
-        """The search that is asked for. `indexed`: its decision is wanted, so it looks at this conversation where the
-        scope names none."""
+        """Prepare the search that is asked for. With `indexed`, its decision is wanted, so it looks at this
+        conversation if the scope names none."""
         scope_ids = await conversations_of(self._services, self.conversation_id, request.scope)
         ids = tuple(dict.fromkeys((*scope_ids, *request.also)))
         if indexed and not ids:
@@ -248,8 +252,8 @@ class ShortTermManager:
         return search
 
     async def plans_today(self, request: RecallRequest) -> tuple[Plan, ...]:
-        """The plans that a session is shown as it begins, whether they were shown before or not; none where that may
-        not be written."""
+        """Return the plans that a session is shown as it begins, whether they were shown before or not; empty if this
+        cannot be written."""
         scope_ids = await conversations_of(self._services, self.conversation_id, request.scope)
         search = Search(self._services, self.conversation_id, request)
         await search.read(scope_ids, self._indexing)
@@ -258,7 +262,7 @@ class ShortTermManager:
     async def _plans_to_show(
         self, search: Search, request: RecallRequest, *, again: bool = False
     ) -> tuple[Plan, ...]:
-        """The plans for today, once this is written; unless `again`, those that were not shown before."""
+        """Return today's plans after writing that they are shown: only new ones, unless `again`."""
         services = self._services
         if not (services.writable and services.has_corrections) or services.paused() is not None:
             return ()
@@ -275,15 +279,15 @@ class ShortTermManager:
         return due if again else new_plans
 
     async def decision(self, request: RecallRequest, *, by_meaning: bool = True) -> Decision:
-        """The decision that a search would make now; nothing is changed. Use it before the next `await`. Raises
-        InvalidInput: the scope is not known; StorageError: the scope is only this conversation, and it cannot be
-        read."""
+        """Return the decision that a search would make now; nothing is changed. Use it before the next `await`.
+        Raises InvalidInput if the scope is unknown, StorageError if the scope is only this conversation and it cannot
+        be read."""
         search = await self._search(request, indexed=True, by_meaning=by_meaning)
         return search.decision()
 
     async def query_of(self, request: RecallRequest | Sequence[GivenMessage]) -> RecallQuery:
-        """The query of a search as far as the messages tell it, without the memories. Raises InvalidInput: all that the
-        messages say was recalled, or there are too many other words."""
+        """Return the query of a search as far as the messages tell it, without the memories. Raises InvalidInput if
+        all that the messages say was recalled, or there are too many other words."""
         now_ms = self._services.clock()
         return await asyncio.to_thread(query_of, RecallRequest.of(request), self._wording, now_ms)
 
@@ -331,16 +335,16 @@ class ShortTermManager:
     ) -> Stored:
         """Store the messages as one memory, with the timestamp of the last message, else now.
 
-        Parts marked as recalled or private, and secrets, are left out. `other_words`: texts by which one may ask for the memory,
-        though it does not have their words. The same messages of a turn, or equal messages within ten minutes, are
-        stored once. `corrects`: ids of older memories of this conversation that are no longer true; what the rules find
-        is added in a change of its own.
+        Parts marked as recalled or private, and secrets, are left out. `other_words`: texts with which a user may ask
+        for the memory, though it does not have their words. The same messages of a turn, or equal messages within ten
+        minutes, are stored once. `corrects`: ids of older memories of this conversation that are no longer true; what
+        the rules find is added in a change of its own.
 
         Raises:
             MemoryPaused: the memory is paused.
             NothingToKeep: all of it is private.
-            InvalidInput: there is no message with text, a time is not valid, something is too large, or this conversation
-                has no memory of an id in `corrects`, or it is of another user.
+            InvalidInput: no message has text, a time is not valid, something is too large, or this conversation has
+                no memory of an id in `corrects`, or it is of another user.
         """
         self._services.refuse_while_paused()
         all_messages = self._services.secrets.of(as_said(messages))
@@ -350,6 +354,7 @@ class ShortTermManager:
             raise NothingToKeep("All of the text is marked as private, so nothing was stored.")
         if not any(message.content.strip() for message in kept_messages):
             raise InvalidInput("There is no text to remember; give at least one message with text.")
+
         unindexed = self._unindexed(kept_messages, role_weights, origin)
         refuse_excess(unindexed)
         if not self._services.has_corrections:
@@ -359,7 +364,8 @@ class ShortTermManager:
             refuse_uncorrectable(corrects, state, kept_messages)
 
         def find_words() -> tuple[ShortTermMemory, int, Statement]:
-            if origin.turn is not None:  # a hook that comes late; what somebody says again is meant
+            # A late hook must not bring back what was erased; a user who says it again means it.
+            if origin.turn is not None:
                 self._services.refuse_erased(mark_of(unindexed, self.conversation_id))
             others = other_words_of(other_words, all_messages)
             worded = self._wording.of_text(replace(unindexed, other_words=others.texts))
@@ -369,8 +375,12 @@ class ShortTermManager:
             return worded, others.private, statement
 
         # In a thread: the first call loads a dictionary, a long message takes tens of milliseconds, and a database may
-        # be asked what was erased.
-        memory, private_words, statement = await asyncio.to_thread(find_words)
+        # be asked what was erased. Otherwise the way to a thread and back would take a fifth of the time.
+        chars = sum(len(message.content) for message in kept_messages)
+        if origin.turn is None and chars <= _AT_ONCE_CHARS and is_loaded():
+            memory, private_words, statement = find_words()
+        else:
+            memory, private_words, statement = await asyncio.to_thread(find_words)
         is_timed = kept_messages[-1].time_ms is not None
 
         def stored_in(state: ConversationState) -> tuple[Sequence[Change], Stored]:
@@ -407,13 +417,15 @@ class ShortTermManager:
             and not self._services.brief
         ):
             self._services.meaning().later(vectors_of(self.conversation_id), [memory.text])
+
+        # In a change of their own, so that an undo of a correction keeps the memory.
         by_caller = tuple([Correction(memory_id, "caller") for memory_id in corrects])
         if by_caller or stored.corrections:
             await self._link(stored.memory.id, by_caller or stored.corrections, by=by)
         return stored
 
     async def _link(self, memory_id: str, corrections: Sequence[Correction], *, by: str) -> None:
-        """Let a memory correct others, in a change of its own, so that one undo takes back only this."""
+        """Let a memory correct others, in a separate change, so that an undo takes back only this."""
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Done]:
             return linked(state, memory_id, corrections), Done()
@@ -421,8 +433,8 @@ class ShortTermManager:
         await self._services.commit(self.conversation_id, decide, by=by)
 
     async def keep_both(self, memory_id: str, *, by: str = "api") -> MarkSet:
-        """Let what a memory corrects hold again, because both are true. Raises MemoryNotFound: there is no such
-        memory."""
+        """Let what a memory corrects hold again, because both are true. Raises MemoryNotFound if no memory has the
+        id."""
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], MarkSet]:
             memory = self._memory_in(state, memory_id)
@@ -436,22 +448,28 @@ class ShortTermManager:
     def _unindexed(
         self, messages: tuple[Message, ...], role_weights: Mapping[str, float], origin: Origin
     ) -> ShortTermMemory:
-        """The memory of these messages, as `add` describes it, without its words."""
+        """Make the memory of these messages, as `add` describes it, without its words."""
         time_ms = messages[-1].time_ms
         if time_ms is None:
             time_ms = self._services.clock()
+
         session = origin.session or self._services.session
         session_id: str | None = None
         if session is not None and self._services.parameters.recall.sessions:
             session_id = without_surrogates(session.id)
+
+        # Without `replaces`, the same turn may have several memories, which no name could tell apart.
         turn_replaced: str | None = None
         if origin.turn is not None and origin.replaces:
             turn_replaced = without_surrogates(origin.turn)
+
+        # Only these are stored, so that later changes of the usual weights apply to old memories.
         unusual_weights = {
             role: weight
             for role, weight in role_weights.items()
             if ROLE_WEIGHTS.get(role) != weight
         }
+
         return ShortTermMemory(
             id=_new_id(messages, origin.turn),
             time_ms=time_ms,
@@ -470,7 +488,7 @@ class ShortTermManager:
         )
 
     def _former(self, state: ConversationState, memory: ShortTermMemory) -> ShortTermMemory | None:
-        """The memory as it was stored before: that of its turn, or one with equal messages of just now."""
+        """Return the memory as it was stored before: the memory of its turn, or a recent memory with equal messages."""
         if memory.turn is not None:
             for stored in reversed(state.short_term.values()):
                 if stored.turn == memory.turn:
@@ -523,7 +541,7 @@ class ShortTermManager:
         removed = await self._services.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
         if removed.forgotten:
             return removed
-        # The time of the clean-up is a change too, but nobody would undo it.
+        # The time of the clean-up is a change too, but it needs no undo.
         return replace(removed, change_id=None)
 
     async def pin(self, memory_id: str, *, pinned: bool = True, by: str = "api") -> MarkSet:
@@ -540,9 +558,9 @@ class ShortTermManager:
         return await self._services.commit(self.conversation_id, decide, by=by)
 
     async def mute(self, memory_id: str, place: str | None, *, by: str = "api") -> MarkSet:
-        """Keep the memory from coming unasked in this place: `everywhere`, `conversation:ID` or `folder:PATH`; None:
-        let it come again. Raises MemoryNotFound: no memory has that id; InvalidInput: it is not such a place, or it is
-        muted in too many places."""
+        """Keep the memory from coming unasked in this place: `everywhere`, `conversation:ID` or `folder:PATH`. With
+        None, let it come again. Raises MemoryNotFound if no memory has that id; InvalidInput if it is not such a
+        place, or the memory is muted in too many places."""
         if place is not None and not _PLACE.fullmatch(place):
             raise InvalidInput(
                 "`{place}` is not `everywhere`, `conversation:ID` or `folder:PATH`; give one of these.",
@@ -573,16 +591,18 @@ class ShortTermManager:
         before: str | None = None,
         by: str = "api",
     ) -> Rewritten:
-        """Give the messages of a memory these texts, one each (an empty one removes its message), and the memory these
-        `other_words`; None: they stay. Its keywords are found again. `before`: the text that you read; the edit fails if
-        it has changed. Raises MemoryNotFound: no memory has that id; InvalidInput: no text is left, there are more or
-        fewer than it has messages, there are too many other words, or it was changed since it was read."""
+        """Give the messages of a memory these texts, one each (an empty one removes its message), and give the memory
+        these `other_words`. What is None stays. Its keywords are found again. `before` is the text that you read; the
+        edit fails if it has changed. Raises MemoryNotFound if no memory has that id; InvalidInput if no text is left,
+        there are more or fewer texts than messages, there are too many other words, or it was changed since it was
+        read."""
         self._services.refuse_where_full()
         memory = await self.memory(memory_id)
         if before not in (None, memory.text):
             raise InvalidInput(
                 "This memory was changed meanwhile; look at it as it is now, and change it again."
             )
+
         former_messages = memory.messages or (Message("user", memory.text),)
         if texts is None:
             texts = [message.content for message in former_messages]
@@ -590,6 +610,7 @@ class ShortTermManager:
             other_words = memory.other_words
         texts = self._services.secrets.of(texts)
         other_words = self._services.secrets.of(other_words)
+
         if len(texts) != len(former_messages):
             raise InvalidInput(
                 "The memory has {messages} messages; give a text for each.", len(former_messages)
@@ -598,10 +619,13 @@ class ShortTermManager:
             replace(message, content=text)
             for message, text in zip(former_messages, texts, strict=True)
         )
+
+        # An empty message is removed, and private parts are not stored.
         public = to_keep(message for message in changed if message.content.strip())
         messages = tuple(map(storable, public))
         if not messages:
             raise InvalidInput("No text is left; to remove the memory, forget it.")
+
         others = other_words_of(other_words, changed)
         edited = replace(memory, text=messages[0].content, other_words=others.texts)
         if memory.messages:
@@ -612,6 +636,7 @@ class ShortTermManager:
         reworded = await asyncio.to_thread(self._wording.of_text, edited)
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], Rewritten]:
+            # Read again under the lock: another process may have changed it while its words were found.
             present = self._memory_in(state, memory_id)
             if present.text != memory.text:
                 raise InvalidInput(
@@ -624,11 +649,11 @@ class ShortTermManager:
         return await self._services.commit(self.conversation_id, decide, by=by)
 
     async def memory(self, memory_id: str) -> ShortTermMemory:
-        """The memory with this id. Raises MemoryNotFound: no memory has it."""
+        """Return the memory with this id. Raises MemoryNotFound if no memory has it."""
         return self._memory_in(await self._services.store.read(self.conversation_id), memory_id)
 
     def _memory_in(self, state: ConversationState, memory_id: str) -> ShortTermMemory:
-        """The memory with this id. Raises MemoryNotFound: the state has none."""
+        """Return the memory with this id. Raises MemoryNotFound if the state has no such memory."""
         memory = state.short_term.get(memory_id)
         if memory is not None:
             return memory
@@ -640,7 +665,7 @@ class ShortTermManager:
         )
 
     async def outdated(self) -> int:
-        """How many memories have keywords that were found with other settings."""
+        """Count the memories whose keywords were found with other settings."""
         state = await self._services.store.read(self.conversation_id)
         return sum(not self._wording.is_of(memory) for memory in state.short_term.values())
 
@@ -664,7 +689,7 @@ class ShortTermManager:
         return await self._services.commit(self.conversation_id, decide, by=by, dry_run=only_reads)
 
     def _rewordings_of(self, memories: Sequence[ShortTermMemory]) -> list[Rewording]:
-        """The memories in which the present settings find other words. Blocking."""
+        """Find the memories in which the present settings find other words. Blocking."""
         rewordings: list[Rewording] = []
         for memory in memories:
             reworded = self._wording.of_text(memory)
@@ -676,9 +701,11 @@ class ShortTermManager:
         """Figures of what is stored."""
         damaged = await self._services.store.damaged(self.conversation_id)
         state = await self._services.store.read(self.conversation_id)
+
         memories = state.short_term.values()
         scores = [memory.score for memory in memories]
         times = [memory.time_ms for memory in memories]
+
         return Statistics(
             total=len(scores),
             average_score=sum(scores) / len(scores) if scores else None,
@@ -712,7 +739,7 @@ def _by_time(memories: Collection[ShortTermMemory]) -> tuple[ShortTermMemory, ..
 
 
 def _new_id(messages: Sequence[Message], turn: str | None) -> str:
-    """The id of a memory of these messages; messages of the same turn have the same one."""
+    """Make the id of a memory of these messages; equal messages of a turn get the same id."""
     if turn is None:
         # Never from the seeded generator: two processes must not make the same id.
         return secrets.token_hex(8)
@@ -723,19 +750,21 @@ def _new_id(messages: Sequence[Message], turn: str | None) -> str:
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
+_AT_ONCE_CHARS = 1_000
+"""Characters of messages whose words are found in the event loop: some 0.5 ms."""
 _LATELY = 32
 """How many of the last memories are compared: even many clients together store fewer in ten minutes."""
 
 
 def kept_corrections(former: ShortTermMemory) -> tuple[Correction, ...]:
-    """What a memory still corrects when it says something else: what a caller or a person said, and not what the rules
-    found in its former words."""
+    """Return what a memory still corrects when it says something else: what a caller or a person said, and not what
+    the rules found in its former words."""
     return tuple([older for older in former.corrects if older.by != "rule"])
 
 
 def replacing(former: ShortTermMemory, memory: ShortTermMemory, *, timed: bool) -> ShortTermMemory:
-    """What a turn becomes that was stored as `former` and comes again as `memory`; the former one, if it says the same.
-    `timed`: its messages say when they were said."""
+    """Return what a turn becomes that was stored as `former` and comes again as `memory`: `former` itself if it says
+    the same. With `timed`, the messages of `memory` have times of their own."""
     if former.messages == memory.messages:
         return former
     return replace(
@@ -751,8 +780,8 @@ def replacing(former: ShortTermMemory, memory: ShortTermMemory, *, timed: bool) 
 
 
 def other_words_of_both(former: ShortTermMemory, memory: ShortTermMemory) -> tuple[str, ...]:
-    """The other words of a turn that comes again, the new ones first. Where it says something else, the former ones may
-    be of what it says no longer: they stay only if it says all that it said before, and more."""
+    """Join the other words of a turn that comes again, the new ones first. The former ones stay only if the turn
+    still says all that it said before; otherwise they may not fit it."""
     contents = {message.content for message in memory.messages}
     texts = memory.other_words
     if all(message.content in contents for message in former.messages):
@@ -763,8 +792,8 @@ def other_words_of_both(former: ShortTermMemory, memory: ShortTermMemory) -> tup
 def stored_just_now(
     newest_first: Iterable[ShortTermMemory], memory: ShortTermMemory, within_ms: int
 ) -> ShortTermMemory | None:
-    """The memory of the same conversation with equal messages less than `within_ms` from `memory`; None if there is
-    none."""
+    """Find the memory of the same conversation with equal messages less than `within_ms` from `memory`, or return
+    None."""
     contents = _contents(memory)
     for stored in islice(newest_first, _LATELY):
         if abs(stored.time_ms - memory.time_ms) >= within_ms or _contents(stored) != contents:
@@ -780,7 +809,7 @@ def _contents(memory: ShortTermMemory) -> list[str]:
 
 
 def _is_same_speaker(message: Message, twin: Message) -> bool:
-    """Whether two messages are of the same speaker. Names may be missing: a tool gets names that a transcript does not
-    have."""
+    """Return whether two messages are of the same speaker. Names may be missing: a tool gets names that a transcript
+    does not have."""
     is_same_name = message.name == twin.name or None in (message.name, twin.name)
     return message.role == twin.role and is_same_name

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 class SandboxRunner:
     """Runs triggers and expressions in `sandbox`, which the caller opens and closes. See `ports.TriggerRunner`.
 
-    `meter` counts verdicts by kind. A search waits for its turn of `turns`. `timezone`: that of its searches, if it is
-    not the sandbox's own.
+    `meter` counts verdicts by kind. A search waits for its turn of `turns`. `timezone` is the time zone of its
+    searches, if it differs from the sandbox's own.
     """
 
     def __init__(
@@ -84,11 +84,13 @@ class SandboxRunner:
                     last_fired=last_fired or {},
                     timezone=self._timezone,
                 )
+
         self._meter.count("triggers", "searches")
         for kind, count in Counter(map(_kind_of, verdicts.values())).items():
             self._meter.count("triggers", kind, count)
         run_us = sum(verdict.elapsed_us for verdict in verdicts.values())
         self._meter.count("triggers", "run_us", run_us)
+
         not_run_count = len(triggers) - len(verdicts)
         self._meter.count("triggers", "quiet", not_run_count)
         self._meter.count("triggers", "not_run", not_run_count)
@@ -138,14 +140,14 @@ class SandboxRunner:
 
 
 def _kind_of(verdict: Verdict) -> str:
-    """The name of the counter for such verdicts."""
+    """Return the name of the counter for such verdicts."""
     if isinstance(verdict, Failed):
         return verdict.kind
     return type(verdict).__name__.lower()
 
 
 async def examine_sandbox(sandbox: TriggerSandbox) -> list[Finding]:
-    """Whether triggers run, and each layer that is missing, as `trigger-sandbox doctor` shows it."""
+    """Examine whether triggers run, and find each missing layer, as `trigger-sandbox doctor` shows it."""
     try:
         layers = await sandbox.layers()
     except SandboxError as error:
@@ -177,7 +179,7 @@ def _without(layer: ProtectionLayer) -> str:
 
 @contextlib.contextmanager
 def sandbox_errors() -> Iterator[None]:
-    """Raises TriggersUnavailable where the sandbox cannot work."""
+    """Turn an error of the sandbox into TriggersUnavailable; a PatternError passes through."""
     try:
         yield
     except PatternError:

@@ -70,10 +70,10 @@ class Chat:
 
 @dataclass(frozen=True, slots=True)
 class Activation:
-    """The answer of one search: the triggers that fired, in the order in which they take room, those that came by
-    chance, and those that failed. `held_back` fired too. `unread`: conversations whose triggers could not be read, with
-    the file. `chat`: where the search was made. `is_complete`: False if there was no time to search all texts of books
-    that came. `counting`: the memories whose rules count its messages."""
+    """The answer of a search: the triggers that fired, in the order in which they take room, the memories that came
+    by chance, and the triggers that failed. `held_back` fired too. `unread`: conversations whose triggers could not
+    be read, with the file. `chat`: where the search was made. `is_complete`: False if there was no time to search all
+    texts of books that came. `counting`: the memories whose rules count its messages."""
 
     activated: tuple[Shelved, ...]
     random: tuple[Shelved, ...]
@@ -90,14 +90,14 @@ NOTHING_ACTIVATED = Activation((), (), (), 0)
 
 
 def fired_in(verdicts: Mapping[int, Verdict]) -> list[int]:
-    """The indexes of the triggers that fired."""
+    """Return the indexes of the triggers that fired."""
     return [index for index, verdict in verdicts.items() if isinstance(verdict, Fired)]
 
 
 def failed_in(
     verdicts: Mapping[int, Verdict], memories: Sequence[Shelved]
 ) -> tuple[tuple[Shelved, Failed], ...]:
-    """The memories whose trigger failed; that counts as quiet."""
+    """Return the memories whose trigger failed, which counts as not fired."""
     return tuple(
         (memories[index], verdict)
         for index, verdict in verdicts.items()
@@ -108,7 +108,7 @@ def failed_in(
 def drawn_by_chance(
     memories: Sequence[Shelved], excluded: Collection[int], *, rng: Random, count: int
 ) -> tuple[Shelved, ...]:
-    """Up to `count` of the memories, drawn evenly from those that are not `excluded`. A failing trigger is `false` for
+    """Draw up to `count` of the memories evenly, leaving out the `excluded` ones. A failing trigger is `false` for
     recall, so its memory may still come by chance."""
     candidate_count = len(memories) - len(excluded)
     drawn = rng.sample(range(candidate_count), min(count, candidate_count))
@@ -138,14 +138,16 @@ class Occasion:
     given: Collection[str]
 
     def moment(self, now_ms: int) -> ChatMoment:
-        """The chat as it is now."""
+        """Describe the chat as it is now."""
         count = self.request.message_count
         if count is None:
             count = self.chat.messages + 1
+
         time_ms, content = None, ""
         if self.messages:
             last = self.messages[-1]
             time_ms, content = last.time_ms, last.content
+
         # The same whenever this message of this chat is searched for.
         seed = message_seed(self.session, self.request.message_count, time_ms, content)
         return ChatMoment(
@@ -158,8 +160,8 @@ class Occasion:
         )
 
     def context(self, text_of_books: str = "") -> dict[str, Any]:
-        """What a trigger sees. `text_of_books`: texts of its book that came, which are searched as part of the last
-        message."""
+        """Return what a trigger sees. `text_of_books` has texts of its book that came; they are searched as part of
+        the last message."""
         seen = trigger_context(self.messages, self.conversation_id, self.request.participants)
         if seen["messages"]:
             last = seen["messages"][-1]
@@ -170,7 +172,7 @@ class Occasion:
 def trigger_context(
     messages: Iterable[Message], conversation_id: str, participants: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What a trigger sees (docs/reference/trigger-api.md)."""
+    """Return what a trigger sees (docs/reference/trigger-api.md)."""
     return {
         "messages": list(map(_seen, messages)),
         "conversation_id": conversation_id,
@@ -179,7 +181,7 @@ def trigger_context(
 
 
 def _seen(message: Message) -> dict[str, Any]:
-    """A message as a trigger sees it."""
+    """Return a message as a trigger sees it."""
     fields = {
         "role": message.role,
         "content": message.content,
@@ -190,7 +192,7 @@ def _seen(message: Message) -> dict[str, Any]:
 
 
 class TriggerSearch:
-    """The rounds of one search among the memories of `shelf`."""
+    """The rounds of a search among the memories of `shelf`."""
 
     def __init__(self, services: Services, shelf: Shelf, occasion: Occasion) -> None:
         self._services = services
@@ -209,12 +211,13 @@ class TriggerSearch:
         """Triggers that failed on the text of a book, where they could have made their memory come."""
 
     async def activation(self) -> Activation:
-        """What comes; nothing is changed."""
+        """Run the search and return what comes; nothing is changed."""
         request = self._occasion.request
         shelf = self._shelf
         verdicts = await self._verdicts(self._occasion.context())
         recursion = Recursion(self._rounds, shelf.memories, self)
         is_complete = await recursion.run([*fired_in(verdicts), *await self._by_words()])
+
         # What fired cannot come by chance, and what its rules hold back cannot either.
         excluded = frozenset((*fired_in(verdicts), *self._rounds.activated, *self._rounds.barred()))
         by_chance = request.flashbacks
@@ -222,12 +225,14 @@ class TriggerSearch:
             by_chance = self._services.parameters.random_long_term
         rng = Random(self._services.rng.getrandbits(64))
         drawn = drawn_by_chance(shelf.memories, excluded, rng=rng, count=by_chance)
-        # The rounds have filled the texts of what fired; only those that came by chance are filled here.
+
+        # The rounds have filled the texts of what fired; only what came by chance is filled here.
         fill = self._filled_memories.each
         activated = fill(shelf.memories[index] for index in self._rounds.activated)
         random: tuple[Shelved, ...] = ()
         if drawn:
             random = await asyncio.to_thread(fill, drawn)
+
         failed = failed_in({**verdicts, **self._failed_later}, shelf.memories)
         # As a chat opens, a trigger that reads the last message throws, and nothing is wrong with it.
         if not self._occasion.messages:
@@ -236,6 +241,7 @@ class TriggerSearch:
             HeldBackMemory(shelf.memories[index], reason)
             for index, reason in self._rounds.held_back().items()
         )
+
         is_counted = request.message_count is not None
         return Activation(
             activated=activated,
@@ -249,7 +255,7 @@ class TriggerSearch:
         )
 
     async def fired_entries(self, indexes: Sequence[int], text_of_book: str) -> list[int]:
-        """Those of the memories whose triggers fire where the last message has this text of a book too."""
+        """Return the memories among `indexes` whose triggers fire when the last message also has this text of a book."""
         context = self._occasion.context(text_of_book)
         verdicts = await self._verdicts(context, frozenset(indexes))
         for index, verdict in verdicts.items():
@@ -261,9 +267,10 @@ class TriggerSearch:
     async def present_keys(
         self, entries: Mapping[int, EntryKeys], text_of_book: str
     ) -> Mapping[int, Collection[str]]:
-        """Those of the counted keys of each entry that are in the messages with this text of a book."""
+        """Return the counted keys of each entry that are in the messages with this text of a book."""
         context = self._occasion.context(text_of_book)
         chat = ScannedChat(context, max((keys.depth for keys in entries.values()), default=0))
+
         present: dict[int, set[str]] = {}
         asking: dict[str, list[tuple[int, str]]] = {}
         """The entries and keys of each question that only V8 answers."""
@@ -285,12 +292,14 @@ class TriggerSearch:
     async def _verdicts(
         self, context: Mapping[str, Any], among: Collection[int] | None = None
     ) -> Mapping[int, Verdict]:
-        """Return the verdicts on memories of the shelf by their indexes; those without one are quiet. Entries are
-        decided by their keys, all else by the sandbox. `among`: no others are looked at."""
+        """Return the verdicts on memories of the shelf by their indexes; a memory without a verdict is quiet. Entries
+        are decided by their keys, all else by the sandbox. With `among`, only these memories are looked at."""
         shelf = self._shelf
         triggers = shelf.triggers
         if among is not None:
             triggers = {index: triggers[index] for index in among if index in triggers}
+
+        # Entries of books are decided here by their keys, which needs no sandbox.
         chat = ScannedChat(context, shelf.entries.depth)
         coming: Sequence[int] = ()
         try:
@@ -309,6 +318,7 @@ class TriggerSearch:
             }
         verdicts: dict[int, Verdict] = dict.fromkeys(coming, Fired(0))
 
+        # The sandbox knows only positions in its list, not the indexes of the shelf.
         indexes = list(triggers)
         last_came = self._last_fired()
         asking = {
@@ -339,19 +349,21 @@ class TriggerSearch:
         )
 
     async def _by_words(self) -> list[int]:
-        """The indexes of the memories that the messages bring to mind by words."""
+        """Return the indexes of the memories that the messages bring to mind by words."""
         if not self._shelf.rules.by_words:
             return []
         return await asyncio.to_thread(self._found_by_words)
 
     def _found_by_words(self) -> list[int]:
-        """A blocking call: it takes some milliseconds for each memory whose words are not known yet."""
+        """Find the memories that come by words, by index. Blocking: it takes some milliseconds for each memory whose
+        words are not known yet."""
         occasion = self._occasion
         parameters = self._services.parameters
         wording = parameters.wording.within(occasion.conversation_id)
         now_ms = self._services.clock()
         indexes = self._shelf.rules.by_words
         documents = [_document(self._shelf, index, now_ms, wording) for index in indexes]
+
         others = other_words_of(occasion.request.other_words, occasion.messages)
         keeps_words = any(document.other_words for document in documents)
         query = wording.of_query(
@@ -360,8 +372,11 @@ class TriggerSearch:
             other_words=others.texts,
             known=Known(keeps_words=keeps_words),
         )
+
         if not query or query.overview is not None:
             return []
+
+        # Judged only against each other: a word counts as rare if few memories of books have it.
         judged = receipts(
             documents, query, now_ms=now_ms, parameters=parameters.recall, wording=wording
         )
@@ -385,7 +400,7 @@ class TriggerSearch:
         )
 
     def _is_given(self, index: int) -> bool:
-        """Whether the reader has this version of the memory."""
+        """Return whether the reader has this version of the memory."""
         given = self._occasion.given
         return bool(given) and self._shelf.memories[index].version_key in given
 
@@ -402,7 +417,7 @@ class TriggerSearch:
 
 
 def _document(shelf: Shelf, index: int, now_ms: int, wording: KeywordOptions) -> ShortTermMemory:
-    """A memory of a book as a short-term memory of now, with its words."""
+    """Return a memory of a book as a short-term memory of now, with its words."""
     shelved = shelf.memories[index]
     content = f"{shelved.conversation_id}\n{shelved.memory.name}\n{shelved.memory.prompt}"
     key = (wording.enrichment.signature, content)
@@ -415,7 +430,7 @@ def _document(shelf: Shelf, index: int, now_ms: int, wording: KeywordOptions) ->
 
 
 def _without_words(memory: LongTermMemory, conversation_id: str) -> ShortTermMemory:
-    """A memory of a book as a short-term memory whose words are not known yet."""
+    """Return a memory of a book as a short-term memory whose words are not known yet."""
     return ShortTermMemory(
         id=memory.name,
         time_ms=0,
@@ -429,7 +444,7 @@ def _without_words(memory: LongTermMemory, conversation_id: str) -> ShortTermMem
 
 
 class _FilledMemories:
-    """The memories of one search with their macros filled, each once, until the texts have _MOST_FILLED_CHARS together:
+    """The memories of a search with their macros filled, each once, until the texts have _MOST_FILLED_CHARS together:
     the others stay as they are stored, because no prompt has room for them. Filling is work for a thread."""
 
     def __init__(self, context: MacroContext) -> None:
@@ -438,7 +453,7 @@ class _FilledMemories:
         self._chars_left = _MOST_FILLED_CHARS
 
     def of(self, shelved: Shelved) -> Shelved:
-        """The memory with its macros filled."""
+        """Fill the macros of the memory."""
         key = (shelved.conversation_id, shelved.name)
         if key in self._filled:
             return self._filled[key]
@@ -450,13 +465,13 @@ class _FilledMemories:
         return filled_memory
 
     def each(self, memories: Iterable[Shelved]) -> tuple[Shelved, ...]:
-        """The memories with their macros filled, in their order."""
+        """Fill the macros of the memories, in their order."""
         return tuple(map(self.of, memories))
 
 
 def _filled(shelved: Shelved, context: MacroContext) -> Shelved:
-    """The memory with the macros of its text filled, if it is from a book: one of the user's own has none. Each memory
-    draws for itself, also where two have the same macro in the same place."""
+    """Fill the macros in the memory's text if it is from a book; the user's own memories have none. Each memory draws
+    for itself, even where two have the same macro in the same place."""
     memory = shelved.memory
     if memory.book is None or not has_macros(memory.prompt):
         return shelved

@@ -1,7 +1,8 @@
 """Other words that a language model gives to memories: what it is asked, and what its answer means. Pure.
 
-A request holds memories of one conversation under numbers, so a model sees no id. Their texts are data, and their
-private parts are left out. A memory is sent once; after an answer that cannot be used it is sent twice more at most.
+A request holds memories of the same conversation under numbers, so a model sees no id. Their texts are data, and
+their private parts are left out. A memory is sent once; after an answer that cannot be used it is sent twice more at
+most.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from nlp.index_terms import seen_form
 BY = "words"
 """Who made the changes, as the history says it."""
 AT_ONCE = 30
-"""Memories of one request: their texts take at most some 10,000 tokens."""
+"""Memories of a request: their texts take at most some 10,000 tokens."""
 MOST_SENT_CHARS = 1_000
 """Characters of a memory that are sent, of a longer one both ends: as many as of a memory beside which facts are
 looked for (knowledge/sessions/facts.py)."""
@@ -77,14 +78,14 @@ class WordsKept(Done):
 
 
 def wants_words(memory: ShortTermMemory) -> bool:
-    """Whether a model is to be asked for the other words of this memory."""
+    """Return whether a model is to be asked for the other words of this memory."""
     if memory.other_words or memory.word_tries >= MOST_WORD_TRIES or EVERYWHERE in memory.muted:
         return False
     return _public_text(memory) != ""
 
 
 def requests_of(memories: Iterable[ShortTermMemory]) -> list[WordRequest]:
-    """The requests for the memories that want words, newest first."""
+    """Make the requests for the memories that want words, newest first."""
     newest_first = sorted(
         filter(wants_words, memories), key=lambda memory: (-memory.time_ms, memory.id)
     )
@@ -104,7 +105,7 @@ def request_for(memories: Sequence[ShortTermMemory]) -> WordRequest:
 
 
 def within(request: WordRequest, tokens: float) -> WordRequest | None:
-    """The first memories of a request that so many tokens allow; None: not even one."""
+    """Reduce a request to its first memories that fit in so many tokens. Return None if not even one fits."""
     while request.tokens > tokens:
         if len(request.memories) == 1:
             return None
@@ -114,9 +115,9 @@ def within(request: WordRequest, tokens: float) -> WordRequest | None:
 
 
 def words_of(answer: Mapping[str, Any], request: WordRequest) -> dict[str, tuple[str, ...]]:
-    """The words in an answer, by the ids of their memories. What was not asked for, is no text, is too long or stands
-    in the memory already is left out, and so is what a list has too many. Raises ValueError: it has a list for no
-    memory of the request."""
+    """Read the words in an answer, by the ids of their memories. Leaves out what was not asked for, is not a text, is
+    too long, is in the memory already, or exceeds the most words of a list. Raises ValueError if it has no list for
+    any memory of the request."""
     words: dict[str, tuple[str, ...]] = {}
     for number, memory in enumerate(request.memories, 1):
         texts = answer.get(str(number))
@@ -128,7 +129,7 @@ def words_of(answer: Mapping[str, Any], request: WordRequest) -> dict[str, tuple
 
 
 def _usable(texts: Sequence[Any], memory: ShortTermMemory) -> tuple[str, ...]:
-    """Those of the texts by which the memory may be found, each once."""
+    """Return the texts by which the memory may be found, each once."""
     memory_form = seen_form(memory.text)
     usable: dict[str, str] = {}
     for value in texts:
@@ -144,8 +145,8 @@ def _usable(texts: Sequence[Any], memory: ShortTermMemory) -> tuple[str, ...]:
 def keeping(
     state: ConversationState, sent: Sequence[ShortTermMemory], worded: Sequence[ShortTermMemory]
 ) -> tuple[Sequence[Change], WordsKept]:
-    """The changes that keep an answer: `worded` are the memories of it as they should be now, `sent` as they were sent.
-    One that is gone, or says something else by now, stays as it is; so do words that somebody gave meanwhile."""
+    """Return the changes that keep an answer. `sent` has the memories as they were sent, `worded` as they should be
+    now. A memory that is gone or says something else by now stays as it is; so do words that a user gave meanwhile."""
     changes: list[Change] = []
     memory_count = 0
     word_count = 0
@@ -153,6 +154,8 @@ def keeping(
         present = state.short_term.get(before.id)
         if present is None or present.text != before.text:
             continue
+
+        # The try still counts, although its words are not used.
         if present.other_words != before.other_words:
             after = replace(before, word_tries=after.word_tries)
         elif after.other_words:
@@ -165,7 +168,8 @@ def keeping(
 
 
 def asked_once(memory: ShortTermMemory, words: Sequence[str] | None) -> ShortTermMemory:
-    """The memory after an answer that gave it `words`, maybe none; None: after an answer that cannot be used."""
+    """Return the memory after an answer that gave it `words`, which may be empty. `words` is None if the answer
+    cannot be used."""
     if words is None:
         return replace(memory, word_tries=memory.word_tries + 1)
     return replace(memory, other_words=tuple(words), word_tries=MOST_WORD_TRIES)

@@ -1,4 +1,4 @@
-"""Tables about words: which ones never count, which count less, and how rare each one is."""
+"""Tables about words: which words never count, which count less, and how rare each word is."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ hi hello hey thanks thank please well really
 """
 
 FUNCTION_WORDS: Final = frozenset((_CHINESE + _ENGLISH).split())
-"""Pronouns, question words, connectives, auxiliaries and greetings, in lower case. Written for this project. Stop words
-and words of one character are not listed, because they never count."""
+"""Pronouns, question words, connectives, auxiliaries and greetings, in lower case. Written for this project. Stop
+words and single characters are not listed, because they never count."""
 
 QUESTION_WORDS: Final = frozenset(["what", "when", "where", "why", "which"])
 """Words that begin a question about anything: a memory that shares only such a word with it does not answer it. `who`
 and `how` are not here, because with them the development sets find fewer answers, nor are the Chinese ones."""
 
 
-# Words that say when something is said or done, seen from the speaker's day. They stand in sentences about anything,
+# Words that say when something is said or done, seen from the speaker's day. They occur in sentences about anything,
 # and a memory that shares only them with a message has nothing to do with it. So they bring a memory forward, and never
 # bring it alone. Questions about a time are in questions.py. A date (5月2日, July 17th), a month, `last week` and 上周四
 # are not here: they say which time is meant. Nor are rare words such as 半夜 and `midnight`, which are mostly what a

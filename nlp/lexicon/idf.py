@@ -2,11 +2,11 @@
 
 A word's rarity is its inverse document frequency, ln(documents / documents with the word).
 
-Source: ``jieba/analyse/idf.txt`` of jieba 0.42.1 (270,132 words, byte-identical with the table inside jieba-rs). It is
-read from the installed jieba, without running any code of jieba.
+Source: ``jieba/analyse/idf.txt`` of jieba 0.42.1 (270,132 words, byte-identical with the table inside jieba-rs). It
+is read from the installed jieba, without running any code of jieba.
 
 A word is looked up in that text, by the index beside this module: reading the text into a dict would take 0.2 s of
-every start and 39 MB of every process. If idf.txt is not the one of the index, it is read into a dict nevertheless.
+every start and 39 MB of every process. If idf.txt is not the file of the index, it is read into a dict nevertheless.
 ``make lexicon`` makes the index.
 """
 
@@ -31,9 +31,9 @@ _MOST_REMEMBERED: Final = 50_000
 
 
 def index_of(text: bytes) -> bytes:
-    """The index of a table: what identifies the table, and where each line begins, in the order of the words. Unsigned
-    numbers of 32 bits, in this machine's order of bytes (little-endian in the shipped one; another machine reads the
-    whole table): the size of `text` and its CRC-32 after the magic line, then an offset for each word."""
+    """Make the index of a table: what identifies the table, and where each line begins, in the order of the words.
+    Unsigned numbers of 32 bits, in this machine's order of bytes (little-endian in the shipped index; another machine
+    reads the whole table): the size of `text` and its CRC-32 after the magic line, then an offset for each word."""
     line_starts: list[int] = []
     line_start = 0
     while line_start < len(text):
@@ -101,7 +101,7 @@ class IndexedIdf(Mapping[str, float]):
 
 
 def read_whole(text: bytes) -> dict[str, float]:
-    """The table as a dict, for a text without an index."""
+    """Read the table as a dict, for a text without an index."""
     words_and_values = text.decode().split()
     return dict(zip(words_and_values[::2], map(float, words_and_values[1::2]), strict=True))
 
@@ -111,7 +111,7 @@ def _word_at(text: bytes) -> Callable[[int], bytes]:
 
 
 def jieba_text(path: str = "analyse/idf.txt") -> bytes:
-    """A file of the installed jieba, usually its idf.txt. Raises ModuleNotFoundError without jieba."""
+    """Read a file of the installed jieba, usually its idf.txt. Raises ModuleNotFoundError without jieba."""
     spec = find_spec("jieba")
     if spec is None:
         raise ModuleNotFoundError(
@@ -147,8 +147,8 @@ _is_noun: dict[str, bool] = {}
 
 
 def nouns(words: Iterable[str]) -> set[str]:
-    """The words that the dictionary has as nouns or names. It is read, in some 100 ms, for words that were not looked
-    up before."""
+    """Return the words that the dictionary has as nouns or names. The dictionary is read, in some 100 ms, for words
+    that were not looked up before."""
     words = set(words)
     new_words = {word.encode("utf-8", "replace") for word in words if word not in _is_noun}
     if new_words:
@@ -159,7 +159,7 @@ def nouns(words: Iterable[str]) -> set[str]:
 
 
 def _tags(words: set[bytes]) -> dict[bytes, str]:
-    """The tags of these words in the dictionary."""
+    """Return the tags of these words in the dictionary."""
     tags: dict[bytes, str] = {}
     for line in jieba_text("dict.txt").split(b"\n"):
         word = line.partition(b" ")[0]

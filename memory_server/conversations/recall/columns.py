@@ -31,9 +31,9 @@ Number = TypeVar("Number", bound=np.generic)
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """The memories of a conversation and their index. `conversation_id` is where they are kept; None for a search of
-    that conversation alone. `cosines`: how near memories are by meaning, by id; those without a vector are left
-    out."""
+    """The memories of a conversation and their index. `conversation_id` is where they are kept (None in a search of
+    only that conversation). `cosines` says how near memories are by meaning, by id; it leaves out memories without a
+    vector."""
 
     memories: Mapping[str, ShortTermMemory]
     index: Index
@@ -57,17 +57,17 @@ class Columns:
         return sum(len(part.index) for part in self._searched)
 
     def of_conversation(self, conversation_id: str) -> Mask:
-        """True for memories made in `conversation_id`."""
+        """Mark the memories made in `conversation_id`."""
         return _side_by_side(
             [part.index.conversations.equal(conversation_id) for part in self._searched]
         )
 
     def of_session(self, session_id: str | None) -> Mask:
-        """True for memories of this session; None: for those whose session is not known."""
+        """Mark the memories of this session; with None, the memories whose session is not known."""
         return _side_by_side([part.index.sessions.equal(session_id) for part in self._searched])
 
     def of_ids(self, ids: Iterable[str]) -> Mask:
-        """True for the memories with these ids."""
+        """Mark the memories with these ids."""
         is_named: Mask = np.zeros(len(self.times), np.bool_)
         for part, start in self._parts():
             rows = part.index.rows
@@ -75,7 +75,7 @@ class Columns:
         return is_named
 
     def muted_in(self, places: frozenset[str]) -> Mask:
-        """True for memories that are muted in one of these places."""
+        """Mark the memories that are muted in any of these places."""
         is_muted: Mask = np.zeros(len(self.times), np.bool_)
         for part, start in self._parts():
             index = part.index
@@ -88,7 +88,7 @@ class Columns:
         return is_muted
 
     def occurrences(self, words: Sequence[str], grams: Sequence[str] = ()) -> Occurrences:
-        """Where these words and pairs of characters stand, conversation by conversation."""
+        """Find these words and pairs of characters, conversation by conversation."""
         parts = [part.index.occurrences(words, grams) for part in self._searched]
         if len(parts) == 1:
             return parts[0]
@@ -101,7 +101,7 @@ class Columns:
         )
 
     def cosines(self) -> Floats | None:
-        """How near each row is by meaning, -inf without a vector; None: the search knows no vectors."""
+        """Return how near each row is by meaning (-inf without a vector), or None if the search knows no vectors."""
         if not any(part.cosines for part in self._searched):
             return None
         cosines: list[float] = []
@@ -110,11 +110,11 @@ class Columns:
         return np.array(cosines)
 
     def __contains__(self, word: str) -> bool:
-        """Whether a memory has this word."""
+        """Return whether a memory has this word."""
         return any(part.index.holds(word) for part in self._searched)
 
     def alike(self, word: str) -> Iterator[str]:
-        """The words of memories that are spelt like `word`, as in `Vocabulary`."""
+        """Yield the words of memories that are spelt like `word`, as in `Vocabulary`."""
         for part in self._searched:
             yield from filter(part.index.holds, part.index.vocabulary.alike(word))
 
@@ -129,7 +129,7 @@ class Columns:
         return all(part.index.in_turn for part in self._searched)
 
     def timeline(self, pause_ms: int) -> Timeline:
-        """The memories by time, conversation by conversation; an episode is of one of them."""
+        """Return the memories by time, conversation by conversation; an episode never spans two conversations."""
         parts = [part.index.timeline(pause_ms) for part in self._searched]
         if len(parts) == 1:
             return parts[0]
@@ -145,7 +145,8 @@ class Columns:
         return timeline_of(np.concatenate(rows), np.concatenate(episodes), len(self.times))
 
     def of_other_form(self, forms: Sequence[str]) -> int:
-        """How many memories have words that were found with other options than `forms`, those of each conversation."""
+        """Count the memories whose words were found with other options than `forms`, which has the options of each
+        conversation."""
         count = 0
         for part, form in zip(self._searched, forms, strict=True):
             is_of_other_form = part.index.alive() & ~part.index.forms.equal(form)
@@ -153,7 +154,7 @@ class Columns:
         return count
 
     def oldest_first(self) -> tuple[Integers, Integers]:
-        """The rows by time, then id, an order that does not depend on that of the store; and their times."""
+        """Return the rows by time, then id, and their times. This order does not depend on the order of the store."""
         if len(self._searched) == 1:
             return self._searched[0].index.oldest_first()
         order = np.concatenate(
@@ -169,7 +170,7 @@ class Columns:
         return self._searched[number].index.ids[row - self._starts[number]], number
 
     def row_of(self, memory_id: str) -> int | None:
-        """The row of a memory, in the first conversation that holds it; None if no conversation does."""
+        """Return the row of a memory in the first conversation that holds it, or None if no conversation does."""
         for part, start in self._parts():
             row = part.index.rows.get(memory_id)
             if row is not None:
@@ -182,17 +183,17 @@ class Columns:
             yield from part.memories.values()
 
     def memory(self, row: int) -> ShortTermMemory:
-        """The memory of a row that is alive."""
+        """Return the memory of a row that is alive."""
         memory_id, number = self.name_of(row)
         return self._searched[number].memories[memory_id]
 
     def kept_in(self, row: int) -> str | None:
-        """Where the memory is kept, as `Searched` says it."""
+        """Return where the memory is kept, as `Searched` says it."""
         _id, number = self.name_of(row)
         return self._searched[number].conversation_id
 
     def _parts(self) -> Iterator[tuple[Searched, int]]:
-        """The searched conversations, each with its first row."""
+        """Pair the searched conversations with their first rows."""
         return zip(self._searched, self._starts, strict=False)
 
 

@@ -50,7 +50,7 @@ _MOST_STEPS = 100
 
 
 def newer_by_older(memories: Iterable[ShortTermMemory]) -> dict[str, ShortTermMemory]:
-    """By the id of each memory that was corrected: the first one that corrects it, so that a chain is followed."""
+    """Map the id of each corrected memory to the first memory that corrects it, so that a chain can be followed."""
     newer: dict[str, ShortTermMemory] = {}
     for memory in memories:
         for older in memory.corrects:
@@ -61,7 +61,7 @@ def newer_by_older(memories: Iterable[ShortTermMemory]) -> dict[str, ShortTermMe
 
 
 def asks_for_past(question: str) -> bool:
-    """Whether a question asks for what was."""
+    """Return whether a question asks for what was."""
     if _ASKS_FOR_PAST().search(question) is not None:
         return True
     return _MAY_ASK_FOR_PAST().search(question) is not None and (
@@ -71,25 +71,27 @@ def asks_for_past(question: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CorrectionLinks:
-    """What was corrected in the searched memories. `newer`: by the id of each corrected memory, the one that corrects
-    it; `memory_of`: the memory of an id, if it was searched; `hidden`: ids of memories that may not come."""
+    """What was corrected in the searched memories. `newer` maps the id of each corrected memory to the memory that
+    corrects it; `memory_of` returns the memory of an id, if it was searched; `hidden` has the ids of memories that
+    may not come."""
 
     newer: Mapping[str, ShortTermMemory]
     memory_of: Callable[[str], ShortTermMemory | None]
     hidden: Collection[str] = ()
 
     def holds(self, memory: ShortTermMemory) -> bool:
-        """Whether no later memory that may come says otherwise."""
+        """Return whether no later memory that may come contradicts it."""
         correcting = self.newer.get(memory.id)
         return correcting is None or correcting.id in self.hidden
 
     def in_recall(self, recall: Recall) -> Recall:
-        """The recall with the newest memory of each chain in the best place of its memories. A question about the past
-        gets the older ones, each with the time of its correction, and a list of plans has only what holds."""
+        """Return the recall with the newest memory of each chain in the best place of its memories. A question about
+        the past gets the older ones, each with the time of its correction, and a list of plans has only what holds."""
         if not self.newer:
             return recall
         asks_past = asks_for_past(recall.query.said)
         by_id = {each.memory.id: each for each in (*recall.top, *recall.next, *recall.flashback)}
+
         came: set[str] = set()
 
         def in_place(tier: Iterable[Recalled]) -> tuple[Recalled, ...]:
@@ -101,6 +103,8 @@ class CorrectionLinks:
                     standing = list(self._with_older(recalled))
                 else:
                     standing = [self._newest(recalled, by_id)]
+
+                # Two memories of a chain may lead to the same newest one, which comes once.
                 shown += [each for each in standing if each.memory.id not in came]
                 came.update(each.memory.id for each in standing)
             return tuple(shown)
@@ -117,7 +121,7 @@ class CorrectionLinks:
         )
 
     def _with_older(self, recalled: Recalled) -> Iterator[Recalled]:
-        """What a memory corrects, and the memory, each with the time at which it was corrected, if it was."""
+        """Yield what a memory corrects, then the memory, each with the time of its correction if it was corrected."""
         olders = (self.memory_of(older.id) for older in recalled.memory.corrects)
         for memory in (*filter(None, olders), recalled.memory):
             correcting = self.newer.get(memory.id)
@@ -127,7 +131,8 @@ class CorrectionLinks:
                 yield replace(recalled, memory=memory, until_ms=correcting.time_ms)
 
     def _newest(self, recalled: Recalled, by_id: Mapping[str, Recalled]) -> Recalled:
-        """The end of the chain of corrections that begins with a memory, with the one before it, if that came."""
+        """Return the end of the chain of corrections that begins with a memory, together with the memory before it if
+        that came."""
         memory = recalled.memory
         before: ShortTermMemory | None = None
         for _ in range(_MOST_STEPS):

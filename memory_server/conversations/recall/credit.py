@@ -1,4 +1,4 @@
-"""Which recalled memories an answer used: they share rare words with it that nobody had said before. Pure."""
+"""Which recalled memories an answer used: they share rare words with it that were not said before. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memory_server.kernel.messages import Message
 # memories hold it: common words are in every answer. If an answer uses a memory in other words, this is not seen, and
 # the memory misses some points. A memory credited by mistake would come more and more often, which is worse.
 #
-# Measured on the development part of LoCoMo (399 questions). With answers of one sentence, 40 % of the memories that
+# Measured on the development part of LoCoMo (399 questions). With answers of a single sentence, 40 % of the memories that
 # hold the answer are credited, and 1 % of the others; with ten sentences of other talk in the answer, 47 % and 8 %.
 
 RARE_SHARE = 0.01
@@ -26,7 +26,7 @@ RARE_LEAST = 2
 
 
 def words_said(messages: Sequence[Message], wording: KeywordOptions, now_ms: int) -> frozenset[str]:
-    """The words of the messages that say something."""
+    """Return the words of the messages that say something."""
     words = (keyword.word for keyword in wording.of_memory(messages, now_ms))
     return frozenset(filter(says_something, words))
 

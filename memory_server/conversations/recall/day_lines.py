@@ -26,8 +26,8 @@ class DayNotes:
     are_shown: bool = True
 
     def after(self, sentence: str, said_ms: int) -> str:
-        """The note that stands after a sentence which was said at a time; empty if it names no day. 0: that time is not
-        known."""
+        """Return the note that follows a sentence which was said at `said_ms`; empty if it names no day, or if the
+        time is 0, which means unknown."""
         if not self.are_shown or not said_ms:
             return ""
         today = local(self.now_ms, self.zone).date()

@@ -43,8 +43,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """The part of a memory in the draw of flashbacks: its `probability` of coming in one search, exact for up to two
-    draws. Where it cannot be drawn all are 0, because it lies too near to one that came."""
+    """The part of a memory in the draw of flashbacks: its `probability` of coming in a search, exact for up to two
+    draws. If it cannot be drawn, because it is too near to a memory that came, all are 0."""
 
     sentence: str
     weight: float = 0.0
@@ -67,15 +67,18 @@ class Explanation:
 
 
 def explain(decision: Decision, row: int) -> Explanation:
-    """The reasons of `decision` for the memory of `row`, which must not be a tombstone."""
+    """Explain what `decision` decided about the memory of `row`, which must not be a tombstone."""
     [recalled] = decision.explained([row])
     verdict = _verdict(decision, row, recalled)
+
     draw: Chance | None = None
     if verdict.kind not in ("came", "muted", "too_recent", "in_context"):
         draw = _draw(decision, row)
+
     counted = recalled.counted
     if decision.query.overview is not None and not belongs(recalled.memory, decision.query):
         counted = 0.0
+
     return Explanation(
         recalled.memory,
         recalled.receipt,
@@ -87,7 +90,7 @@ def explain(decision: Decision, row: int) -> Explanation:
 
 
 def shown(recalled: Recalled) -> str:
-    """A memory in a sentence: its id, its relevance and the beginning of its text."""
+    """Describe a memory in a sentence: its id, its relevance and the beginning of its text."""
     preview = one_line(said_beginning(recalled.memory.text, _PREVIEW_CHARS))
     return _(
         "{id} ({relevance:.1f}: {preview})", recalled.memory.id, recalled.receipt.relevance, preview
@@ -100,10 +103,13 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
         rank = decision.order.chosen.index(row) + 1
         places = parameters.places(question=decision.query.question)
         return Verdict("came", why.came(rank, places, top=rank <= parameters.top_count))
+
+    # In the order of the search: the first rule that keeps a memory out is the reason.
     if decision.muted[row]:
         return Verdict("muted", why.muted(joined(", ", map(place_text, recalled.memory.muted))))
     if not decision.counted.eligible[row]:
         return _held_back(decision, row, recalled)
+
     near_row = decision.order.passed_over.get(row)
     if near_row is not None:
         others = decision.explained([near_row])
@@ -112,6 +118,7 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
             apart_ms, shown(others[0]), parameters.same_moment, parameters.spacing_ms
         )
         return Verdict("same_moment", sentence, others, apart_ms)
+
     shortfall = _shortfall(decision, row, recalled)
     if shortfall is not None:
         return Verdict("below_threshold", shortfall)
@@ -119,7 +126,7 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
 
 
 def _held_back(decision: Decision, row: int, recalled: Recalled) -> Verdict:
-    """The verdict on a memory that may not come yet."""
+    """Make the verdict on a memory that may not come yet."""
     age_ms = recalled.receipt.age_ms
     if decision.in_context[row]:
         return Verdict("in_context", why.in_context(age_ms))
@@ -129,15 +136,18 @@ def _held_back(decision: Decision, row: int, recalled: Recalled) -> Verdict:
 
 
 def _shortfall(decision: Decision, row: int, recalled: Recalled) -> str | None:
-    """Why a memory is not relevant enough; None: it is."""
+    """Explain why a memory is not relevant enough, or return None if it is."""
     parameters = decision.parameters
     receipt = recalled.receipt
     overview = decision.query.overview
     if overview is not None and not belongs(recalled.memory, decision.query):
         return why.not_in_overview(overview)
+
     nearness = receipt.nearness
     if nearness is not None and (parameters.weak_too or nearness.stands_out):
         return None  # it comes by its meaning
+
+    # Two limits hold, one for relevance and one for the match: the larger shortfall counts.
     missing = parameters.threshold - float(decision.counted.relevance[row])
     if parameters.least_match:
         missing = max(missing, decision.needed - float(decision.counted.match.evidence[row]))
@@ -148,6 +158,7 @@ def _shortfall(decision: Decision, row: int, recalled: Recalled) -> str | None:
             and all(word.incidental for word in receipt.matched)
         ):
             return why.only_incidental(_longest_words(recalled))
+
         shortfall = why.lacks_points(
             missing,
             decision.needed,
@@ -162,13 +173,14 @@ def _shortfall(decision: Decision, row: int, recalled: Recalled) -> str | None:
         if part_factor < 1.0:
             reasons.append(why.part_of_question(receipt.part, part_factor))
         return joined(" ", reasons)
+
     if parameters.must_share and not receipt.shares(decision.query, parameters):
         return why.shares_too_little()
     return None
 
 
 def _outranked(decision: Decision, row: int) -> Verdict:
-    """The verdict on a memory that is relevant enough."""
+    """Make the verdict on a memory that is relevant enough but did not come."""
     parameters = decision.parameters
     others = decision.explained(decision.order.chosen)
     if not others:
@@ -185,7 +197,7 @@ def _outranked(decision: Decision, row: int) -> Verdict:
 
 
 def _longest_words(recalled: Recalled) -> list[str]:
-    """The words that it shares, as its text spells them, without those that are part of another one."""
+    """Return the shared words as the memory's text spells them, without words that are part of another."""
     spelt = spelling(recalled.memory.text)
     words = [spelt(word.word) for word in recalled.receipt.words_shared]
     return [word for word in words if not _is_part_of_another(word, words)]
@@ -196,12 +208,15 @@ def _is_part_of_another(word: str, words: Sequence[str]) -> bool:
 
 
 def _draw(decision: Decision, row: int) -> Chance | None:
-    """The part of a memory in the draw of flashbacks; None: this search draws none, or nothing keeps it out."""
+    """Explain the part of a memory in the draw of flashbacks. Return None if this search draws none, or nothing keeps
+    it out."""
     parameters = decision.parameters
     if not parameters.draws(question=decision.query.question, came=bool(decision.order.chosen)):
         return None
+
     if decision.weights[row] > 0.0:
         return _chance(decision, row)
+
     # Of the memories near it, the most relevant one keeps it out, as in the 10-minute rule.
     for chosen_row in decision.order.chosen:
         apart_ms = _apart_ms(decision, row, chosen_row)
@@ -219,8 +234,8 @@ def _draw(decision: Decision, row: int) -> Chance | None:
 
 
 def _chance(decision: Decision, row: int) -> Chance:
-    """The chance that a memory is drawn as a flashback; its weight must be above 0. The sentence says how often such
-    searches draw it, and not whether this one did: a search for an explanation shows its flashbacks to nobody."""
+    """Compute the chance that a memory is drawn as a flashback; its weight must be above 0. The sentence says how
+    often such searches draw it, not whether this one did: a search for an explanation does not show its flashbacks."""
     rows, times = decision.columns.oldest_first()
     position = int(np.flatnonzero(rows == row)[0])
     weights = decision.weights[rows]
@@ -253,7 +268,7 @@ def _total_weight_text(total_weight: float) -> str:
 
 
 def _apart_ms(decision: Decision, row: int, other_row: int) -> int:
-    """The time between two memories."""
+    """Return the milliseconds between two memories."""
     times = decision.columns.times
     return abs(int(times[row]) - int(times[other_row]))
 
@@ -261,28 +276,32 @@ def _apart_ms(decision: Decision, row: int, other_row: int) -> int:
 def _probability(
     weights: Floats, times: Integers, position: int, *, parameters: RecallParameters
 ) -> float:
-    """The probability that the memory at `position` is drawn: in the first draw, or in the second after each first draw
-    that does not bar it. Later draws count like the second, which is nearly exact for a large pool. `weights` and the
-    ascending `times` have one element for each memory."""
+    """Compute the probability that the memory at `position` is drawn: in the first draw, or in the second after each
+    first draw that does not bar it. Later draws count like the second, which is nearly exact for a large pool.
+    `weights` and the ascending `times` have one element for each memory."""
     weight = float(weights[position])
     total = float(weights.sum())
     first = weight / total
     draws = parameters.flashback_count
     if draws == 1:
         return first
+
     sums = np.concatenate(([0.0], np.cumsum(weights)))
     begin = np.searchsorted(times, times - parameters.spacing_ms, side="right")
     end = np.searchsorted(times, times + parameters.spacing_ms, side="left")
     total_after = total - np.maximum(sums[end] - sums[begin], weights)
-    """The weight that the second draw has, after each memory as the first one."""
+    """The total weight in the second draw, if each memory was drawn first."""
+
     allows = np.abs(times - times[position]) >= parameters.spacing_ms
-    """Whether each memory, as the first one, allows that this one is the second."""
+    """Whether each memory, drawn first, allows that this memory is drawn second."""
     allows[position] = False
     # If rounding leaves nothing, there was nothing left to draw.
     allows &= (weights > 0.0) & (total_after >= weight * (1 - 1e-9))
+
     second = float(
         np.sum(weights[allows] / total * weight / np.maximum(total_after[allows], weight))
     )
+
     missed = 1.0 - first - second
     if missed <= 0:
         return 1.0

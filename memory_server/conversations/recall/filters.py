@@ -33,9 +33,9 @@ _HASHTAG = re.compile(r"(?<![\w/&#])#(?!\d+\b)(\w[\w-]*)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFilter:
-    """The conditions that a memory must meet. One of `words` is enough: a keyword of the memory, or a part of its text.
-    Both ends of times (milliseconds since 1970) are included. All `tags` are needed (without `#`). Upper and lower case
-    are the same. A long-term memory has no score and does not meet a condition on it."""
+    """The conditions that a memory must meet. A single word of `words` is enough: a keyword of the memory, or a part
+    of its text. Both ends of times (milliseconds since 1970) are included. All `tags` are needed (without `#`). Upper
+    and lower case are the same. A long-term memory has no score and does not meet a condition on it."""
 
     words: Mapping[str, float] = field(default_factory=dict)
     from_ms: int | None = None
@@ -47,8 +47,9 @@ class MemoryFilter:
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """A memory that meets a filter, its conversation, and the words of the filter that it holds. `kept`: those of them
-    that are kept with it and not in its text. `removal`: how it was removed, in a search of removed memories."""
+    """A memory that meets a filter, its conversation, and the words of the filter that it holds. `kept`: which of
+    these words are kept with it and are not in its text. `removal`: how it was removed, in a search of removed
+    memories."""
 
     conversation_id: str
     memory: Memory
@@ -68,8 +69,8 @@ def filtered(
     descending: bool = True,
     most: int | None = None,
 ) -> tuple[list[Filtered], int]:
-    """The first `most` (None: all) memories of the conversations that meet the filter, and how many meet it. Equal ones
-    come newest first, then by id; memories without a score come last in either order by score."""
+    """Return the first `most` memories (all, if it is None) of the conversations that meet the filter, and how many
+    meet it. Equal ones come newest first, then by id; memories without a score come last in either order by score."""
     met_count = 0
 
     def met() -> Iterator[Filtered]:
@@ -105,7 +106,7 @@ def filtered(
 
 
 def tags_of(memory: Memory) -> tuple[str, ...]:
-    """The tags of a memory as they are written, without `#`, each once."""
+    """Return the tags of a memory as they are written, without `#`, each once."""
     listed: Any = memory.extra.get("tags")
     tags: list[str] = []
     if isinstance(listed, list):
@@ -115,7 +116,7 @@ def tags_of(memory: Memory) -> tuple[str, ...]:
 
 
 def _score_of(memory: Memory) -> float | None:
-    """The score of a memory; None: its kind has none."""
+    """Return the score of a memory, or None if its kind has no score."""
     return memory.score if isinstance(memory, ShortTermMemory) else None
 
 
@@ -130,12 +131,13 @@ class _Matcher:
         self._tags = set(map(index_form, conditions.tags))
 
     def match(self, conversation_id: str, memory: Memory) -> Filtered | None:
-        """The memory, if it meets the conditions."""
+        """Return the memory if it meets the conditions, otherwise None."""
         conditions = self._conditions
         if not _is_between(memory.made_ms, conditions.from_ms, conditions.until_ms):
             return None
         if not self._score_fits(_score_of(memory)):
             return None
+
         keywords = self._keywords_of(memory)
         shared: tuple[str, ...] = ()
         if self._words:
@@ -145,6 +147,7 @@ class _Matcher:
             )
             if not shared:
                 return None
+
         if self._tags and not self._tags <= set(map(index_form, tags_of(memory))):
             return None
         relevance = self._relevance(memory, keywords, shared)
@@ -164,7 +167,7 @@ class _Matcher:
         return bool(memory.other_words) and self._parameters.must_share
 
     def _keywords_of(self, memory: Memory) -> tuple[str, ...]:
-        """The keywords of a memory, other words included."""
+        """Return the keywords of a memory, including other words if they count."""
         if not isinstance(memory, ShortTermMemory):
             return ()
         if self._counts_other_words(memory):
@@ -172,7 +175,7 @@ class _Matcher:
         return memory.words
 
     def _kept_of(self, memory: Memory, shared: Iterable[str]) -> tuple[str, ...]:
-        """Those of the shared words that are only kept with the memory."""
+        """Return the shared words that are only kept with the memory."""
         if not isinstance(memory, ShortTermMemory) or not self._counts_other_words(memory):
             return ()
         kept_words = {bare(word) for word in memory.words if is_kept(word)}
@@ -188,7 +191,7 @@ class _Matcher:
 
 
 def _texts_of(memory: Memory) -> tuple[str, ...]:
-    """What words are looked for in: the text of a memory, and what was done in its turn."""
+    """Return the texts in which words are looked for: the text of a memory, and what was done in its turn."""
     if isinstance(memory, ShortTermMemory):
         return (memory.text, *memory.work.texts)
     return (memory.text,)
@@ -220,7 +223,7 @@ _DAY = re.compile(r"\d{1,2}月\d{1,2}日")
 """A word that names a day, as nlp/date_words.py writes it. Days and speakers are left out: every memory has some."""
 
 Words = Sequence[tuple[str, float]]
-"""Words of one memory with their weights."""
+"""Words of a memory with their weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,8 +258,8 @@ def overview(
     zone: tzinfo | None,
     top: int,
 ) -> Overview:
-    """The figures of `memories`, whose words are `words`, with the `top` heaviest words and most frequent tags. Days
-    and function words such as 什么 are left out; `ages` and `hours` show the times."""
+    """Compute the figures of `memories`, whose words are `words`, with the `top` heaviest words and most frequent
+    tags. Days and function words such as 什么 are left out; `ages` and `hours` show the times."""
     weights: dict[str, float] = defaultdict(float)
     holders: dict[str, int] = defaultdict(int)
     for memory_words in words:
@@ -265,15 +268,20 @@ def overview(
         for word in dict(memory_words):  # a record of another program may hold a word twice
             holders[word] += 1
     heaviest = nsmallest(top, filter(_is_shown, weights), key=lambda word: (-weights[word], word))
+
     tags: Counter[str] = Counter()
     for memory in memories:
         tags.update(tags_of(memory))
+
     times = [memory.made_ms for memory in memories]
     hours = Counter(local(time_ms, zone).hour for time_ms in times)
+
+    # Only short-term memories have a score and a pin.
     short_term = [memory for memory in memories if isinstance(memory, ShortTermMemory)]
     average_score: float | None = None
     if short_term:
         average_score = sum(memory.score for memory in short_term) / len(short_term)
+
     return Overview(
         total=len(memories),
         average_score=average_score,
@@ -288,14 +296,15 @@ def overview(
 
 
 def _is_shown(word: str) -> bool:
-    """Whether a word is one that figures name: no day, speaker, word that is only kept, or function word."""
+    """Return whether figures name a word. They leave out days, speakers, words that are only kept, and function
+    words."""
     return not (
         _DAY.fullmatch(word) or is_speaker(word) or is_kept(word) or says_little(word.lower())
     )
 
 
 def _banded(values: Iterable[float], bands: tuple[tuple[str, float], ...]) -> dict[str, int]:
-    """How many of the values are in each band."""
+    """Count the values in each band."""
     counts = {name: 0 for name, _end in bands}
     for value in values:
         band = next(name for name, end in bands if value < end)

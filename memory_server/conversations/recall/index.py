@@ -34,7 +34,7 @@ Entries = npt.NDArray[np.uint64]
 _ROW_BITS = np.uint64(32)
 _ROW_MASK = np.uint64(0xFFFFFFFF)
 _UNIT_BITS = np.uint64(16)
-"""A key has two UTF-16 units: that of the first character in the upper bits."""
+"""A key has two UTF-16 units: the first character's unit is in the upper bits."""
 
 _AT_ONCE = 500
 """Memories whose pairs are found in one step: columns of a few megabytes."""
@@ -64,8 +64,8 @@ class RowText(NamedTuple):
 
 
 class Run(NamedTuple):
-    """The rows of each key, ascending: those of `keys[n]` stand from `starts[n]` to `starts[n + 1]`. A key is a pair as
-    the two UTF-16 units of its characters, or the unit of a single one; all of them lie below U+10000."""
+    """The rows of each key, ascending: the rows of `keys[n]` are from `starts[n]` to `starts[n + 1]`. A key is a pair
+    as the two UTF-16 units of its characters, or the unit of a single character; all are below U+10000."""
 
     keys: npt.NDArray[np.uint32]
     starts: Rows
@@ -93,7 +93,7 @@ class GramIndex:
         self._runs = [_joined(runs)] if runs else []
 
     def add(self, texts: Sequence[GramText], row: int) -> None:
-        """Index the texts of one more row."""
+        """Index the texts of a further row."""
         run = _run_of([texts], row)
         if not len(run.rows):
             return
@@ -121,7 +121,7 @@ class GramIndex:
 
 
 class _Grams(NamedTuple):
-    """The grams that stand in texts, without their rows: their keys, and the number of the text of each."""
+    """The grams in texts, without their rows: their keys, and the number of the text of each."""
 
     keys: Entries
     texts: npt.NDArray[np.int64]
@@ -130,10 +130,11 @@ class _Grams(NamedTuple):
 
 
 def _run_of(texts: Sequence[Sequence[GramText]], first_row: int) -> Run:
-    """The run of rows with these texts."""
+    """Make the run of rows with these texts."""
     row_texts: list[RowText] = []
     for row, texts_of_row in enumerate(texts, first_row):
         row_texts += [RowText(row, text) for text in texts_of_row]
+
     grams = _grams_in([row_text.text.text for row_text in row_texts])
     rows = np.array([row_text.row for row_text in row_texts], np.uint64)
     weight_of_text = np.array(
@@ -142,14 +143,18 @@ def _run_of(texts: Sequence[Sequence[GramText]], first_row: int) -> Run:
             for row_text, pair_count in zip(row_texts, grams.pair_counts.tolist(), strict=True)
         ]
     )
+
+    # A gram that comes several times in a memory is one entry, with the sum of its weights.
     entries, entry_of_gram = np.unique(
         grams.keys << _ROW_BITS | rows[grams.texts], return_inverse=True
     )
     sums = np.bincount(entry_of_gram, weight_of_text[grams.texts], len(entries))
     weights = np.minimum(sums, MOST_GRAM_WEIGHT).astype(np.float16)
+
     is_no_word = ~_is_among(entries, _entries_of_words(row_texts))
     entries = entries[is_no_word]
     weights = weights[is_no_word]
+
     keys, starts = np.unique(entries >> _ROW_BITS, return_index=True)
     return Run(
         keys.astype(np.uint32),
@@ -160,17 +165,19 @@ def _run_of(texts: Sequence[Sequence[GramText]], first_row: int) -> Run:
 
 
 def _grams_in(texts: Sequence[str]) -> _Grams:
-    """The grams that stand in these texts: pairs, but not of two function characters, and single Han characters."""
+    """Find the grams in these texts: pairs, but not of two function characters, and single Han characters."""
     # A line break between two texts is not an indexed character, so no gram spans two texts.
     encoded = [(text + "\n").encode("utf-16-le", "surrogatepass") for text in texts]
     units = np.frombuffer(b"".join(encoded), np.uint16)
     text_of_unit = np.repeat(np.arange(len(texts)), [len(text) // 2 for text in encoded])
+
     kinds = _kinds()[units]
     begins_pair = (kinds[:-1] > _NONE) & (kinds[1:] > _NONE)
     pair_counts = np.bincount(text_of_unit[:-1][begins_pair], minlength=len(texts))
     is_of_functions = (kinds[:-1] == _FUNCTION) & (kinds[1:] == _FUNCTION)
     pairs = np.flatnonzero(begins_pair & ~is_of_functions)
     singles = np.flatnonzero(kinds == _HAN)
+
     wide_units = units.astype(np.uint64)
     pair_keys = wide_units[pairs] << _UNIT_BITS | wide_units[pairs + 1]
     return _Grams(
@@ -181,7 +188,8 @@ def _grams_in(texts: Sequence[str]) -> _Grams:
 
 
 def _entries_of_words(row_texts: Sequence[RowText]) -> Entries:
-    """The entries of the pairs that are words of their memory, and so are not indexed as pairs; some may come twice."""
+    """Return the entries of the pairs that are words of their memory, and so are not indexed as pairs; some may come
+    twice."""
     words_of_texts = [_pair_words(row_text.text) for row_text in row_texts]
     text = "".join(map("".join, words_of_texts))
     characters = (
@@ -202,7 +210,7 @@ def _pair_words(text: GramText) -> list[str]:
 
 
 def _is_among(entries: Entries, sought: Entries) -> npt.NDArray[np.bool_]:
-    """Which of the ascending `entries` are `sought`."""
+    """Mark which of the ascending `entries` are `sought`."""
     is_sought = np.zeros(len(entries), np.bool_)
     numbers = np.searchsorted(entries, sought)
     is_within = numbers < len(entries)
@@ -218,12 +226,16 @@ def _joined(runs: Sequence[Run]) -> Run:
     keys = keys[
         np.diff(keys, prepend=~keys[:1]) != 0
     ]  # `np.unique` would import numpy.ma, which takes 13 ms
+
+    # Each run keeps its order; only the places of its entries are computed.
     numbers_of_runs = [np.searchsorted(keys, run.keys) for run in runs]
     counts = np.zeros(len(keys), np.int64)
+
     for numbers, run in zip(numbers_of_runs, runs, strict=True):
         counts[numbers] += np.diff(run.starts)
     starts = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
     entry_count = starts[-1]
+
     joined = Run(
         keys,
         starts=starts,
@@ -243,7 +255,7 @@ def _joined(runs: Sequence[Run]) -> Run:
 
 
 def _key(gram: str) -> int:
-    """The key of a pair or of a single character."""
+    """Return the key of a pair or of a single character."""
     if len(gram) == 1:
         return ord(gram)
     return ord(gram[0]) << 16 | ord(gram[1])
@@ -269,8 +281,8 @@ MIN_TOMBSTONES = 1_000
 
 
 class Occurrences(NamedTuple):
-    """Where the terms of a query stand: one element for each term and memory that holds it, the terms in turn and the
-    rows of each ascending. A record of another program may hold a word twice: then it is here twice."""
+    """The occurrences of the terms of a query: one element for each term and memory that holds it, the terms in turn
+    and the rows of each ascending. A record of another program may hold a word twice: then it is here twice."""
 
     terms: Integers
     rows: Integers
@@ -282,7 +294,7 @@ class Timeline(NamedTuple):
     """The memories by time, then id, without tombstones, in episodes that are numbered from 0."""
 
     rows: Integers | None
-    """The row of each memory; None: the memories are all rows in their order."""
+    """The row of each memory, or None if the memories are all rows in their order."""
     episode: Integers
     """The episode of each memory."""
     together: Mask
@@ -292,7 +304,7 @@ class Timeline(NamedTuple):
 
 
 def timeline_of(rows: Integers | None, episode: Integers, row_count: int) -> Timeline:
-    """The timeline of these rows out of so many, with their episodes."""
+    """Make the timeline of these rows out of `row_count`, with their episodes."""
     together = episode[1:] == episode[:-1]
     if rows is None:
         return Timeline(rows, episode, together, episode_of=episode)
@@ -302,8 +314,8 @@ def timeline_of(rows: Integers | None, episode: Integers, row_count: int) -> Tim
 
 
 def index_of(state: ConversationState, wording: KeywordOptions | None = None) -> Index:
-    """The index of the short-term memories of `state`, which follows it; made here if it has none, or if most of its
-    rows are tombstones."""
+    """Return the index of the short-term memories of `state`, which follows it. Make it if the state has none, or if
+    most of its rows are tombstones."""
     index = state.follower
     if isinstance(index, Index) and not index.is_mostly_tombstones:
         return index
@@ -323,7 +335,7 @@ class Labels:
         self._rows.append(self._numbers.setdefault(label, len(self._numbers)))
 
     def equal(self, label: str | None) -> Mask:
-        """Which rows have this label."""
+        """Mark the rows that have this label."""
         has_label: Mask = np.frombuffer(self._rows, np.int32) == self._numbers.get(label, -1)
         return has_label
 
@@ -331,8 +343,8 @@ class Labels:
 class Index:
     """The index of a conversation. A row is a memory: `ids[row]` names it, `rows[id]` is its row unless it is a
     tombstone. The rows of the memories with which the index was made are numbered by time, then id; later ones in the
-    order of adding. `wording` says whether pairs of characters are indexed too. The methods return views or new arrays
-    of one element per row, tombstones included; do not keep them after the next change."""
+    order of adding. `wording` says whether pairs of characters are indexed too. The methods return views or new
+    arrays with an element per row, tombstones included; do not keep them after the next change."""
 
     def __init__(
         self, memories: Iterable[ShortTermMemory] = (), wording: KeywordOptions | None = None
@@ -342,37 +354,43 @@ class Index:
         self._times = array("q")
         self._scores = array("d")
         self._alive = bytearray()
+
         self.conversations = Labels()
         """The conversation in which each memory was made."""
         self.sessions = Labels()
         """The session in which each memory was made."""
         self.forms = Labels()
         """The options with which the words of each memory were found."""
+
         # The posting list of each word: the rows that hold it, each followed by its weight there; appended to, never
-        # changed. One array, because most words stand in few memories and an empty array takes 80 bytes.
+        # changed. A single array, because most words are in few memories and an empty array takes 80 bytes.
         self._posting_lists: dict[str, array[float]] = {}
         self.vocabulary = Vocabulary()
         """The words that a memory has, or had."""
+
         self.muted: dict[str, tuple[str, ...]] = {}
         """The places in which memories are muted, by id."""
         self.correcting: set[str] = set()
         """The ids of memories that correct others."""
+
         self.keeps_words = False
         """Whether words that are not in its text are kept with a memory, or were."""
         self.speakers: dict[str, None] = {}
-        """The names of those who speak in the memories, or did."""
+        """The names of the speakers in the memories, also of former ones."""
         self.users: dict[str, None] = {}
-        """Those of the speakers who speak as users."""
+        """The names of the speakers who speak as users."""
+
         self._wording = wording if wording is not None and wording.grams else None
         self._grams = GramIndex()
-        # The rows by time, and their times, as last computed; None if a memory was added out of order since.
+        # The rows by time, and their times, as last computed. It is None if a memory was added out of order since.
         self._order: tuple[Integers, Integers] | None = None
         self._newest_ms = -inf
         self.in_turn = True
         """Whether the rows are ordered by time."""
         self._timeline: Timeline | None = None
-        """The timeline that was last computed, with the pause below; None if a memory came or went since."""
+        """The timeline that was last computed, with the pause below. It is None if a memory came or went since."""
         self._timeline_pause_ms = 0
+
         in_time = sorted(memories, key=lambda memory: (memory.time_ms, memory.id))
         for memory in in_time:
             self._add_row(memory)
@@ -431,7 +449,7 @@ class Index:
         return np.frombuffer(self._scores, np.float64)
 
     def holds(self, word: str) -> bool:
-        """Whether a memory has this word."""
+        """Return whether a memory has this word."""
         posting_list = self._posting_lists.get(word)
         if posting_list is None:
             return False
@@ -440,14 +458,15 @@ class Index:
         return any(self._alive[int(row)] for row in posting_list[::2])
 
     def alive(self) -> Mask:
-        """False for tombstones."""
+        """Mark all rows but tombstones."""
         return np.frombuffer(self._alive, np.bool_)
 
     def occurrences(self, words: Sequence[str], grams: Sequence[str] = ()) -> Occurrences:
-        """Where these words stand, and after them these pairs of characters; the terms are numbered in this order."""
+        """Find these words, and after them these pairs of characters; the terms are numbered in this order."""
         rows: list[npt.NDArray[Any]] = []
         weights: list[npt.NDArray[Any]] = []
         lengths = np.zeros(len(words) + len(grams), np.int64)
+
         for term, word in enumerate(words):
             posting_list = self._posting_lists.get(word)
             if posting_list is not None:
@@ -455,23 +474,28 @@ class Index:
                 rows.append(pairs[:, 0])
                 weights.append(pairs[:, 1])
                 lengths[term] = len(pairs)
+
+        # Pairs are numbered after all words.
         for term, holders in enumerate(self._grams.holding(grams), len(words)):
             for part in holders:
                 rows.append(part.rows)
                 weights.append(part.weights)
                 lengths[term] += len(part.rows)
+
         all_terms = np.repeat(np.arange(len(lengths)), lengths)
         if not rows:
             return Occurrences(all_terms, np.zeros(0, np.int64), np.zeros(0))
         all_rows = np.concatenate(rows).astype(np.int64)
         all_weights = np.concatenate(weights).astype(np.float64)
+
+        # Tombstones cost a look at every occurrence, and most indexes have none.
         if not self.has_tombstones:
             return Occurrences(all_terms, all_rows, all_weights)
         is_alive = self.alive()[all_rows]
         return Occurrences(all_terms[is_alive], all_rows[is_alive], all_weights[is_alive])
 
     def timeline(self, pause_ms: int) -> Timeline:
-        """The memories by time, in episodes that end where a pause is longer than `pause_ms`."""
+        """Return the memories by time, in episodes that end where a pause is longer than `pause_ms`."""
         if self._timeline is not None and self._timeline_pause_ms == pause_ms:
             return self._timeline
         ordered, times = self.oldest_first()
@@ -487,7 +511,7 @@ class Index:
         return self._timeline
 
     def oldest_first(self) -> tuple[Integers, Integers]:
-        """The rows by time, then id, an order that does not depend on that of adding; and their times."""
+        """Return the rows by time, then id, and their times. This order does not depend on the order of adding."""
         if self._order is None:
             order = np.argsort(self.times, kind="stable")
             sort_ties(order, self.times, self.ids.__getitem__)
@@ -519,10 +543,13 @@ class Index:
         weights = np.fromiter(
             chain.from_iterable(memory.weights for memory in memories), np.float64
         )
+
+        # A stable sort keeps the rows of each word in their order.
         rows = np.repeat(np.arange(len(memories)), [len(memory.words) for memory in memories])
         order = np.argsort(numbers, kind="stable")
         pairs = np.column_stack((rows, weights))[order]
         ends = np.cumsum(np.bincount(numbers, minlength=len(number_of))).tolist()
+
         start = 0
         for word, end in zip(number_of, ends, strict=True):
             posting_list = array("d")
@@ -554,17 +581,23 @@ class Index:
         self.conversations.append(memory.conversation_id)
         self.sessions.append(memory.session)
         self.forms.append(memory.indexed_with)
+
         if memory.muted:
             self.muted[memory.id] = memory.muted
         if memory.corrects:
             self.correcting.add(memory.id)
         self.keeps_words |= bool(memory.other_words)
+
         for message in memory.messages:
             if message.name:
                 self.speakers[message.name] = None
                 if message.role == "user":
                     self.users[message.name] = None
+
+        # The new memory may begin an episode, or lengthen the last one.
         self._timeline = None
+
+        # Not newer than all others, so the order by time must be computed again.
         if memory.time_ms <= self._newest_ms:
             self._order = None
             self.in_turn &= memory.time_ms == self._newest_ms
@@ -580,7 +613,7 @@ class Index:
 
 
 def sort_ties(order: Integers, times: Integers, key_of: Callable[[int], Any]) -> None:
-    """Sort the runs of rows of one time by `key_of` the row, in place; `order` has the rows by time."""
+    """Sort each run of rows with the same time by `key_of` the row, in place; `order` has the rows by time."""
     if not len(order):
         return
     ordered_times = times[order]

@@ -1,7 +1,7 @@
 """A search over indexes: the points of all memories at once. `order.py` decides by them, as for `selection.py`.
 
-Ties are broken by time, then id, newest first. Relevance equals that of `relevance.py` except for the last bits of
-sums. `decide` keeps everything that it computed, so that `explanation.py` gives the reasons of this very decision.
+Ties are broken by time, then id, newest first. Relevance is the same as in `relevance.py`, except for the last bits
+of sums. `decide` keeps everything that it computed, so that `explanation.py` gives the reasons of this very decision.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Match:
     around: Floats
     """What a memory gains from the others of its episode."""
     span: Floats
-    """What it gains for lying within the time that the query names."""
+    """What it gains for a time that the query names."""
     evidence: Floats
     """The points that the threshold is for."""
     part: Floats
@@ -81,7 +81,7 @@ class Match:
         return self.points + self.around + self.span
 
     def words_of(self, row: int) -> tuple[MatchedWord, ...]:
-        """The terms that the memory of a row shares, each with its weight there."""
+        """Return the terms that the memory of a row shares, each with its weight there."""
         occurrences = self.shared.occurrences
         numbers = np.flatnonzero(occurrences.rows == row)
         terms = occurrences.terms[numbers].tolist()
@@ -97,7 +97,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedTerms:
-    """The terms of the query, and where they stand in the memories. `points` has one element for each occurrence."""
+    """The terms of the query, and their occurrences in the memories. `points` has one element for each occurrence."""
 
     terms: Sequence[MatchedWord]
     """The terms of the query as they count among these memories; the weight in a memory is 0 here."""
@@ -107,12 +107,12 @@ class SharedTerms:
     parameters: RecallParameters
 
     def of_terms(self, has: Callable[[MatchedWord], bool]) -> Mask:
-        """Which of the occurrences are of a term that `has` a property."""
+        """Mark the occurrences of terms for which `has` is true."""
         term_has: Mask = np.array([has(term) for term in self.terms], np.bool_)
         return term_has[self.occurrences.terms]
 
     def only(self, chosen: Mask) -> SharedTerms:
-        """Some of the occurrences alone; the terms keep their numbers."""
+        """Keep only some of the occurrences; the terms keep their numbers."""
         if chosen.all():
             return self
         occurrences = self.occurrences
@@ -127,13 +127,13 @@ class SharedTerms:
         )
 
     def sums(self) -> Floats:
-        """The sum of the points of each row."""
+        """Sum the points of each row."""
         return np.bincount(self.occurrences.rows, self.points, self.row_count).astype(
             np.float64, copy=False
         )
 
     def rows_with(self, chosen: Mask, *, at_least: int = 1) -> Mask:
-        """The rows that have so many different terms among the `chosen` occurrences."""
+        """Mark the rows that have at least so many different terms among the `chosen` occurrences."""
         rows = self.occurrences.rows[chosen]
         if at_least != 1:
             return (
@@ -145,28 +145,36 @@ class SharedTerms:
 
 
 def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) -> Match:
-    """What each memory shares with the query; `relevance.receipts` does the same for one memory at a time."""
+    """Find what each memory shares with the query; `relevance.receipts` does the same for one memory at a time."""
     shared = _shared_terms(columns, query, parameters)
     points = shared.sums()
     of_last = shared.only(shared.of_terms(_is_of_last))
     last_points = points if of_last is shared else of_last.sums()
+
     nothing = np.zeros(shared.row_count)
     around = part = nothing
+
     if query.question:
         around = _gained_around(columns, of_last, last_points, parameters)
     if query.question and parameters.part_asked and shared.terms:
         part = _part_asked(shared)
+
     span = _span_points(columns, query, parameters)
     match = partial(Match, shared, points=points, around=around, span=span, part=part)
+
+    # An overview needs no shared word, so every memory counts.
     if query.overview is not None:
         every_row = np.ones(shared.row_count, np.bool_)
         evidence = np.full(shared.row_count, OVERVIEW_POINTS)
         return match(evidence=evidence, shares=every_row, shares_any=every_row)
+
     named_span = span if query.names_time else nothing
     in_named_time = named_span > 0.0
     shares_any = in_named_time | shared.rows_with(shared.of_terms(_says_more_than_when))
     if not parameters.must_share:
         return match(evidence=points + around + span, shares=nothing > 0.0, shares_any=shares_any)
+
+    # From here on the rules for what a memory must share, which the Node original does not have.
     rule = ThresholdRule.of(query, parameters)
     shares = shared.rows_with(shared.of_terms(rule.is_needed), at_least=rule.words_needed)
     counting = shared.only(shared.of_terms(rule.is_evidence))
@@ -174,6 +182,7 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
     if query.question:
         shares |= in_named_time
         evidence = (evidence + around) * rule.part_factor(part) + named_span
+
     if any(term.other_word or term.kept for term in shared.terms):
         others = _other_words(shared, rule)
         shares |= others.count >= rule.others_needed
@@ -182,7 +191,7 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
 
 
 def _part_asked(shared: SharedTerms) -> Floats:
-    """The part of the question that each row shares."""
+    """Compute the part of the question that each row shares."""
     part_by_word = parts_asked(shared.terms)
     parts = np.array([part_by_word.get(term.word, 0.0) for term in shared.terms])
     sums = np.bincount(shared.occurrences.rows, parts[shared.occurrences.terms], shared.row_count)
@@ -200,9 +209,10 @@ def _says_more_than_when(term: MatchedWord) -> bool:
 def _shared_terms(
     columns: Columns, query: RecallQuery, parameters: RecallParameters
 ) -> SharedTerms:
-    """The terms of the query with their factors, and where they stand."""
+    """Return the terms of the query with their factors, and their occurrences."""
     occurrences = columns.occurrences(tuple(query.words), tuple(query.grams))
     holders = _holders(columns, query, occurrences)
+
     memory_count = len(columns)
     terms: list[MatchedWord] = []
     for (text, query_term), holder_count in zip(
@@ -210,11 +220,13 @@ def _shared_terms(
     ):
         factor = factor_of(query_term, holder_count, memory_count, parameters)
         terms.append(matched_word(text, query_term, factor=factor))
+
     shared_terms = partial(
         SharedTerms, terms, occurrences, row_count=len(columns.times), parameters=parameters
     )
     if not terms:
         return shared_terms(points=np.zeros(0))
+
     points = np.array([term.query_weight for term in terms])[occurrences.terms]
     points += occurrences.weights
     points *= np.array([term.factor for term in terms])[occurrences.terms]
@@ -224,7 +236,7 @@ def _shared_terms(
 
 
 def _holders(columns: Columns, query: RecallQuery, occurrences: Occurrences) -> list[int]:
-    """How many memories hold each term: the words of the query, and after them its pairs of characters."""
+    """Count the memories that hold each term: first the words of the query, then its pairs of characters."""
     term_count = len(query.words) + len(query.grams)
     holders: list[int] = np.bincount(occurrences.terms, minlength=term_count).tolist()
     if not columns.keeps_words:
@@ -236,7 +248,7 @@ def _holders(columns: Columns, query: RecallQuery, occurrences: Occurrences) -> 
 
 
 def _span_points(columns: Columns, query: RecallQuery, parameters: RecallParameters) -> Floats:
-    """The points of each row for the time at which it was said or of which it tells."""
+    """Compute the points of each row for the time at which it was said or of which it tells."""
     points = np.zeros(len(columns.times))
     for stretch in stretches(query, parameters):
         points[(columns.times >= stretch.begin_ms) & (columns.times < stretch.end_ms)] = (
@@ -260,7 +272,7 @@ class _OtherWords:
 
 
 def _other_words(shared: SharedTerms, rule: ThresholdRule) -> _OtherWords:
-    """What the rows share of other words, as `Receipt.evidence` counts it."""
+    """Compute what the rows share of other words, as `Receipt.evidence` counts it."""
     names = [rule.other_of(term) for term in shared.terms]
     numbers: dict[int | str, int] = {}
     """A number for each other word, from 1."""
@@ -278,7 +290,7 @@ def _other_words(shared: SharedTerms, rule: ThresholdRule) -> _OtherWords:
 
 
 def _count_different(rows: Integers, values: Integers, row_count: int) -> Integers:
-    """How many different values each of so many rows has."""
+    """Count the different values that each row has."""
     spread = int(values.max(initial=0)) + 1
     pairs = np.sort(rows * spread + values)  # np.unique takes five times as long
     is_new = np.append(np.ones(min(1, len(pairs)), np.bool_), pairs[1:] != pairs[:-1])
@@ -288,20 +300,26 @@ def _count_different(rows: Integers, values: Integers, row_count: int) -> Intege
 def _gained_around(
     columns: Columns, of_last: SharedTerms, match: Floats, parameters: RecallParameters
 ) -> Floats:
-    """What each memory with a term of the last message gains from the memories of its episode. `match`: the points of
-    these terms in each row."""
+    """Compute what each memory with a term of the last message gains from the memories of its episode. `match` has
+    the points of these terms in each row."""
     gained = np.zeros(len(match))
     if not (parameters.neighbour_share or parameters.episode_share) or not len(of_last.points):
         return gained
+
+    # Neighbours are neighbours in time, so all columns are brought into this order.
     timeline = columns.timeline(parameters.episode_pause_ms)
     match_in_time = match if timeline.rows is None else match[timeline.rows]
+
     best_beside = np.zeros(len(match_in_time))
     np.multiply(match_in_time[:-1], timeline.together, out=best_beside[1:])
     np.maximum(best_beside[:-1], match_in_time[1:] * timeline.together, out=best_beside[:-1])
     best_beside *= parameters.neighbour_share
+
+    # What a memory has itself is not counted twice.
     rest_of_episode = _episode_points(of_last, timeline, in_turn=columns.in_turn)[timeline.episode]
     rest_of_episode -= match_in_time
     rest_of_episode *= parameters.episode_share
+
     gained_in_time = best_beside
     gained_in_time += rest_of_episode
     gained_in_time *= match_in_time > 0.0
@@ -312,8 +330,8 @@ def _gained_around(
 
 
 def _episode_points(of_last: SharedTerms, timeline: Timeline, *, in_turn: bool) -> Floats:
-    """The points of each episode: the most that one of its memories has for each term, together. `in_turn`: the rows
-    ascend with time."""
+    """Compute the points of each episode: for each term the most points that a memory of the episode has, added up.
+    `in_turn` says that the rows ascend with time."""
     episodes = timeline.episode_of[of_last.occurrences.rows]
     terms = of_last.occurrences.terms
     points = of_last.points
@@ -322,7 +340,7 @@ def _episode_points(of_last: SharedTerms, timeline: Timeline, *, in_turn: bool) 
         episodes = episodes[order]
         terms = terms[order]
         points = points[order]
-    # The rows of a term ascend with time, so those of one term in one episode stand together.
+    # The rows of a term ascend with time, so the rows of a term in an episode follow each other.
     begins_run = (episodes[1:] != episodes[:-1]) | (terms[1:] != terms[:-1])
     begins = np.concatenate(([0], np.flatnonzero(begins_run) + 1))
     best = np.maximum.reduceat(points, begins)
@@ -367,10 +385,11 @@ class Indexed:
         return np.flatnonzero(self.eligible & (self.strong | beside))
 
     def best_first(self, rows: Any, worth: Any) -> Iterator[int]:
-        """It sorts no more than the caller takes."""
+        """Yield the rows with the most worth first. Sorts no more than the caller takes."""
         if isinstance(worth, dict):
             yield from self._sorted(rows, worth)
             return
+
         size = _FIRST_RANKED
         yielded = 0
         while yielded < len(rows):
@@ -381,8 +400,10 @@ class Indexed:
                 best = rows[
                     values >= least
                 ]  # with everything that ties with the last of them, so that no tie is cut
+
             ordered = self._sorted(best.tolist(), worth)
             yield from ordered[yielded:]
+
             yielded = len(ordered)
             size *= _RANKED_MORE
 
@@ -501,12 +522,12 @@ class Decision:
         return recall_of(self.counted, self.order, self.drawn, held_back)
 
     def explained(self, rows: Sequence[int]) -> tuple[Recalled, ...]:
-        """The memories of these rows with their receipts."""
+        """Return the memories of these rows with their receipts."""
         return explained(self.counted, self.order, rows)
 
     def nearest(self) -> tuple[float, int | None, int]:
-        """The most points that a memory shares with the query, its row (the newest of equal ones; None if no memory
-        shares any), and how many memories share something."""
+        """Return the most points that a memory shares with the query; its row (the newest of equal ones, or None if
+        no memory shares any); and how many memories share something."""
         points = self.counted.match.points
         most = float(points.max(initial=0.0))
         if most <= 0.0:
@@ -525,11 +546,13 @@ def decide(
     parameters = context.parameters
     columns = Columns(searched)
     ages = np.maximum(context.now_ms - columns.times, 0)
+
     in_context, too_young = exclusions_of_rows(columns, context)
     had = columns.of_ids(context.without)
     in_context = in_context | had
     muted = columns.muted_in(context.places) & ~had
     eligible = columns.alive & ~(in_context | too_young | muted)
+
     counted = _counted(
         columns,
         corrected(query, columns, parameters),
@@ -538,10 +561,13 @@ def decide(
         now_ms=context.now_ms,
         parameters=parameters,
     )
+
     order = order_of(counted)
     weights = _draw_weights(
         columns, ages=ages, eligible=eligible, order=order, parameters=parameters
     )
+
+    # The draw comes after the order: what came, and what is near to it, is not drawn.
     drawn: Sequence[int] = []
     if parameters.draws(question=query.question, came=bool(order.chosen)):
         drawn = drawn_rows(weights, columns, context.rng, parameters)
@@ -564,17 +590,21 @@ def _counted(
     now_ms: int,
     parameters: RecallParameters,
 ) -> Indexed:
-    """The points of all rows. `ages`: milliseconds, 0 for a time in the future."""
+    """Compute the points of all rows. `ages` are in milliseconds, 0 for a time in the future."""
     match = matched(columns, query, parameters)
     scores = columns.scores
     if parameters.must_share:
         scores = np.minimum(scores, parameters.score_ceiling)
+
+    # The formula of `relevance.decay`, for all rows at once.
     decays: Floats = parameters.decay_ceiling * (np.exp(ages * -parameters.decay_per_ms) - 1.0)
     relevance = decays + match.total + scores
+
     needed = match_needed(len(columns), query, parameters)
     strong = (relevance >= parameters.threshold) & (match.evidence >= needed)
     if parameters.must_share:
         strong &= match.shares
+
     return Indexed(
         columns,
         query,
@@ -591,7 +621,8 @@ def _counted(
 def _draw_weights(
     columns: Columns, *, ages: Integers, eligible: Mask, order: Order, parameters: RecallParameters
 ) -> Floats:
-    """The weight of each row in the draw of flashbacks: 0 for what cannot come, and for what is near to what came."""
+    """Compute the weight of each row in the draw of flashbacks: 0 for what cannot come, and for what is near to what
+    came."""
     weights = flashback_weights(ages, columns.scores, parameters)
     weights[~eligible] = 0.0
     if not order.chosen:
@@ -605,14 +636,17 @@ def _draw_weights(
 
 
 def exclusions_of_rows(columns: Columns, context: RecallContext) -> tuple[Mask, Mask]:
-    """The rule for all rows at once, tombstones included: which are in the context, and which are too young."""
+    """Apply the rule to all rows at once, tombstones included: mark which are in the context, and which are too
+    young."""
     session = context.session
     parameters = context.parameters
     ages = context.now_ms - columns.times
+
     is_own = columns.of_conversation(context.conversation_id)
     is_young = is_own & (ages < parameters.own_conversation_ms)
     if parameters.sessions:
         is_young &= ages > -parameters.own_conversation_ms
+
     none = is_young & False
     if session is None or not parameters.sessions:
         return none, is_young
@@ -620,12 +654,13 @@ def exclusions_of_rows(columns: Columns, context: RecallContext) -> tuple[Mask, 
     is_unknown_session = columns.of_session(None)
     if session.context_since_ms is None:
         return none, is_young & (is_same_session | is_unknown_session)
+
     is_in_context = is_same_session & (columns.times >= session.context_since_ms)
     return is_in_context, is_young & is_unknown_session
 
 
 def flashback_weights(ages: Integers, scores: Floats, parameters: RecallParameters) -> Floats:
-    """The weights of all rows at once, by the formula of `flashback_weight`; `ages` in milliseconds."""
+    """Compute the weights of all rows at once, by the formula of `flashback_weight`; `ages` in milliseconds."""
     recency = (1.0 - ages / parameters.flashback_horizon_ms).clip(0.0)
     score_share = (
         scores.clip(0.0, parameters.flashback_score_full) / parameters.flashback_score_full
@@ -638,28 +673,32 @@ def flashback_weights(ages: Integers, scores: Floats, parameters: RecallParamete
 def drawn_rows(
     weights: Floats, columns: Columns, rng: Random, parameters: RecallParameters
 ) -> list[int]:
-    """The rows that the same draws bring, by the weights of all rows: 0 for a row that cannot be drawn."""
+    """Draw rows as `flashbacks` does, by the weights of all rows: 0 for a row that cannot be drawn."""
     if not len(weights):
         return []
-    # The order decides what a seed draws, so it must not depend on that of the store.
+    # The order decides what a seed draws, so it must not depend on the order of the store.
     order, times = columns.oldest_first()
     weights = weights[order]
+
     sums = np.empty_like(weights)
     drawn: list[int] = []
     while len(drawn) < parameters.flashback_count:
         np.cumsum(weights, out=sums)
         if not sums[-1] > 0.0:
             break
+
+        # Rounding may lead one position beyond the end.
         position = int(sums.searchsorted(rng.random() * sums[-1], side="right"))
         position = min(position, len(sums) - 1)
         drawn.append(int(order[position]))
+
         weights[position] = 0.0
         weights[around(int(times[position]), times, parameters.spacing_ms)] = 0.0
     return drawn
 
 
 def around(time_ms: int, times: Integers, spacing_ms: int) -> slice:
-    """The positions in the ascending `times` that are less than `spacing_ms` from `time_ms`."""
+    """Return the positions in the ascending `times` that are less than `spacing_ms` from `time_ms`."""
     first = int(times.searchsorted(time_ms - spacing_ms, side="right"))
     end = int(times.searchsorted(time_ms + spacing_ms, side="left"))
     return slice(first, max(first, end))

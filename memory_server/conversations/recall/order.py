@@ -1,4 +1,4 @@
-"""The order of a search: which candidates come, and in which places. The rule stands here once.
+"""The order of a search: which candidates come, and in which places. The rule is written only here.
 
 Points are counted in two ways: `selection.py` looks at one memory after the other, which needs no index;
 `indexed_selection.py` counts all memories of an index at once. Either way gives a `Counted`, and this module decides
@@ -30,9 +30,9 @@ from nlp import is_incidental, is_kept, is_speaker, says_little
 from nlp.questions import answers_overview
 
 _OVERVIEW_LOOKED_AT = 10_000
-"""Memories whose texts are looked at, those worth most first: at most some 50 ms, in which nothing else is answered."""
+"""Memories whose texts are looked at, the most worth first: at most some 50 ms, in which nothing else is answered."""
 _PLANS_LOOKED_AT = 2_000
-"""Memories in which plans are looked for, those worth most first: some 60 ms."""
+"""Memories in which plans are looked for, the most worth first: some 60 ms."""
 _LOOKED_AT_CHARS = 2_000
 """Characters of a message that are looked at."""
 _NEARLY_BEST_OF_A_DAY = 0.5
@@ -44,12 +44,12 @@ M = TypeVar("M")
 
 
 def pinned_points(memory: ShortTermMemory, parameters: RecallParameters) -> float:
-    """The points of a memory in an overview for being pinned: as many as a score can give."""
+    """Return the points of a memory in an overview for being pinned: as many as a score can give."""
     return parameters.score_ceiling if memory.pinned else 0.0
 
 
 def belongs(memory: ShortTermMemory, query: RecallQuery) -> bool:
-    """Whether a memory belongs into the overview that `query` asks for. It is what the user said that counts."""
+    """Return whether a memory belongs into the overview that `query` asks for. Only what the user said counts."""
     overview = query.overview
     if overview is None:
         return False
@@ -61,10 +61,12 @@ def belongs(memory: ShortTermMemory, query: RecallQuery) -> bool:
         if is_within or not query.days.isdisjoint(memory.words):
             return True
         return _was_planned(memory, query)
+
     if query.plans is not None:
         return open_day(memory, query.plans, query.zone) is not None
     if overview == "everything" and memory.pinned:
         return True
+
     messages = memory.messages or said_in(memory.text)
     user_texts = (
         message.content[:_LOOKED_AT_CHARS] for message in messages if message.role == "user"
@@ -73,7 +75,7 @@ def belongs(memory: ShortTermMemory, query: RecallQuery) -> bool:
 
 
 def _was_planned(memory: ShortTermMemory, query: RecallQuery) -> bool:
-    """Whether a memory tells of a plan for the time that `query` names, and was said before it."""
+    """Return whether a memory tells of a plan for the time that `query` names, and was said before it."""
     days = [
         (local(begin, query.zone).date(), local(end - 1, query.zone).date())
         for begin, end in query.spans
@@ -85,7 +87,7 @@ def _was_planned(memory: ShortTermMemory, query: RecallQuery) -> bool:
 def _by_day(
     candidates: Iterable[M], memory_of: Callable[[M], ShortTermMemory], query: RecallQuery
 ) -> list[M]:
-    """Those that tell of plans for the days that `query` asks for, in the order of these days."""
+    """Return the candidates that tell of plans for the days that `query` asks for, in the order of these days."""
     if query.plans is None:
         return []
     days: list[tuple[date, int, M]] = []
@@ -104,17 +106,21 @@ def spread(
     query: RecallQuery,
     parameters: RecallParameters,
 ) -> list[M]:
-    """Those that come of the memories `best_first`: one of each hour, and then others where there is room."""
+    """Choose from the memories `best_first`: one for each hour, and then others if there is room."""
     places = parameters.places(question=True)
     candidates: list[M] = []
     apart: list[M] = []
     times_apart: list[int] = []
+
     if query.plans is not None:
         newest = islice(best_first, _PLANS_LOOKED_AT)
         return _by_day(newest, memory_of, query)[:places]
+
     ordered = list(islice(best_first, _OVERVIEW_LOOKED_AT))
     if query.own_word:  # what the asker said comes before what others said
         ordered.sort(key=lambda candidate: query.own_word not in memory_of(candidate).words)
+
+    # Memories of the same hour are mostly about one thing, so the first of each hour goes first.
     for candidate in ordered:
         if len(apart) == places:
             break
@@ -127,14 +133,17 @@ def spread(
         ):
             apart.append(candidate)
             times_apart.append(memory.time_ms)
+
     of_same_hours = [candidate for candidate in candidates if candidate not in apart]
     chosen = [*apart, *of_same_hours[: places - len(apart)]]
+
+    # In the order of relevance again: `chosen` has the other memories of an hour last.
     return [candidate for candidate in candidates if candidate in chosen]
 
 
 def says_something(word: str) -> bool:
-    """Whether a word of a memory says something by itself: it is no function word, not incidental, no speaker, and is
-    not only kept with the memory."""
+    """Return whether a word of a memory says something by itself: it is not a function word, incidental, a speaker,
+    or only kept with the memory."""
     return not (says_little(word) or is_incidental(word) or is_speaker(word) or is_kept(word))
 
 
@@ -146,7 +155,7 @@ Rows = Any
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """A memory that came to mind, and why. `kept_in` is the conversation that holds it; None: the searched one."""
+    """A memory that came to mind, and why. `kept_in` is the conversation that holds it, or None for the searched one."""
 
     memory: ShortTermMemory
     receipt: Receipt
@@ -158,7 +167,7 @@ class Recalled:
     before: ShortTermMemory | None = None
     """The older memory that it corrects, and in whose place it came."""
     until_ms: int | None = None
-    """When it was corrected; None: it was not, or the search asks for no past."""
+    """When it was corrected, or None if it was not corrected or the search does not ask for the past."""
 
 
 class NearMiss(NamedTuple):
@@ -178,7 +187,7 @@ class Cosines:
     by_row: Any
 
     def of(self, row: int) -> float | None:
-        """The cosine of a row; None: it has no vector."""
+        """Return the cosine of a row, or None if it has no vector."""
         if isinstance(self.by_row, dict):
             return self.by_row.get(row)
         cosine = float(self.by_row[row])
@@ -194,7 +203,7 @@ class Cosines:
 if TYPE_CHECKING:  # a protocol of so many methods takes 2 ms to make
 
     class Counted(Protocol):
-        """All memories of a search with their points. Eligible rows are those that nothing excludes."""
+        """All memories of a search with their points. A row is eligible if nothing excludes it."""
 
         @property
         def query(self) -> RecallQuery: ...
@@ -207,46 +216,46 @@ if TYPE_CHECKING:  # a protocol of so many methods takes 2 ms to make
             """How many memories were searched."""
 
         def candidates(self) -> Rows:
-            """The eligible rows that are relevant enough to come."""
+            """Return the eligible rows that are relevant enough to come."""
 
         def relevant_beside(self, enough: float) -> Rows:
-            """The candidates, and the eligible rows of at least this relevance that share any word."""
+            """Return the candidates, and the eligible rows of at least this relevance that share any word."""
 
         def best_first(self, rows: Rows, worth: Any) -> Iterator[int]:
-            """Rows by their worth, greatest first; of equal ones the newest first, then by id. Lazy. `worth`: a mapping
-            of rows, or a column."""
+            """Yield rows by their worth, greatest first; of equal ones the newest first, then by id. `worth` is a
+            mapping of rows, or a column."""
 
         @property
         def relevance(self) -> Any:
             """The relevance of each row, to which the order adds."""
 
         def near_best(self, rows: Rows, least: float) -> Rows:
-            """Those of `rows` whose relevance, with what was added, is so much; and those that tell of a change in what
-            is asked for, because what was does not come without what is."""
+            """Return the `rows` whose relevance, with what was added, is at least this; and the rows that tell of a
+            change in what is asked for, because a former state must not come without the present one."""
 
         def among(self, rows: Rows, few: Iterable[int]) -> set[int]:
-            """Those of `few` that are among `rows`."""
+            """Return the rows of `few` that are among `rows`."""
 
         def eligible_rows(self) -> Sequence[int]: ...
 
         def sharing(self) -> Rows:
-            """The eligible rows that share something."""
+            """Return the eligible rows that share something."""
 
         def cosines(self) -> Cosines | None:
-            """How near eligible rows are by meaning; None: the search knows no vectors."""
+            """Return how near eligible rows are by meaning, or None if the search knows no vectors."""
 
         def memory(self, row: int) -> ShortTermMemory: ...
 
         def time_ms(self, row: int) -> int: ...
 
         def receipt(self, row: int) -> Receipt:
-            """The receipt, without the points that the order gives."""
+            """Return the receipt, without the points that the order gives."""
 
         def kept_in(self, row: int) -> str | None:
-            """The conversation that holds the memory; None: the searched one."""
+            """Return the conversation that holds the memory, or None for the searched one."""
 
         def said_next(self, row: int) -> int | None:
-            """The row that was said next after `row` in its episode, if it is eligible."""
+            """Return the row that was said next after `row` in its episode, if it is eligible."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -271,7 +280,7 @@ class Nearnesses:
 
 
 def _rank_in(ranking: Sequence[int], row: int) -> int | None:
-    """The rank of a row, from 1; None: the ranking does not have it."""
+    """Return the rank of a row, from 1, or None if the ranking does not have it."""
     if row not in ranking:
         return None
     return ranking.index(row) + 1
@@ -295,30 +304,39 @@ def order_of(counted: Counted) -> Order:
     query = counted.query
     parameters = counted.parameters
     relevance = counted.relevance
+
     rows = counted.candidates()
     if len(rows) and parameters.brings(question=query.question):
         rows = counted.relevant_beside(parameters.with_best * _best(counted, rows))
+
     if query.overview is not None:
         return _overview(counted, rows)
+
+    # The kind of answer must count before rows are compared with the best.
     cues = _cues(counted, rows)
     for row, points in cues.items():
         relevance[row] += points
+
     gap = parameters.gap(question=query.question, with_other_words=bool(query.other_words))
     further_gap = parameters.nearly_best_further
     # A question about a day asks for all that was told for it.
     if query.asked_days is not None:
         gap = min(gap, _NEARLY_BEST_OF_A_DAY)
         further_gap = 0.0
+
+    # A memory far below the best would only distract from it.
     least_beside = _least_beside(counted, rows, gap)
     least_further = _least_beside(counted, rows, further_gap)
     if least_beside > 0.0:
         rows = counted.near_best(rows, least_beside)
+
     ranked = counted.best_first(rows, relevance)
     nearness: Nearnesses | None = None
     cosines = counted.cosines()
     if cosines is not None:
         nearness = _nearness(counted, cosines)
         ranked = _fused(counted, nearness, rows)
+
     chosen, passed_over = _spaced(counted, ranked, least_further)
     return Order(
         chosen,
@@ -330,7 +348,7 @@ def order_of(counted: Counted) -> Order:
 
 
 def _best(counted: Counted, rows: Rows) -> float:
-    """The relevance of the best of these rows; at least one is needed."""
+    """Return the relevance of the best of these rows, which must not be empty."""
     relevance = counted.relevance
     return float(relevance[next(counted.best_first(rows, relevance))])
 
@@ -343,7 +361,7 @@ def _least_beside(counted: Counted, rows: Rows, share: float) -> float:
 
 
 def _overview(counted: Counted, rows: Rows) -> Order:
-    """What comes into the overview that the query asks for."""
+    """Choose what comes into the overview that the query asks for."""
     parameters = counted.parameters
     relevance = counted.relevance
     cues: dict[int, float] = {}
@@ -358,7 +376,7 @@ def _overview(counted: Counted, rows: Rows) -> Order:
 
 
 def _cues(counted: Counted, rows: Rows) -> dict[int, float]:
-    """The points of the leading candidates that hold the kind of answer that is asked for."""
+    """Return the points of the leading candidates that hold the kind of answer that is asked for."""
     if not counted.query.cue:
         return {}
     cues: dict[int, float] = {}
@@ -370,7 +388,7 @@ def _cues(counted: Counted, rows: Rows) -> dict[int, float]:
 
 
 def _nearness(counted: Counted, cosines: Cosines) -> Nearnesses:
-    """The two rankings of eligible rows, by meaning and by words."""
+    """Rank the eligible rows twice, by meaning and by words."""
     needed = needed_cosine(cosines.values, counted.parameters.meaning_margin)
     near = islice(counted.best_first(cosines.rows, cosines.by_row), FUSED)
     worded = islice(counted.best_first(counted.sharing(), counted.relevance), FUSED)
@@ -378,7 +396,8 @@ def _nearness(counted: Counted, cosines: Cosines) -> Nearnesses:
 
 
 def _fused(counted: Counted, nearness: Nearnesses, rows: Rows) -> Iterator[int]:
-    """The candidates that stand high in either ranking, and what may come by meaning alone, in the order of both."""
+    """Yield the candidates that rank high by words or by meaning, and what may come by meaning alone, ordered by both
+    ranks."""
     scores = fused(nearness.worded, nearness.near, offset=OFFSET, meaning=MEANING)
     candidates = counted.among(rows, scores)
     for row in scores.keys() - candidates:
@@ -391,25 +410,28 @@ def _fused(counted: Counted, nearness: Nearnesses, rows: Rows) -> Iterator[int]:
 def _spaced(
     counted: Counted, ranked: Iterator[int], least_further: float
 ) -> tuple[list[int], dict[int, int]]:
-    """The first rows of which at most `same_moment` are of one moment, as many as there are places; and the rows that
-    this rule skips, each with the best chosen row near it. `least_further`: the relevance that is needed beyond the
-    places of top and next; 0: any."""
+    """Choose the first rows, as many as there are places, but at most `same_moment` rows said at the same moment.
+    Also return the skipped rows, each with the best chosen row near it. `least_further` is the relevance that is
+    needed after the places of top and next (0 for any)."""
     parameters = counted.parameters
     places = parameters.places(question=counted.query.question)
     chosen: list[int] = []
     passed_over: dict[int, int] = {}
     if places == 0:
         return chosen, passed_over
+
     usual_places = parameters.places(question=False)
     relevance = counted.relevance
     for row in ranked:
         is_further = len(chosen) >= usual_places
         if is_further and least_further > 0.0 and relevance[row] < least_further:
             break
+
         time_ms = counted.time_ms(row)
         same_moment = [
             near for near in chosen if abs(time_ms - counted.time_ms(near)) < parameters.spacing_ms
         ]
+
         if len(same_moment) < parameters.same_moment:
             chosen.append(row)
             if len(chosen) == places:
@@ -420,7 +442,7 @@ def _spaced(
 
 
 def explained(counted: Counted, order: Order, rows: Iterable[int]) -> tuple[Recalled, ...]:
-    """The memories of these rows with their receipts, as this order counts them."""
+    """Return the memories of these rows with their receipts, as this order counts them."""
     return tuple(_explained(counted, order, row) for row in rows)
 
 
@@ -440,8 +462,9 @@ def _explained(counted: Counted, order: Order, row: int) -> Recalled:
 def answers_by_question_id(
     counted: Counted, order: Order, came_rows: frozenset[int]
 ) -> dict[str, ShortTermMemory]:
-    """Where the user asks something and the best memory ends with a question: by its id, the memory that was said next.
-    `came_rows`: the rows of all memories that the search brings; an answer is not brought a second time."""
+    """Return what was said next, by the id of the question, if the user asks something and the best memory ends with
+    a question. `came_rows` has the rows of all memories that the search brings; an answer is not brought a second
+    time."""
     # An assistant ends most messages with a question. What follows it is right in 16 of 100 times beside the best
     # memory after a question, and in 5 of 100 beside others.
     if not (counted.parameters.answers and counted.query.question and order.chosen):
@@ -456,14 +479,14 @@ def answers_by_question_id(
 
 
 def near_misses(counted: Counted, order: Order, came_rows: frozenset[int]) -> tuple[NearMiss, ...]:
-    """The most relevant rows that share something, could come and did not."""
+    """Return the most relevant rows that share something, could come and did not."""
     sharing = counted.best_first(counted.sharing(), counted.relevance)
     rows = islice((row for row in sharing if row not in came_rows), NEAR_MISSES)
     return tuple(_near_miss(counted, order, row) for row in rows)
 
 
 def _near_miss(counted: Counted, order: Order, row: int) -> NearMiss:
-    """What the memory of a row lacked that nearly came."""
+    """Explain what the memory of a row lacked that nearly came."""
     recalled = _explained(counted, order, row)
     receipt = recalled.receipt
     query = counted.query
@@ -482,14 +505,14 @@ def _near_miss(counted: Counted, order: Order, row: int) -> NearMiss:
 
 
 def threshold(counted: Counted) -> float:
-    """The points at which a memory comes unasked: of what it shares, in the Node original of its relevance."""
+    """Return the points at which a memory comes unasked: the shared points, or in the Node original the relevance."""
     return max(
         counted.parameters.threshold, match_needed(counted.size, counted.query, counted.parameters)
     )
 
 
 def asks(memory: ShortTermMemory) -> bool:
-    """Whether a memory ends with a question."""
+    """Return whether a memory ends with a question."""
     last_text = memory.messages[-1].content if memory.messages else memory.text
     return ends_asking(last_text)
 
@@ -497,7 +520,8 @@ def asks(memory: ShortTermMemory) -> bool:
 def may_come(
     receipt: Receipt, query: RecallQuery, memories: int, parameters: RecallParameters
 ) -> bool:
-    """Whether a memory with this receipt, one of so many, is relevant enough to come as top or next."""
+    """Return whether a memory with this receipt is relevant enough to come as top or next; `memories` is how many are
+    searched."""
     if parameters.weak_too and parameters.must_share:
         return receipt.shares_any(query)
     return comes_unasked(receipt, query, memories, parameters)
@@ -506,7 +530,7 @@ def may_come(
 def comes_unasked(
     receipt: Receipt, query: RecallQuery, memories: int, parameters: RecallParameters
 ) -> bool:
-    """The same where nobody asked for memories."""
+    """Return whether such a memory is relevant enough to come when the user did not ask for memories."""
     if receipt.nearness is not None and receipt.nearness.stands_out:
         return True
     if receipt.relevance_counted < parameters.threshold:

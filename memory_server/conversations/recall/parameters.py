@@ -15,8 +15,8 @@ from memory_server.kernel.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallParameters:
-    """How relevance is computed and how many memories a search gives. The defaults are those of the Node original;
-    USUAL is used everywhere else."""
+    """How relevance is computed and how many memories a search gives. The defaults come from the Node original; USUAL
+    is used everywhere else."""
 
     decay_ceiling: float = 15.0
     """Relevance points that a memory loses at most with age (the Node original)."""
@@ -49,30 +49,29 @@ class RecallParameters:
     """A memory with less than this share of the relevance of the best one does not come unasked."""
     # The best one may be best by the caller's words, and another one by the words of the message.
     nearly_best_given: float = 1.0
-    """Factor on this share, and on that of `with_best`, where the caller gives other words."""
-    # Of such memories 6 in 100 are right; those that are as relevant as the best one answer a question about several.
+    """Factor on this share, and on the share of `with_best`, where the caller gives other words."""
+    # Of such memories 6 in 100 are right; a question about several is answered by memories as relevant as the best.
     nearly_best_further: float = 0.0
     """The same share for memories beyond the places of top and next, which a question has."""
     other_words_needed: int = 2
     """How many different other words, of the caller or kept with it, a memory must share if its text shares no word
-    with a statement. After a question one is enough."""
+    with a statement. After a question a single word is enough."""
     other_words_asked: float = 3.0
     """Factor on the points of the caller's other words for the threshold after a question."""
     with_best: float = 0.0
     """After a statement that brings a memory, further ones come with this share of its relevance, though they share too
     little to come alone. 0: never."""
     must_share: bool = False
-    """Whether a memory must share a word of the last message to come as top or next, after a statement one that is not
-    a function word. Then only `score_ceiling` points of its score count."""
+    """Whether a memory must share a word of the last message to come as top or next; after a statement, function
+    words do not count. Then only `score_ceiling` points of its score count."""
     weak_too: bool = False
-    """Whether what shares any word comes, marked as weak where it would not come unasked: a search that somebody asked
-    for gives the best there is. Callers set it."""
+    """Whether what shares any word comes, marked as weak where it would not come unasked: a search that the user
+    asked for gives the best there is. Callers set it."""
     whole_weight: float = 0.0
     """The weight of a word in a memory from which on it counts whole. A word of less weight, which a long text says once,
     counts by the square root of its part of this. 0: every word counts whole."""
     rarity: bool = False
-    """Whether a word counts less if more of the searched memories hold it; a word that one memory holds counts
-    fully."""
+    """Whether a word counts less if more of the searched memories hold it; a word in a single memory counts fully."""
     few_holders: int = 0
     """A single Chinese character that is a word of a question (我家猫叫什么) counts as a whole word if at most so many
     memories hold it."""
@@ -103,14 +102,15 @@ class RecallParameters:
     next_count: int = 1
     """Memories of the second tier (the Node original)."""
     answers: bool = False
-    """Whether the best memory after a question, if it ends with a question, is shown with the next one of its episode."""
+    """Whether the best memory after a question, if it ends with a question, is shown with the next memory of its
+    episode."""
     matches_for_chance: bool = False
     """Whether matches replace random memories after a question; random ones then come only if nothing matched."""
     flashback_count: int = 2
     """Memories drawn by chance (the Node original)."""
     question_count: int | None = None
-    """Matches that come beside top and next after a question, with `matches_for_chance`; None: `flashback_count`.
-    Callers set it."""
+    """Matches that come beside top and next after a question, with `matches_for_chance`; if it is None,
+    `flashback_count`. Callers set it."""
     top_reinforcement: float = 5.0
     """Score points for coming as top (the Node original)."""
     next_reinforcement: float = 2.0
@@ -142,7 +142,8 @@ class RecallParameters:
         return places
 
     def with_flashbacks(self, count: int) -> RecallParameters:
-        """The same with `count` memories drawn by chance; a question gets as many matches as before."""
+        """Return the same parameters with `count` memories drawn by chance; a question gets as many matches as
+        before."""
         return replace(
             self,
             flashback_count=count,
@@ -150,17 +151,17 @@ class RecallParameters:
         )
 
     def gap(self, *, question: bool, with_other_words: bool) -> float:
-        """The share of the relevance of the best memory that another one needs where nobody asked for memories; 0:
-        any."""
+        """Return the share of the best memory's relevance that another memory needs when the user did not ask for
+        memories; 0 for any."""
         share = self.with_best if self.brings(question=question) else self.nearly_best
         return share * self.nearly_best_given if with_other_words else share
 
     def brings(self, *, question: bool) -> bool:
-        """Whether a memory that comes brings others `with_best`."""
+        """Return whether a memory that comes brings others `with_best`."""
         return self.with_best > 0.0 and not (question or self.weak_too)
 
     def draws(self, *, question: bool, came: bool) -> bool:
-        """Whether memories come by chance too; `came`: whether any came as top."""
+        """Return whether memories come by chance too; `came` says whether any came as top."""
         return self.flashback_count > 0 and not (self.matches_for_chance and question and came)
 
 
@@ -199,8 +200,8 @@ class RetentionParameters:
     """What the clean-up keeps of a conversation."""
 
     always_kept: int = 20_000
-    """Up to this many memories nothing is forgotten: ten exchanges a day for five years. A search of 100,000 takes a
-    few milliseconds, so the limit is not time but what a person would ever look through."""
+    """With at most this many memories, nothing is forgotten: ten exchanges a day for five years. A search of 100,000
+    takes a few milliseconds, so the limit is not time but what a person would ever look through."""
     max_age_ms: int = 365 * DAY_MS
     """Beyond that number, memories older than this may be forgotten (the Node original)."""
     min_relevance: float = -5.0
@@ -212,7 +213,7 @@ class RetentionParameters:
     """Whether a memory that is older than `max_age_ms` goes however few there are, as in the document of the Node
     original."""
     most_at_once: int = 500
-    """One run forgets at most this many, so that somebody notices a wrong clock or setting before much is forgotten."""
+    """A run forgets at most this many, so that the user notices a wrong clock or setting before much is forgotten."""
 
 
 NODE_RETENTION = RetentionParameters(always_kept=512, recalled_last=False, age_counts_alone=True)
@@ -231,6 +232,6 @@ class Parameters:
     wording: KeywordOptions = field(default_factory=KeywordOptions)
     """How messages become words; by default exactly as in the Node original."""
     same_turn_ms: int = 10 * MINUTE_MS
-    """Equal messages of one conversation within this time are one memory; 0: never (the Node original)."""
+    """Equal messages of a conversation within this time are one memory; 0: never (the Node original)."""
     random_long_term: int = 2
     """Long-term memories that did not fire and come by chance (the Node original)."""

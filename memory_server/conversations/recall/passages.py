@@ -1,9 +1,9 @@
-"""Which passages of a memory answer a question: the sentences that hold its words, and those around them.
+"""Which passages of a memory answer a question: the sentences that hold its words, and their neighbours.
 
 A text is cut into chunks: sentences, lines of code, and parts of what is longer than a sentence should be. The chunks
-with the heaviest words come first, a word that few chunks hold counting more than one that many do; then their
-neighbours, as far as there is room. Code comes only where it is what matches. Pure. Time is linear in the length of
-the text: each chunk is looked at once.
+with the heaviest words come first (a word counts more if few chunks hold it), then their neighbours, as far as there
+is room. Code comes only where it is what matches. Pure. Time is linear in the length of the text: each chunk is
+looked at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from memory_server.kernel.values import dataclass
 ELLIPSIS = "…"
 
 _MOST_CHARS = 120
-"""Characters of a chunk at most, about twenty English words. A longer one is cut, best after a comma."""
+"""Characters of a chunk at most, about twenty English words. A longer chunk is cut, best after a comma."""
 _LEAST_CHARS = 24
 """Characters of a cut chunk at least, even if there is little room."""
 _STUB_CHARS = 8
@@ -31,9 +31,9 @@ _STUB_CHARS = 8
 _TORN_CHARS = 8
 """Characters that are looked at on either side of a cut within a word."""
 _LONGEST_CHARACTER = 16
-"""Code points that are looked at for the beginning of one character, with its accents and joined emoji."""
+"""Code points that are looked at for the beginning of a character, with its accents and joined emoji."""
 _LOOKED_AT_CHARS = 500_000
-"""Characters of one memory that are searched, because somebody waits: 100,000 take some 40 ms."""
+"""Characters of a memory that are searched, because the user waits: 100,000 take some 40 ms."""
 _TOGETHER = 32
 """Chunks that are looked at together first."""
 _WORTHWHILE = 0.25
@@ -101,12 +101,13 @@ def passages(
     spaced: bool,
     note: Note = lambda _number, _chunk: "",
 ) -> list[str]:
-    """For each text of one memory the part to show, on one line; empty if the text is left out. Together they have at
-    most `room`, including `heads[n]`, the length of what stands before the line of text n. If nothing matches, the
-    beginnings are shown. An ellipsis marks what is left out; `spaced`: with blanks around it. `note`: what is written
-    after a chunk."""
+    """Return the part to show of each text of a memory, on one line; empty if the text is left out. Together they
+    have at most `room`, including `heads[n]`, the length of the head of text n's line. If nothing matches, the
+    beginnings are shown. An ellipsis marks what is left out, with blanks around it if `spaced`. `note` returns what
+    is written after a chunk."""
     gap = f" {ELLIPSIS} " if spaced else ELLIPSIS
     choice = _Choice(texts, heads=heads, room=room, measure=measure, gap=gap, note=note)
+
     seeds = _best(choice, _word_points(choice, match), room)
     walks: list[Iterator[int]] = []
     if seeds:
@@ -114,18 +115,20 @@ def passages(
             question = choice.question_before(seed)
             if question is not None:
                 choice.add_sentence(question)
+
             walks += [choice.around(seed, 1), choice.around(seed, -1)]
     else:
         for span in filter(None, choice.spans):
             first = _first_prose(choice, span)
             if choice.add(first):
                 walks.append(choice.around(first, 1))
+
     _grow(choice, walks)
     return choice.lines()
 
 
 def _first_prose(choice: _Choice, span: range) -> int:
-    """The first chunk of a text that is not code, or else its first chunk."""
+    """Return the first chunk of a text that is not code, or else its first chunk."""
     for number in span:
         if not choice.chunks[number].code:
             return number
@@ -133,7 +136,7 @@ def _first_prose(choice: _Choice, span: range) -> int:
 
 
 def chunks_of(text: str, longest: int = _MOST_CHARS, number: int = 0) -> Iterator[Chunk]:
-    """The chunks of `text` in order, each of at most `longest` characters; white space may be between them."""
+    """Yield the chunks of `text` in order, each of at most `longest` characters; white space may be between them."""
     fence: str | None = None
     """The mark that opened the fenced block of this line."""
     block = 0
@@ -142,33 +145,41 @@ def chunks_of(text: str, longest: int = _MOST_CHARS, number: int = 0) -> Iterato
         line_text = line[0]
         if not line_text.strip():
             continue
+
         mark = _FENCE.match(line_text)
         is_code = fence is not None or mark is not None or _INDENTED.match(line_text) is not None
         if is_code and not was_code:
             block += 1
         was_code = is_code
+
+        # A fence closes with at least as many marks as opened it.
         if mark is not None:
             if fence is None:
                 fence = mark[1]
             elif mark[1].startswith(fence) and not mark[2].strip():
                 fence = None
+
+        # Code has no sentences: its lines stay whole.
         if is_code:
             ends = [line.end()]
         else:
             ends = [line.start() + sentence_end.end() for sentence_end in _END.finditer(line_text)]
             ends.append(line.end())
+
         start = line.start()
         for end in ends:
+            # A stub such as `1.` belongs to the sentence after it.
             is_stub = end - start < _STUB_CHARS and end < line.end()
             if is_stub or not text[start:end].strip():
                 continue
+
             sentence = Chunk(number, start, end, code=block if is_code else 0)
             yield from _parts(text, sentence, longest)
             start = end
 
 
 def _parts(text: str, sentence: Chunk, longest: int) -> Iterator[Chunk]:
-    """A sentence of `text` in chunks that are not too long, cut after a comma or the like if possible."""
+    """Yield a sentence of `text` in chunks that are not too long, cut after a comma or the like if possible."""
     rest = sentence
     while rest.end - rest.start > longest:
         latest = rest.start + min(longest, rest.end - rest.start - _STUB_CHARS)
@@ -180,8 +191,8 @@ def _parts(text: str, sentence: Chunk, longest: int) -> Iterator[Chunk]:
 
 
 def _between_characters(text: str, cut: int) -> int:
-    """This place in `text`, or one a little before it, that does not separate a character from its accents or the parts
-    of an emoji."""
+    """Return this place in `text`, or a place a little before it, that does not separate a character from its accents
+    or the parts of an emoji."""
     for nearer in range(cut, cut - _LONGEST_CHARACTER, -1):
         char = text[nearer]
         is_joined = (
@@ -204,8 +215,8 @@ def clipped(text: str, most: int, measure: Measure) -> str:
 
 
 def first_sentences(text: str, most: int) -> str:
-    """The sentences at the beginning of `text` that fit into `most` characters; where not even the first one does, its
-    beginning with an ellipsis."""
+    """Return the sentences at the beginning of `text` that fit into `most` characters; if not even the first one
+    fits, its beginning with an ellipsis."""
     if len(text) <= most:
         return text
     ends = [sentence_end.end() for sentence_end in _END.finditer(text[: most + 1])]
@@ -216,7 +227,7 @@ def first_sentences(text: str, most: int) -> str:
 
 
 def ends_asking(text: str) -> bool:
-    """Whether `text` ends with a question mark."""
+    """Return whether `text` ends with a question mark."""
     return text.rstrip(_AFTER_A_MARK).endswith(("?", "？", "؟"))
 
 
@@ -236,6 +247,7 @@ class _Choice:
         self.texts = texts
         self.room_left = room
         self.chunks: list[Chunk] = []
+
         longest = max(_LEAST_CHARS, min(_MOST_CHARS, room // 4))
         self.spans: list[range] = []
         """The chunks of each text."""
@@ -243,6 +255,7 @@ class _Choice:
             first = len(self.chunks)
             self.chunks += chunks_of(text, longest, number)
             self.spans.append(range(first, len(self.chunks)))
+
         self._heads = heads
         self._measure = measure
         self._gap = gap
@@ -268,7 +281,7 @@ class _Choice:
             self.chunks[number + 1] = replace(self.chunks[number + 1], start=earlier_end)
 
     def around(self, home: int, step: Literal[1, -1]) -> Iterator[int]:
-        """The chunks after or before a chunk that are not shown yet, the nearest first; code only from its own
+        """Yield the chunks after or before a chunk that are not shown yet, the nearest first; code only from its own
         block."""
         home_chunk = self.chunks[home]
         numbers = range(home + 1, len(self.chunks)) if step > 0 else range(home - 1, -1, -1)
@@ -281,8 +294,8 @@ class _Choice:
                 yield number
 
     def question_before(self, number: int) -> int | None:
-        """The last chunk of the text before that of a chunk, if it ends with the question that this one answers; None
-        if it does not."""
+        """Return the last chunk of the text before a chunk's text, if it ends with the question that the chunk
+        answers; otherwise None."""
         text_number = self.chunks[number].text
         if text_number == 0:
             return None
@@ -292,7 +305,7 @@ class _Choice:
         return None
 
     def _text_of(self, number: int) -> str:
-        """The text of a chunk."""
+        """Return the text of a chunk."""
         chunk = self.chunks[number]
         return self.texts[chunk.text][chunk.start : chunk.end]
 
@@ -322,20 +335,22 @@ class _Choice:
         line = one_line(text)
         if not chunk.code:
             line += self._note(chunk.text, line)
+
         around = self._length_around(number) + 1
         if around + self._measure.length(line) > self.room_left:
             if self._shown:
                 return False
             line = clipped(one_line(text), self.room_left - around, self._measure)
+
         self.room_left -= around + self._measure.length(line)
         self._shown[number] = line
         self._begun.add(chunk.text)
         return True
 
     def _length_around(self, number: int) -> int:
-        """The length of what comes beside a chunk, if it is shown: the head of its text, and ellipses."""
+        """Return the length of what comes beside a chunk, if it is shown: the head of its text, and ellipses."""
         text_number = self.chunks[number].text
-        # The gaps before it and after it have an ellipsis each, in place of one for the whole gap.
+        # The gaps before it and after it have an ellipsis each, in place of a single ellipsis for the whole gap.
         gap_count = 0
         for neighbour in (number - 1, number + 1):
             if neighbour in self.spans[text_number] and neighbour not in self._shown:
@@ -345,7 +360,7 @@ class _Choice:
         return (gap_count - 1) * self._measure.length(self._gap)
 
     def lines(self) -> list[str]:
-        """What is shown of each text, on one line; empty if nothing is."""
+        """Return what is shown of each text, on one line; empty if nothing is."""
         return [
             self._line(span) if number in self._begun else ""
             for number, span in enumerate(self.spans)
@@ -366,20 +381,20 @@ class _Choice:
         return "".join(parts).strip()
 
     def _gap_after(self, parts: Sequence[str]) -> str:
-        """The sign for what is left out after `parts`."""
+        """Return the sign for what is left out after `parts`."""
         if parts and parts[-1].endswith(ELLIPSIS):
             return " "
         return self._gap
 
     def _has_space_before(self, number: int) -> bool:
-        """Whether white space stands before a chunk."""
+        """Return whether white space precedes a chunk."""
         chunk = self.chunks[number]
         between = self.texts[chunk.text][self.chunks[number - 1].end - 1 : chunk.start + 1]
         return any(map(str.isspace, between))
 
 
 def _word_points(choice: _Choice, match: Match) -> list[Mapping[str, float]]:
-    """The words that each chunk holds, with points: the weight of the word, more where few chunks hold it."""
+    """Return the words that each chunk holds, with points: the weight of the word, more where few chunks hold it."""
     weights: list[Mapping[str, float]] = [{} for _ in choice.chunks]
     looked_at = 0
     for text, span in zip(choice.texts, choice.spans, strict=True):
@@ -391,10 +406,12 @@ def _word_points(choice: _Choice, match: Match) -> list[Mapping[str, float]]:
             # Most chunks of a long text hold none of the words: checking many chunks at once takes half the time.
             if looked_at > _LOOKED_AT_CHARS or not match(together[0].text, text[start:end]):
                 continue
+
             for number in range(first, first + len(together)):
                 choice.mend(number, match)
                 chunk = choice.chunks[number]
                 weights[number] = match(chunk.text, text[chunk.start : chunk.end])
+
     holders: Counter[str] = Counter()
     for words in weights:
         holders.update(words.keys())
@@ -403,7 +420,7 @@ def _word_points(choice: _Choice, match: Match) -> list[Mapping[str, float]]:
 
 
 def _rarity(holders: int, chunks: int) -> float:
-    """The idf of a word that so many of the chunks hold."""
+    """Return the idf of a word that so many of the chunks hold."""
     return log(1 + (chunks - holders + 0.5) / (holders + 0.5))
 
 
@@ -460,6 +477,6 @@ def _grow(choice: _Choice, walks: Sequence[Iterator[int]]) -> None:
 
 
 def _step(choice: _Choice, walk: Iterator[int]) -> bool:
-    """Show the next chunk of a walk; False: there is none, or no room for it."""
+    """Show the next chunk of a walk. Return False if the walk has ended, or the chunk has no room."""
     number = next(walk, None)
     return number is not None and choice.add_sentence(number)

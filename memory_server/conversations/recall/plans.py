@@ -1,8 +1,8 @@
 """What people say they will do on a day is a plan until the end of that day: which plans are open, which come by
 themselves today, and how a plan is called. Pure; nlp/exact_days.py finds the days.
 
-What is said today of a later day is a plan. A day that is doubtful (`next Friday` on a Monday), or that lies only about
-there (月底), is in lists of plans, and brings none by itself.
+What is said today of a later day is a plan. A plan for a day that is doubtful (`next Friday` on a Monday) or not
+exact (月底) is in lists of plans, and does not come by itself.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from nlp.plans import AskedPlans, is_before_noon, may_be_plan
 _LOOKED_AT = 2_000
 """Memories in which plans are looked for, the newest first: some 60 ms, once on each day."""
 _MOST_CHARS = 2_000
-"""Characters of a message in which a plan is looked for: a longer one is pasted, and tells of others."""
+"""Characters of a message in which a plan is looked for: a longer message is pasted, and tells of others."""
 _MOST_OF_MESSAGE = 5
 """Plans that are read of a message."""
 _LONGEST = timedelta(days=7)
-"""A plan for more days comes on none of them by itself."""
+"""A plan for more days does not come by itself."""
 PLANNED_AHEAD_MS = 100 * DAY_MS
 """How long before a time most plans for it are said."""
 
@@ -50,7 +50,7 @@ class Plan:
 
     @property
     def last(self) -> date:
-        """The last day of it, or the later one of two that may be meant."""
+        """The last day of it, or the later of two days that may be meant."""
         return max(self.day.last, self.day.other or self.day.last)
 
     @property
@@ -58,7 +58,7 @@ class Plan:
         return min(self.day.first, self.day.other or self.day.first)
 
     def is_due(self, today: date) -> bool:
-        """Whether it comes by itself today."""
+        """Return whether it comes by itself today."""
         day = self.day
         is_sure = not day.rough and day.other is None and day.last - day.first < _LONGEST
         if not is_sure or not self.said < min(day.first, today):
@@ -66,7 +66,7 @@ class Plan:
         return day.first <= today <= day.last or self.is_on_the_eve(today)
 
     def is_on_the_eve(self, today: date) -> bool:
-        """Whether today is the day before it, and it begins before noon."""
+        """Return whether today is the day before it, and it begins before noon."""
         return self.is_early and today == self.day.first - timedelta(days=1)
 
     def key(self, today: date) -> str:
@@ -76,13 +76,15 @@ class Plan:
 
 
 def plans_of(memory: ShortTermMemory, zone: tzinfo | None, kept_in: str = "") -> Iterator[Plan]:
-    """The plans that the user tells in a memory, in the order in which they are told, one for each day of a message."""
+    """Yield the plans that the user tells in a memory, in the order in which they are told, one for each day of a
+    message."""
     if not memory.time_ms:
         return  # its time is not known, so `Thursday` in it means no day
     for message in memory.messages or said_in(memory.text):
         text = message.content
         if message.role != "user" or len(text) > _MOST_CHARS:
             continue
+
         said = local(message.time_ms or memory.time_ms, zone)
         days: set[date] = set()
         for chunk in chunks_of(text, longest=_MOST_CHARS):
@@ -90,6 +92,7 @@ def plans_of(memory: ShortTermMemory, zone: tzinfo | None, kept_in: str = "") ->
             day = None if chunk.code else exact_day(sentence, said)
             if day is None or not day.is_plan or day.first in days:
                 continue
+
             if may_be_plan(sentence, partial(_names_day, said)):
                 days.add(day.first)
                 early = is_before_noon(sentence)
@@ -103,7 +106,7 @@ def _names_day(said: datetime, clause: str) -> bool:
 
 
 def open_day(memory: ShortTermMemory, asked: AskedPlans, zone: tzinfo | None) -> date | None:
-    """The first of the days that are asked for on which a memory has a plan that is not over; None: it has none."""
+    """Return the first of the days asked for on which a memory has a plan that is not over, or None."""
     days = [
         max(plan.first, asked.first)
         for plan in plans_of(memory, zone)
@@ -115,7 +118,7 @@ def open_day(memory: ShortTermMemory, asked: AskedPlans, zone: tzinfo | None) ->
 def fell_within(
     memory: ShortTermMemory, spans: Iterable[tuple[date, date]], zone: tzinfo | None
 ) -> bool:
-    """Whether a memory tells of a plan that fell in one of these stretches of days."""
+    """Return whether a memory tells of a plan that fell within any of these stretches of days."""
     plans = list(plans_of(memory, zone))
     return any(plan.first <= last and plan.last >= first for first, last in spans for plan in plans)
 
@@ -132,7 +135,7 @@ class DayOfPlans:
 
     @staticmethod
     def of(state: ConversationState, day: date, zone: tzinfo | None) -> DayOfPlans:
-        """That of `state`, which is made if there is none of this day."""
+        """Return the plans that `state` keeps for this day, or make a new value for them."""
         known: DayOfPlans | None = state.due
         total = len(state.short_term)
         if known is None or (known.day, known.zone) != (day, zone) or total < known.count:
@@ -141,7 +144,7 @@ class DayOfPlans:
         return known
 
     def taken(self, state: ConversationState) -> list[ShortTermMemory]:
-        """The memories of `state` that were not looked through yet; from now on they count as looked through."""
+        """Return the memories of `state` that were not looked through yet; from now on they count as looked through."""
         new_count = len(state.short_term) - self.count
         self.count = len(state.short_term)
         return list(islice(reversed(state.short_term.values()), min(new_count, _LOOKED_AT)))
@@ -153,7 +156,7 @@ class DayOfPlans:
             self.plans += [plan for plan in plans if plan.is_due(self.day)]
 
     def present(self, state: ConversationState) -> list[Plan]:
-        """The plans whose memories are there, and say what they said."""
+        """Return the plans whose memories still exist and have the same text."""
         plans: list[Plan] = []
         for plan in self.plans:
             memory = state.short_term.get(plan.memory.id)
@@ -163,21 +166,24 @@ class DayOfPlans:
 
 
 def not_shown(plans: Iterable[Plan], chats: Iterable[ChatState], today: date) -> tuple[Plan, ...]:
-    """The plans that did not come in one of these chats yet."""
+    """Return the plans that did not come in any of these chats yet."""
     came = set[str]().union(*(chat.firings for chat in chats))
     return tuple(plan for plan in plans if plan.key(today) not in came)
 
 
 def plan_text(memory: ShortTermMemory, now_ms: int, zone: tzinfo | None) -> str:
-    """How a memory is called that tells of a plan: `a plan for 24 June, over since 3 days`; empty if it tells of
-    none."""
+    """Describe the plan that a memory tells of: `a plan for 24 June, over since 3 days`; empty if it tells of no
+    plan."""
     today = local(now_ms, zone).date()
     plans = list(plans_of(memory, zone))
     if not plans:
         return ""
+
+    # A plan that is over is named only if no other plan is left.
     open_plans = [plan for plan in plans if plan.last >= today]
     plan = min(open_plans or plans, key=lambda plan: plan.first)
     day = day_text(plan.day._replace(is_plan=False), today, is_chinese=spoken() == "zh")
+
     days_over = (today - plan.last).days
     days_ahead = (plan.first - today).days
     if days_over > 0:
@@ -187,6 +193,7 @@ def plan_text(memory: ShortTermMemory, now_ms: int, zone: tzinfo | None) -> str:
             days_over,
             day,
         )
+
     if days_ahead <= 0:
         return _("a plan for {day}, which is today", day)
     return n_(

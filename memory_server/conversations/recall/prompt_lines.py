@@ -2,8 +2,8 @@
 
 One line a message, within a number of bytes or characters, and of what a search brought at most a third of that for
 each memory: of a longer one the passages that answer the question (passages.py). The least relevant memories go once
-what is left for them would say nothing. Breaks inside a message become blanks, so that no content can pass for a line
-of somebody else.
+what is left for them would say nothing. Breaks inside a message become blanks, so that no content can look like a
+line of another speaker.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _ROLE_WORDS = frozenset(
     word.casefold() for word in (*_ROLES["zh"].values(), *_ROLES["en"].values())
 )
 _AROUND_NAMES = re.compile("[()（）﹙﹚⁽⁾[\\]［］【】〔〕:：﹕︓︰∶꞉]")
-"""What stands around names in these lines, and what looks like it."""
+"""The signs around names in these lines, and signs that look like them."""
 _TORN_NOTE = re.compile(rf" ?\[[^\[\]]{{0,60}}{ELLIPSIS}$")
 _DAY_PARTS: dict[Language, tuple[tuple[int, str], ...]] = {
     "zh": (
@@ -86,9 +86,9 @@ class _Line:
     text: str
     time_ms: int
     after: str = ""
-    """What stands after the text: what was true before."""
+    """The text after the body: what was true before."""
     before: str = ""
-    """What stands before the head of a plan that comes by itself: its day. It comes though the line was given before."""
+    """The text before the head of a plan that comes by itself: its day. It comes though the line was given before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class _Readers:
     notes: DayNotes
 
     def body(self, text: str, time_ms: int) -> str:
-        """A text that was said at a time, on one line."""
+        """Write a text that was said at a time, on one line."""
         return one_line(self.notes.within(text, time_ms, _WHOLE_CHARS))
 
     @property
@@ -115,21 +115,21 @@ class Reader:
     """For whom lines are written."""
 
     zone: tzinfo | None = None
-    """Where they live; None: the zone of the system."""
+    """Where they live, or None for the zone of the system."""
     language: Language | None = None
-    """That of ages, roles and punctuation; None: that of the memories."""
+    """The language of ages, roles and punctuation, or None for the language of the memories."""
     folder: str | None = None
     """Where they work: what was said in another folder says so."""
     given: set[str] | None = None
-    """The keys of lines that they were given before and still see, which do not come again; those of the lines that come
-    are added. None: nothing is known of it."""
+    """The keys of lines that they were given before and still see, which do not come again; the keys of the lines
+    that come are added. It is None if this is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """The lines of one memory. `match` finds words of the question in a text of a time; None: no search brought it.
-    `spare`: it comes only where all others leave room. Where room is short, blocks with a smaller `turn` get theirs
-    first."""
+    """The lines of a memory. `match` finds words of the question in a text of a time; it is None if no search brought
+    it. `spare`: it comes only where all others leave room. Where room is short, blocks with a smaller `turn` get
+    theirs first."""
 
     memory_id: str
     lines: list[_Line]
@@ -157,13 +157,15 @@ def prompt_lines(
     max_bytes: int = MAX_BYTES,
     max_chars: int | None = None,
 ) -> PromptLines:
-    """The memories of a search as lines, at most `max_bytes` of UTF-8, or `max_chars` characters where that is given;
-    empty where nothing came or fits. First what was recalled as top, next and flashback; what came by chance says so.
-    Then `memories` that no search brought, which are given oldest first: of long ones the beginnings, and where not
-    all have room, the newest. The same line comes once. `wording` is how memories and question became words (None: as
-    in the Node original). A memory that ends with a question is followed by what was said next, where there is room."""
+    """Write the memories of a search as lines, at most `max_bytes` of UTF-8, or `max_chars` characters if that is
+    given; empty if nothing came or fits. First comes what was recalled as top, next and flashback; what came by
+    chance says so. Then come `memories` that no search brought, which are given oldest first: of long ones only the
+    beginnings, and only the newest if not all have room. The same line comes once. `wording` is how memories and
+    question became words (if None, as in the Node original). A memory that ends with a question is followed by what
+    was said next, if there is room."""
     language = reader.language
     if language is None:
+        # The readers' language is not given: the memories show it.
         texts = [memory.text for memory in memories]
         if recall is not None:
             texts += [
@@ -171,26 +173,33 @@ def prompt_lines(
             ]
             texts += [plan.message.content for plan in recall.due]
         language = language_of(texts)
+
     wording = wording or KeywordOptions()
     notes = DayNotes(now_ms, reader.zone, are_shown=wording.enrichment.dates)
     readers = _Readers(now_ms, reader.zone, language, reader.folder, notes)
+
     blocks: list[_Block] = []
     if recall is not None:
         blocks += _blocks_of(recall, readers, wording)
+
+    # Newer memories get their room first, but all are written oldest first.
     for number, memory in enumerate(memories):
         newer_count = len(memories) - 1 - number
         blocks.append(_Block(memory.id, _lines_of(memory, readers), turn=1 + newer_count))
+
     if max_chars is None:
         return _within(blocks, readers, measure=BYTES, room=max_bytes, given=reader.given)
     return _within(blocks, readers, measure=CHARS, room=max_chars, given=reader.given)
 
 
 def _blocks_of(recall: Recall, readers: _Readers, wording: KeywordOptions) -> Iterator[_Block]:
-    """The plans for today, the memories of a search, and what was said next after those that end with a question."""
+    """Yield the plans for today, the memories of a search, and what was said next after memories that end with a
+    question."""
     for plan in recall.due:
         lines = _lines_of(replace(plan.memory, messages=(plan.message,)), readers)
         day = _day_before(plan, readers)
         yield _Block(plan.memory.id, [replace(line, before=day) for line in lines])
+
     for recalled in (*recall.top, *recall.next):
         memory = recalled.memory
         match = partial(wording.within(memory.conversation_id).match_of, recall.query)
@@ -198,9 +207,11 @@ def _blocks_of(recall: Recall, readers: _Readers, wording: KeywordOptions) -> It
         if recalled.before is not None and lines:
             lines[0] = replace(lines[0], after=_before_text(recalled.before, memory, readers))
         yield _Block(memory.id, lines, match)
+
         answer = recall.answers.get(memory.id)
         if answer is not None:
             yield _Block(answer.id, _lines_of(answer, readers), match, spare=True)
+
     for recalled in recall.flashback:
         memory = recalled.memory
         match = partial(wording.within(memory.conversation_id).match_of, recall.query)
@@ -216,7 +227,7 @@ def _day_before(plan: Plan, readers: _Readers) -> str:
 
 
 def _before_text(older: ShortTermMemory, memory: ShortTermMemory, readers: _Readers) -> str:
-    """What was true until a memory was said: `(before, until 5 March: I live in Munich)`."""
+    """Write what was true until a memory was said: `(before, until 5 March: I live in Munich)`."""
     said = older.text
     for message in older.messages:
         if message.role == "user":
@@ -230,7 +241,7 @@ def _before_text(older: ShortTermMemory, memory: ShortTermMemory, readers: _Read
 
 
 def when_text(time_ms: int, now_ms: int, zone: tzinfo | None, language: Language) -> str:
-    """How long ago, and at what time of the day: `3 天前，晚上`, `yesterday, evening`. `_AGE` and `_ROW` of
+    """Write how long ago it was, and at what time of the day: `3 天前，晚上`, `yesterday, evening`. `_AGE` and `_ROW` of
     kernel/recalled_block.py know this form."""
     age_ms = max(0, now_ms - time_ms)
     is_chinese = language == "zh"
@@ -238,19 +249,24 @@ def when_text(time_ms: int, now_ms: int, zone: tzinfo | None, language: Language
         return "刚才" if is_chinese else "just now"
     if age_ms < _HOUR_MS:
         return _ago(age_ms // 60_000, "分钟" if is_chinese else "minute")
+
     then = local(time_ms, zone)
     now = local(now_ms, zone)
     days = (now.date() - then.date()).days
     day_part = _day_part(then.hour, language)
     comma = "，" if is_chinese else ", "
+
     if age_ms < _HOURS_MS or days < 1:
         return _ago(age_ms // _HOUR_MS, "小时" if is_chinese else "hour") + comma + day_part
+
     if days <= 30:
         return _days_ago(days, language) + comma + day_part
+
     if days < 365:
         ago = _ago(days // 30, "个月" if is_chinese else "month")
     else:
         ago = _ago(days // 365, "年" if is_chinese else "year")
+
     is_same_year = then.year == now.year
     if is_chinese:
         year = "" if is_same_year else f"{then.year} 年 "
@@ -261,7 +277,7 @@ def when_text(time_ms: int, now_ms: int, zone: tzinfo | None, language: Language
 
 
 def _day_part(hour: int, language: Language) -> str:
-    """The part of the day to which an hour belongs."""
+    """Return the part of the day to which an hour belongs."""
     return next(name for end, name in _DAY_PARTS[language] if hour < end)
 
 
@@ -290,7 +306,7 @@ def _lines_of(
     by_chance: bool = False,
     until_ms: int | None = None,
 ) -> list[_Line]:
-    """The lines of a memory, one for each message. `until_ms`: when it was corrected; None: it was not."""
+    """Write the lines of a memory, one for each message. `until_ms` is when it was corrected, or None if it was not."""
     remarks = _remarks(memory, readers, by_chance=by_chance)
     if until_ms is not None:
         remarks += "，已不是这样" if readers.read_chinese else ", no longer true"
@@ -299,7 +315,7 @@ def _lines_of(
         return when_text(time_ms, readers.now_ms, readers.zone, readers.language) + remarks
 
     if not memory.messages:
-        # Of another program, without its messages: who said what stands in its text.
+        # Of another program, without its messages: who said what is in its text.
         head = (
             f"（{when(memory.time_ms)}）" if readers.read_chinese else f"({when(memory.time_ms)}) "
         )
@@ -320,8 +336,8 @@ def _lines_of(
 
 
 def _remarks(memory: ShortTermMemory, readers: _Readers, *, by_chance: bool) -> str:
-    """What stands after the time of a line: the folder, if it was said in another one than that of the readers, and
-    whether it came by chance."""
+    """Write what follows the time of a line: the folder, if it differs from the readers' folder, and whether it came
+    by chance."""
     remarks = ""
     if readers.folder is not None and memory.folder and memory.folder != readers.folder:
         folder = _told_from(readers.folder, memory.folder)
@@ -334,7 +350,7 @@ def _remarks(memory: ShortTermMemory, readers: _Readers, *, by_chance: bool) -> 
 
 
 def _told_from(here: str, folder: str) -> str:
-    """As many of the last parts of a folder's path as tell it from that of the readers."""
+    """Return as many of the last parts of a folder's path as distinguish it from the readers' folder."""
     parts = folder.replace("\\", "/").rstrip("/").split("/")
     own = here.replace("\\", "/").rstrip("/").split("/")
     for length in range(1, len(parts) + 1):
@@ -344,7 +360,7 @@ def _told_from(here: str, folder: str) -> str:
 
 
 def _speaker(message: Message, language: Language) -> str:
-    """Its name, which cannot pass for that of another role, or for a name with an age."""
+    """Return its name, which cannot be mistaken for the name of another role, or for a name with an age."""
     name = one_line(_AROUND_NAMES.sub(" ", message.name or ""))
     if not name or plain(name).casefold() in _ROLE_WORDS:
         return _ROLES[language][message.role]
@@ -415,34 +431,40 @@ def _need_of(block: _Block, measure: Measure, room: int) -> _Need:
 
 
 def _block_rooms(blocks: Sequence[_Block], measure: Measure, room: int) -> dict[int, int]:
-    """The room of each block that comes, by its number, in their order."""
+    """Return the room of each block that comes, by its number, in their order."""
     room_left = room + 1  # the last line has no break after it
     needs: dict[int, _Need] = {}
     left_out: set[int] = set()
     is_full = False
+
     numbers = [number for number, block in enumerate(blocks) if block.lines]
     for number in sorted(numbers, key=lambda number: (blocks[number].spare, blocks[number].turn)):
         block = blocks[number]
+
+        # The first block without room ends the selection; only spare blocks are skipped.
         need = _need_of(block, measure, room)
         answers_nothing = block.spare and number - 1 in left_out
         if is_full or need.least > room_left or answers_nothing:
             left_out.add(number)
             is_full = is_full or not block.spare
             continue
+
         room_left -= need.least
         needs[number] = need
+
+    # What is left is shared evenly among the blocks that need more.
     share = _even_share([need.more for need in needs.values()], room_left)
     return {number: need.least + min(need.more, share) for number, need in sorted(needs.items())}
 
 
 def _key(line: _Line, text: str) -> str:
-    """The key by which a line, or the part of it that was given, is known. Its notes change from day to day."""
+    """Return the key of a line, or of the part of it that was given. Notes do not count: they change from day to day."""
     said = without_notes(text)
     return blake2b(f"{line.time_ms} {said}".encode(errors="replace"), digest_size=6).hexdigest()
 
 
 def _each_line_once(blocks: Iterable[_Block], given: Collection[str]) -> Iterator[_Block]:
-    """The blocks, each without the lines that came before or were `given` whole, and without empty lines."""
+    """Yield the blocks, each without the lines that came before or were `given` whole, and without empty lines."""
     seen: set[tuple[str, str]] = set()
     for block in blocks:
         new_lines: list[_Line] = []
@@ -458,14 +480,16 @@ def _each_line_once(blocks: Iterable[_Block], given: Collection[str]) -> Iterato
 def _cut_to(
     block: _Block, room: int, measure: Measure, readers: _Readers
 ) -> list[tuple[_Line, str]]:
-    """The lines of a memory, each with what is shown of it, within `room`, a break after each included: its passages,
-    or all cut to one length."""
+    """Cut a memory to `room`, a break after each line included: return its lines, each with what is shown of it.
+    Shows its passages, or all lines cut to one length."""
     lines = block.lines
     match = block.match
     sizes = _sizes_of(block, measure)
+
     if sizes.whole <= room:
         return [(line, line.body) for line in lines]
     if match is None:
+        # No search brought it, so no word says which passage matters: each line keeps its beginning.
         least_sizes = [
             head + min(body, measure.least)
             for head, body in zip(sizes.heads, sizes.bodies, strict=True)
@@ -474,6 +498,7 @@ def _cut_to(
         count = max(1, fitting)
         most = _even_share(sizes.bodies[:count], room - sum(sizes.heads[:count]))
         return [(line, _beginning(line, most, measure)) for line in lines[:count]]
+
     texts = passages(
         [line.text for line in lines],
         sizes.heads,
@@ -487,7 +512,7 @@ def _cut_to(
 
 
 def _beginning(line: _Line, most: int, measure: Measure) -> str:
-    """The beginning of a line that has so much room; no note on a day is cut."""
+    """Cut a line to so much room; a note on a day is never cut in two."""
     text = clipped(line.body, most, measure)
     if line.body == one_line(line.text):
         return text
@@ -495,7 +520,7 @@ def _beginning(line: _Line, most: int, measure: Measure) -> str:
 
 
 def _even_share(sizes: Iterable[int], room: int) -> int:
-    """The greatest length such that all sizes, cut to it, fit into `room` together."""
+    """Return the greatest length such that all sizes, cut to it, fit into `room` together."""
     ascending = sorted(sizes)
     for number, size in enumerate(ascending):
         share = room // (len(ascending) - number)

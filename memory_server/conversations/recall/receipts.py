@@ -16,10 +16,10 @@ from memory_server.kernel.values import dataclass
 from nlp import QueryTerm, bare, is_kept
 
 OVERVIEW_POINTS = 100.0
-"""What a memory of an overview counts for the threshold: as much as one that shares several rare words. So a threshold
-that nothing can reach silences overviews too."""
+"""What a memory of an overview counts for the threshold: as much as a memory that shares several rare words. So a
+threshold that nothing can reach silences overviews too."""
 _PART_OF_CHANGE = 0.5
-"""The part of a question that a word of change stands for: `moved` where it asks where one lives."""
+"""The part of a question that a word of change makes up: `moved`, if the question asks where a person lives."""
 _MOST_NAMED = 3
 """Words of a kind that a line names."""
 
@@ -43,7 +43,7 @@ class MatchedWord:
     beside: bool = False
     """Whether the messages do not have it, and it was looked for beside their words."""
     other_word: int = 0
-    """The number, from 1, of the text that it is from among those that the caller gave; 0: it is from a message."""
+    """The number, from 1, of the caller's text that it is from; 0 if it is from a message."""
     kept: bool = False
     """Whether it is kept with the memory, and is not in its text."""
 
@@ -60,13 +60,13 @@ class MatchedWord:
 
     @property
     def only_orders(self) -> bool:
-        """Whether it counts for the order and not for the threshold: nobody said it, neither in the messages nor in the
-        memory."""
+        """Whether it counts for the order and not for the threshold: it was not said, neither in the messages nor in
+        the memory."""
         return self.kept and self.other_word > 0
 
     @property
     def incidental(self) -> bool:
-        """Whether it stands in sentences about anything, so that it is never enough alone."""
+        """Whether it occurs in sentences about anything, so that it is never enough alone."""
         return self.when or self.asks
 
     @property
@@ -75,7 +75,7 @@ class MatchedWord:
         return self.beside and not self.asks
 
     def counts(self, *, question: bool) -> bool:
-        """Whether it counts for the threshold: after a statement it must say something."""
+        """Return whether it counts for the threshold: after a statement it must say something."""
         return not self.incidental if question else self.telling
 
     @property
@@ -142,13 +142,13 @@ class ThresholdRule:
         return word.other(question=self.question)
 
     def part_factor(self, part: Any) -> Any:
-        """The factor on the points of a memory that shares this part of the query: a number, or a column."""
+        """Return the factor on the points of a memory that shares this part of the query: a number, or a column."""
         if not self.part_asked:
             return 1.0
         return self.part_asked * (1.0 + part)
 
     def is_needed(self, word: MatchedWord) -> bool:
-        """Whether a shared word is one of those that a memory must share."""
+        """Return whether a shared word counts among the words that a memory must share."""
         if self.question:
             says_enough = word.last and not word.incidental
         else:
@@ -157,19 +157,19 @@ class ThresholdRule:
         return says_enough and not word.other(question=self.question)
 
     def is_evidence(self, word: MatchedWord) -> bool:
-        """Whether all points of a shared word count: it is a word of both that counts."""
+        """Return whether all points of a shared word count: it is a word of both that counts."""
         return word.counts(question=self.question) and not word.other(question=self.question)
 
     def share_of_others(self, count: Any) -> Any:
-        """The share of their points that so many different other words give: `count` is a number, or a column with one
-        for each memory. A single one counts half, and several that agree count nearly whole."""
+        """Return the share of their points that so many different other words give; `count` is a number, or a column
+        with a number for each memory. A single word counts half, and several that agree count nearly whole."""
         return self.others_factor * count / (count + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Why a memory has its relevance: `match + around + span + cue − decay + score`. `around`: points from its episode;
-    `span`: for lying within the time that the query names; `cue`: for holding the kind of answer that the query asks
+    """Why a memory has its relevance: `match + around + span + cue − decay + score`. `around` has points from its
+    episode; `span` points for a time that the query names; `cue` points for the kind of answer that the query asks
     for. `nearness`: its place by meaning, where there are vectors."""
 
     matched: tuple[MatchedWord, ...]
@@ -186,8 +186,8 @@ class Receipt:
     """Whether an overview was asked for, so that nothing need be shared."""
 
     def shares(self, query: RecallQuery, parameters: RecallParameters) -> bool:
-        """Whether something of the last message is shared that is not incidental: after a statement, words that
-        are not function words. An overview needs nothing, and several other words are enough."""
+        """Return whether something of the last message is shared that is not incidental: after a statement, words
+        that are not function words. An overview needs nothing, and several other words are enough."""
         rule = ThresholdRule.of(query, parameters)
         if self.overview or self._count_others(rule) >= rule.others_needed:
             return True
@@ -197,13 +197,14 @@ class Receipt:
         return len(needed_words) >= rule.words_needed
 
     def evidence(self, query: RecallQuery, parameters: RecallParameters) -> float:
-        """The points that the threshold is for. What is incidental (今天, now) does not count. After a statement only
-        words of the last message count that say something, because a person goes on talking about many things. Of n
-        different other words n/(n + 1) of their points count."""
+        """Return the points that are compared with the threshold. What is incidental (今天, now) does not count. After
+        a statement only words of the last message that say something count, because a person goes on talking about
+        many things. Of n different other words n/(n + 1) of their points count."""
         if self.overview:
             return OVERVIEW_POINTS
         if not parameters.must_share:
             return self.shared
+
         rule = ThresholdRule.of(query, parameters)
         both_points = 0.0
         other_points = 0.0
@@ -212,10 +213,12 @@ class Receipt:
                 other_points += word.points
             elif rule.is_evidence(word):
                 both_points += word.points
+
         share_of_others: float = rule.share_of_others(self._count_others(rule))
         other_points *= share_of_others
         if not query.question:
             return both_points + other_points
+
         factor: float = rule.part_factor(self.part)
         evidence = (both_points + self.around) * factor + other_points
         if query.names_time:
@@ -223,12 +226,12 @@ class Receipt:
         return evidence
 
     def _count_others(self, rule: ThresholdRule) -> int:
-        """How many different other words it shares."""
+        """Count the different other words that it shares."""
         others = {rule.other_of(word) for word in self.matched}
         return len(others - {""})
 
     def counted(self, query: RecallQuery, parameters: RecallParameters) -> float:
-        """The points that are compared with the threshold that is shown: in the Node original the relevance."""
+        """Return the points that are compared with the shown threshold: in the Node original the relevance."""
         if parameters.least_match:
             return self.evidence(query, parameters)
         return self.relevance
@@ -259,7 +262,8 @@ class Receipt:
         return self.match + self.around + self.span
 
     def shares_any(self, query: RecallQuery) -> bool:
-        """Whether it shares any word with the query that does not only say when, or the time that the query names."""
+        """Return whether it shares any word with the query that does not only say when, or the time that the query
+        names."""
         return (
             self.overview
             or self._in_named_time(query)
@@ -288,12 +292,15 @@ class Receipt:
         words = ", ".join(_first_texts(heaviest, spelt))
         if len(heaviest) > _MOST_NAMED:
             words += _(" and {names} more", len(heaviest) - _MOST_NAMED)
+
+        # Other words were not said in both texts, so they come after the shared ones.
         others = sorted((*self.other_words, *self.words_kept), key=lambda word: -word.points)
         if others:
             words = joined(", ", filter(None, (words, *_first_texts(others, spelt))))
         if self.words_beside:
             beside = joined(", ", _first_texts(self.words_beside, spelt))
             words = joined("; ", filter(None, (words, _("looked for too: {words}", beside))))
+
         if not words:
             words = _("part of an overview") if self.overview else _("no shared word")
         around = span = cue = ""
@@ -303,6 +310,7 @@ class Receipt:
             span = _("; +{span:.1f} for its time", self.span)
         if self.cue:
             cue = _("; +{cue:.1f} for what is asked", self.cue)
+
         points = _(
             "{around}{span}{cue}; -{decay:.1f} for {age}; +{score:g} score",
             around,
@@ -320,7 +328,7 @@ class Receipt:
 def matched_word(
     term: str, query_term: QueryTerm, *, factor: float, memory_weight: float = 0.0
 ) -> MatchedWord:
-    """A term of a query with what the query knows about it, its factor, and its weight in a memory."""
+    """Join a term of a query with what the query knows about it, its factor, and its weight in a memory."""
     return MatchedWord(
         bare(term),
         query_weight=query_term.weight,
@@ -337,8 +345,8 @@ def matched_word(
 
 
 def parts_asked(terms: Iterable[MatchedWord]) -> dict[str, float]:
-    """The part of a question that each of its words is, by its points in the question alone. What the caller gives is no
-    part of it; a word that tells of a change in what is asked for stands for half of it."""
+    """Return the part of a question that each of its words makes up, by its points in the question alone. What the
+    caller gives does not belong to the question; a word that tells of a change counts as half of what is asked."""
     points: dict[str, float] = {}
     parts: dict[str, float] = {}
     for term in terms:
@@ -353,7 +361,7 @@ def parts_asked(terms: Iterable[MatchedWord]) -> dict[str, float]:
 
 
 def _first_texts(words: Sequence[MatchedWord], spelt: Callable[[str], str]) -> list[str]:
-    """The texts of the first of these words, `spelt`."""
+    """Return the texts of the first of these words, `spelt`."""
     return [replace(word, word=spelt(word.word)).text() for word in words[:_MOST_NAMED]]
 
 
@@ -368,7 +376,7 @@ def meaning_text(nearness: Nearness) -> str:
 
 
 def age_text(age_ms: int) -> str:
-    """An age for people: `5 min`, `3 h`, `12 days`."""
+    """Write an age for people: `5 min`, `3 h`, `12 days`."""
     minutes = age_ms / 60_000
     if minutes < 60:
         return _("{minutes:.0f} min", minutes)

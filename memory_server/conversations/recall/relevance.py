@@ -40,7 +40,7 @@ _LEAST_LETTERS = 5
 
 
 class Vocabulary:
-    """Words, and those of them that are spelt alike."""
+    """Words, from which it finds words that are spelt alike."""
 
     def __init__(self, words: Iterable[str] = ()) -> None:
         self._words: set[str] = set()
@@ -60,7 +60,7 @@ class Vocabulary:
         return word in self._words
 
     def alike(self, word: str) -> Iterator[str]:
-        """The words with the same first letter that are one letter away, or have two letters exchanged."""
+        """Yield the words with the same first letter that differ by one letter, or by two exchanged letters."""
         for length in (len(word) - 1, len(word), len(word) + 1):
             for similar in self._alike.get((word[0], length), ()):
                 if _is_one_edit(word, similar):
@@ -75,13 +75,13 @@ class Words(Protocol):
 
 
 def can_be_corrected(query: RecallQuery, parameters: RecallParameters) -> bool:
-    """Whether `query` has an English word that may be misspelt: then somebody needs the words of the memories."""
+    """Return whether `query` has an English word that may be misspelt, so that the words of the memories are needed."""
     return bool(parameters.typo_factor) and any(map(_may_be_misspelt, query.words))
 
 
 def corrected(query: RecallQuery, vocabulary: Words, parameters: RecallParameters) -> RecallQuery:
-    """`query` with a word of the memories, `vocabulary`, in place of each English word that no memory has: the first by
-    spelling of those that are alike."""
+    """Replace each English word of `query` that no memory has by a word of the memories (`vocabulary`), namely the
+    first by spelling of the words that are alike."""
     if not can_be_corrected(query, parameters):
         return query
     terms: dict[str, QueryTerm] = {}
@@ -102,7 +102,7 @@ def _may_be_misspelt(word: str) -> bool:
 
 
 def _is_one_edit(word: str, similar: str) -> bool:
-    """Whether one letter, not the first, is missing, added, another, or exchanged with the next."""
+    """Return whether one letter, not the first, is missing, added, another, or exchanged with the next."""
     shorter_length = min(len(word), len(similar))
     same_count = 0
     while same_count < shorter_length and word[same_count] == similar[same_count]:
@@ -138,8 +138,8 @@ def decay(age_ms: int, parameters: RecallParameters) -> float:
 
 
 def score_points(memory: ShortTermMemory, parameters: RecallParameters) -> float:
-    """The points that its score adds to its relevance. The ceiling may have been higher when it was scored; the Node
-    original applies the ceiling only when it raises a score."""
+    """Return the points that its score adds to its relevance. The ceiling may have been higher when it was scored;
+    the Node original applies the ceiling only when it raises a score."""
     if parameters.must_share:
         return min(memory.score, parameters.score_ceiling)
     return memory.score
@@ -170,7 +170,7 @@ def message_factor(query: RecallQuery, parameters: RecallParameters) -> float:
 
 
 def rarity(holders: int, memories: int) -> float:
-    """The factor on a word that `holders` of `memories` memories hold: idf(holders) ÷ idf(1), at most 1.
+    """Return the factor on a word that `holders` of `memories` memories hold: idf(holders) ÷ idf(1), at most 1.
 
     idf = ln(1 + (N − n + 0.5) ÷ (n + 0.5)), the form of BM25 that is never negative (Robertson and Zaragoza, The
     Probabilistic Relevance Framework, 2009). N is at least 100: if a new conversation has only five memories, all of
@@ -202,22 +202,26 @@ def receipts(
     parameters: RecallParameters,
     wording: KeywordOptions,
 ) -> list[Receipt]:
-    """The receipt of each memory, judged among all of them. A record of another program may hold a word twice: then it
-    counts twice."""
+    """Make the receipt of each memory, judged among all of them. A record of another program may hold a word twice:
+    then it counts twice."""
     if can_be_corrected(query, parameters):
         query = corrected(
             query, Vocabulary(word for memory in memories for word in memory.words), parameters
         )
+
     number_of_word = {word: number for number, word in enumerate(query.words)}
     shared = [_shared_terms(memory, query, number_of_word, wording) for memory in memories]
     factors = _factors(memories, shared, query, parameters)
     weighted = [_with_factors(terms, factors, parameters) for terms in shared]
+
+    # Only a question looks at the episode, where its answer may be.
     gains = [0.0] * len(memories)
     asked: dict[str, float] = {}
     if query.question:
         gains = _gained_around(memories, weighted, parameters)
     if query.question and parameters.part_asked:
         asked = parts_asked(_asked_terms(factors, query, len(memories), parameters))
+
     all_receipts: list[Receipt] = []
     telling = _telling(memories, query)
     for number, (memory, terms, gained) in enumerate(zip(memories, weighted, gains, strict=True)):
@@ -242,7 +246,7 @@ def _factors(
     query: RecallQuery,
     parameters: RecallParameters,
 ) -> dict[TermKey, float]:
-    """The factor of each term that some of the memories share."""
+    """Compute the factor of each term that some of the memories share."""
     holders = Counter(term.key for terms in shared for term in terms)
     if any(memory.other_words for memory in memories):
         holders = with_kept(holders)
@@ -269,7 +273,7 @@ def _asked_terms(
     memories: int,
     parameters: RecallParameters,
 ) -> Iterator[MatchedWord]:
-    """Yield the terms of a query as they count among the memories, also those that no memory has."""
+    """Yield the terms of a query as they count among the memories, including terms that no memory has."""
     for is_gram, terms in ((False, query.words), (True, query.grams)):
         for text, query_term in terms.items():
             factor = factors.get(TermKey(is_gram, text))
@@ -279,8 +283,8 @@ def _asked_terms(
 
 
 def with_kept(holders: Mapping[TermKey, int]) -> Counter[TermKey]:
-    """The numbers of holders of each term, where a word that some memories have in their texts and others keep beside
-    them is one word. No memory has it in both ways."""
+    """Count the holders of each term. A word that some memories have in their texts and others keep beside them
+    counts as the same word. No memory has it in both ways."""
     counts: Counter[TermKey] = Counter()
     for key, count in holders.items():
         counts[_bare_key(key)] += count
@@ -292,8 +296,8 @@ def _bare_key(key: TermKey) -> TermKey:
 
 
 def part_counted(memory_weight: float, parameters: RecallParameters) -> float:
-    """The part of its points that a word of this weight in a memory counts. A long text shares more words by chance, and
-    each of its words has little weight."""
+    """Return the part of its points that a word of this weight in a memory counts. A long text shares more words by
+    chance, and each of its words has little weight."""
     if memory_weight >= parameters.whole_weight:
         return 1.0
     return sqrt(memory_weight / parameters.whole_weight)
@@ -302,7 +306,7 @@ def part_counted(memory_weight: float, parameters: RecallParameters) -> float:
 def factor_of(
     query_term: QueryTerm, holders: int, memories: int, parameters: RecallParameters
 ) -> float:
-    """The factor on a term that so many of the memories hold."""
+    """Return the factor on a term that so many of the memories hold."""
     factor = query_term.factor
     if query_term.alone and holders <= parameters.few_holders:
         factor = 1.0
@@ -321,7 +325,7 @@ class Stretch:
 
 
 def stretches(query: RecallQuery, parameters: RecallParameters) -> list[Stretch]:
-    """The stretches of time that give points; where two overlap, a later one gives more."""
+    """Return the stretches of time that give points; where two overlap, a later one gives more."""
     wide: list[Stretch] = []
     exact: list[Stretch] = []
     for begin_ms, end_ms in query.spans:
@@ -337,7 +341,7 @@ def stretches(query: RecallQuery, parameters: RecallParameters) -> list[Stretch]
 
 
 def span_points(time_ms: int, query: RecallQuery, parameters: RecallParameters) -> float:
-    """The points of a memory for the time at which it was said."""
+    """Return the points of a memory for the time at which it was said."""
     if not query.spans:
         return 0.0
     points = 0.0
@@ -348,13 +352,13 @@ def span_points(time_ms: int, query: RecallQuery, parameters: RecallParameters) 
 
 
 def told_points(parameters: RecallParameters) -> float:
-    """The points of a memory that tells of a day that a question names: twice those of one that was said on it, because
-    words by which both name the day need not be the same, and it is to come by this alone."""
+    """Return the points of a memory that tells of a day that a question names: twice as many as for being said on it,
+    because both may name the day by different words, and these points alone must bring the memory."""
     return 2 * parameters.span_points
 
 
 def _telling(memories: Sequence[ShortTermMemory], query: RecallQuery) -> set[int]:
-    """The numbers of the memories that tell of the days that the query names."""
+    """Return the numbers of the memories that tell of the days that the query names."""
     asked = query.asked_days
     if asked is None:
         return set()
@@ -370,7 +374,7 @@ def _telling(memories: Sequence[ShortTermMemory], query: RecallQuery) -> set[int
 def _span_of(
     memory: ShortTermMemory, tells: bool, query: RecallQuery, parameters: RecallParameters
 ) -> float:
-    """The points of a memory for the time at which it was said or of which it tells."""
+    """Return the points of a memory for the time at which it was said or of which it tells."""
     points = span_points(memory.time_ms, query, parameters)
     if tells:
         return max(points, told_points(parameters))
@@ -378,7 +382,7 @@ def _span_of(
 
 
 def cue_points(memory: ShortTermMemory, query: RecallQuery, parameters: RecallParameters) -> float:
-    """The points of a memory for holding the kind of answer that the query asks for."""
+    """Return the points of a memory for holding the kind of answer that the query asks for."""
     if not parameters.cue_points or query.cue is None:
         return 0.0
     texts = [message.content for message in memory.messages] or [memory.text]
@@ -406,7 +410,7 @@ MOST_GRAM_WEIGHT = 60_000.0
 
 
 def gram_weights(texts: Iterable[GramText], query_grams: Collection[str]) -> dict[str, float]:
-    """The weights of the pairs and characters of a query in the texts of a memory, in the order of the query."""
+    """Return the weights of the pairs and characters of a query in the texts of a memory, in the order of the query."""
     sums: dict[str, float] = {}
     for text in texts:
         counts: dict[str, int] = {}
@@ -423,7 +427,7 @@ def gram_weights(texts: Iterable[GramText], query_grams: Collection[str]) -> dic
 
 
 def _in_two_bytes(weight: float) -> float:
-    """The weight as the index keeps it."""
+    """Round the weight as the index keeps it."""
     [rounded] = unpack("e", pack("e", min(weight, MOST_GRAM_WEIGHT)))
     return float(rounded)
 
@@ -434,8 +438,8 @@ def _shared_terms(
     number_of_word: Mapping[str, int],
     wording: KeywordOptions,
 ) -> list[SharedTerm]:
-    """The terms that `memory` shares with the query, in the order of the query, with their factors in the query.
-    `number_of_word`: the places of the query's words in this order."""
+    """Return the terms that `memory` shares with the query, in the order of the query, with their factors in the
+    query. `number_of_word` has the places of the query's words in this order."""
     shared: list[SharedTerm] = []
     # Most memories share no word: asking for all words at once takes a fifth of the time of looking at each.
     if not query.words.keys().isdisjoint(memory.words):
@@ -459,19 +463,22 @@ def _gained_around(
     shared: Sequence[Sequence[SharedTerm]],
     parameters: RecallParameters,
 ) -> list[float]:
-    """What each memory with a shared term of the last message gains from the memories of its episode."""
+    """Compute what each memory with a shared term of the last message gains from the memories of its episode."""
     gained = [0.0] * len(memories)
     if not (parameters.neighbour_share or parameters.episode_share):
         return gained
+
     in_time = sorted(
         range(len(memories)), key=lambda number: (memories[number].time_ms, memories[number].id)
     )
     episode_at = episodes(
         (memories[number].time_ms for number in in_time), parameters.episode_pause_ms
     )
+
     of_last = [_of_last_message(terms) for terms in shared]
     match = [sum(term.word.points for term in terms) for terms in of_last]
     episode_points = _episode_points([of_last[number] for number in in_time], episode_at)
+
     for position, number in enumerate(in_time):
         if match[number] <= 0.0:
             continue
@@ -479,6 +486,7 @@ def _gained_around(
         for neighbour in (position - 1, position + 1):
             if 0 <= neighbour < len(in_time) and episode_at[neighbour] == episode_at[position]:
                 best_beside = max(best_beside, match[in_time[neighbour]])
+
         rest_of_episode = episode_points[episode_at[position]] - match[number]
         gained[number] = (
             parameters.neighbour_share * best_beside + parameters.episode_share * rest_of_episode
@@ -493,8 +501,8 @@ def _of_last_message(terms: Iterable[SharedTerm]) -> list[SharedTerm]:
 def _episode_points(
     shared: Iterable[Iterable[SharedTerm]], episode_at: Iterable[int]
 ) -> dict[int, float]:
-    """The points of each episode: the most that one of its memories has for each term, together. `episode_at` has the
-    episode of each memory whose terms `shared` has."""
+    """Compute the points of each episode: for each term the most points that a memory of the episode has, added up.
+    `episode_at` has the episode of each memory whose terms `shared` has."""
     best_of_episode: dict[int, dict[TermKey, float]] = {}
     for terms, episode in zip(shared, episode_at, strict=True):
         best = best_of_episode.setdefault(episode, {})

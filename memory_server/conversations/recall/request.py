@@ -18,41 +18,41 @@ from memory_server.lore import user_name
 from nlp import ROLE_WEIGHTS
 
 Mode = Literal["unasked", "asked", "every_prompt"]
-"""Who asks. `asked`: somebody wants memories, so weak and muted ones come too, and vectors have more time.
-`every_prompt`: a hook, for which a stricter rule holds. `unasked`: anybody else."""
+"""Who asks. `asked`: the user wants memories, so weak and muted ones come too, and vectors have more time.
+`every_prompt`: a hook, for which a stricter rule holds. `unasked`: every other caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
-    """What the messages are to bring to mind, of one kind of memory or of both."""
+    """What the messages are to bring to mind: short-term memories, long-term ones, or both."""
 
     messages: Sequence[GivenMessage]
     """The messages that were said last. Without any, as when a chat opens, memories come by score and chance."""
     other_words: Sequence[str] = ()
-    """Further texts to search for: words that a memory may hold in place of those of the messages."""
+    """Further texts to search for: words that a memory may hold in place of the messages' words."""
     role_weights: Mapping[str, float] = field(default_factory=lambda: ROLE_WEIGHTS)
     earlier: Sequence[Message] = ()
     """The messages before these, which only triggers get."""
     participants: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     """The people in the chat. Triggers see them, and their names are never cut."""
     scope: str | None = None
-    """The conversations to search: `conversation` (its own), `all`, or a group of the settings; None: the scope of the
-    settings."""
+    """The conversations to search: `conversation` (its own), `all`, or a group of the settings. With None it is the
+    scope of the settings."""
     also: Sequence[str] = ()
     """Ids of conversations that are searched too."""
     also_turns: Mapping[str, Collection[str]] = field(default_factory=lambda: NOTHING)
-    """Of these conversations of `also`, only such turns: those of a trunk before its branch."""
+    """Of these conversations of `also`, only such turns: the turns of a trunk before its branch."""
     session: Session | None = None
-    """The session that asks; None: that of the services."""
+    """The session that asks, or None for the session of the services."""
     folder: str | None = None
     """Where the session works."""
     mode: Mode = "unasked"
     flashbacks: int | None = None
-    """How many memories of each kind may come by chance; None: as the settings say."""
+    """How many memories of each kind may come by chance, or None to follow the settings."""
     said_again: bool = True
     """Whether text that the messages hold may come."""
     message_count: int | None = None
-    """How many messages the chat has; None: its recalls are counted."""
+    """How many messages the chat has, or None to count its recalls."""
     reinforce: bool = True
     """Whether what comes as top and next is reinforced."""
     include_corrected: bool = False
@@ -84,8 +84,8 @@ class RecallRequest:
 
     @property
     def said(self) -> tuple[Message, ...]:
-        """The messages as they were said, without what is marked as recalled. The last has the name of the user, if it
-        is the user's and has no name. Raises InvalidInput: one is not a message."""
+        """The messages as they were said, without what is marked as recalled. The last has the name of the user, if
+        it is the user's and has no name. Raises InvalidInput if an item is not a message."""
         messages = messages_of(self.messages)
         user = user_name(self.participants) if self.participants else ""
         if user and messages and messages[-1].role == "user" and not messages[-1].name:
@@ -116,8 +116,8 @@ class RecallContext:
     wording: KeywordOptions = field(default_factory=KeywordOptions)
     """How memories and query become words."""
     session: Session | None = None
-    """The session that asks; None: unknown."""
+    """The session that asks, or None if it is unknown."""
     places: frozenset[str] = frozenset()
-    """What is muted in one of these places does not come."""
+    """What is muted in any of these places does not come."""
     without: frozenset[str] = frozenset()
     """Ids of memories that the asker has."""

@@ -41,23 +41,27 @@ def plan_cleanup(
     *,
     most: int | None = None,
 ) -> CleanupPlan:
-    """What is forgotten at `now_ms`, at most `most` in this run (None: all): beyond `always_kept` memories, faded and
-    too old ones that are not pinned, until so many are left. First those that were never recalled (in the Node original
-    that does not matter), then those worth least, then the oldest. In the Node original those that are too old go
-    before, and however few there are."""
+    """Decide what is forgotten at `now_ms`, at most `most` memories in this run (all, if it is None). Beyond
+    `always_kept` memories, faded and too old ones that are not pinned go until so many are left: first memories that
+    were never recalled (which does not matter in the Node original), then the least worth, then the oldest. In the
+    Node original too old ones go before all others, however few memories there are."""
     retention = parameters.retention
     excess = len(memories) - retention.always_kept
     if excess <= 0 and not retention.age_counts_alone:
         return CleanupPlan()
+
     fading = _fading(parameters.recall)
     candidates: list[_Candidate] = []
     for memory in memories:
         candidate = _candidate(memory, now_ms, retention, fading)
         if candidate is not None:
             candidates.append(candidate)
+
+    # In the Node original, age alone is enough, whatever the number of memories.
     certain = sum(candidate.goes_first for candidate in candidates)
     due = max(certain, min(excess, len(candidates)))
     count = due if most is None else min(due, most)
+
     first = nsmallest(count, candidates, key=lambda candidate: candidate.rank)
     forgotten = tuple(Forgotten(candidate.memory, candidate.reason) for candidate in first)
     return CleanupPlan(forgotten, due - count)
@@ -82,7 +86,8 @@ class _Candidate:
 def _candidate(
     memory: ShortTermMemory, now_ms: int, retention: RetentionParameters, fading: RecallParameters
 ) -> _Candidate | None:
-    """The memory as a candidate for the clean-up; None: it stays. `fading`: as `_fading` makes it, once for all."""
+    """Return the memory as a candidate for the clean-up, or None if it stays. `fading` has the parameters that
+    `_fading` made once for all memories."""
     if memory.pinned:
         return None
     worth_left = memory.score - decay(age_of(memory.time_ms, now_ms), fading)
@@ -99,8 +104,8 @@ def _candidate(
 
 
 def worth(memory: ShortTermMemory, now_ms: int, parameters: RecallParameters) -> float:
-    """How little a memory has faded: its score minus the decay of the Node original, also if searches use another
-    decay."""
+    """Return how little a memory has faded: its score minus the decay of the Node original, also if searches use
+    another decay."""
     return memory.score - decay(age_of(memory.time_ms, now_ms), _fading(parameters))
 
 

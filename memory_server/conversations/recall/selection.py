@@ -9,7 +9,7 @@ A memory is excluded if it is muted, or if the asking session may still see it:
 | --- | --- |
 | both known, and not the same | never: the asking session has not seen it |
 | the same, and it is known what it still has in its context | what is in the context, however old |
-| the same, and that is not known; or one is unknown | of this conversation what is younger than 20 minutes |
+| the same, and that is not known; or a session is unknown | of this conversation what is younger than 20 minutes |
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class HeldBack:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """The result of one search for `query` among `searched` memories."""
+    """The result of a search for `query` among `searched` memories."""
 
     top: tuple[Recalled, ...]
     next: tuple[Recalled, ...]
@@ -91,7 +91,7 @@ class Recall:
         return any(not recalled.weak for recalled in (*self.top, *self.next))
 
     def gains(self, parameters: RecallParameters) -> Iterator[tuple[Recalled, float]]:
-        """The points that each memory gains: top +5, next +2; flashbacks, weak memories and overviews 0."""
+        """Yield the points that each memory gains: top +5, next +2; flashbacks, weak memories and overviews 0."""
         if self.query.overview is not None:
             return
         for recalled in self.top:
@@ -109,8 +109,8 @@ NOTHING_RECALLED = Recall((), (), (), HeldBack(0, 0), 0)
 def reinforcements(
     gains: Iterable[tuple[ShortTermMemory, float]], parameters: RecallParameters
 ) -> tuple[Reinforced, ...]:
-    """The changes that give these memories their points, up to the ceiling. A score that cannot rise makes no change,
-    so that the search does not have to write."""
+    """Return the changes that give these memories their points, up to the ceiling. A score that cannot rise makes no
+    change, so that the search does not have to write."""
     changes: list[Reinforced] = []
     for memory, points in gains:
         score = min(memory.score + points, parameters.score_ceiling)
@@ -120,7 +120,7 @@ def reinforcements(
 
 
 def recall_of(counted: Counted, order: Order, drawn: Sequence[int], held_back: HeldBack) -> Recall:
-    """The answer of a search, with a receipt for each memory that came."""
+    """Make the answer of a search, with a receipt for each memory that came."""
     came_rows = frozenset((*order.chosen, *drawn))
     top_count = counted.parameters.top_count
     return Recall(
@@ -239,7 +239,7 @@ class Scanned:
 
 
 def exclusion_of(memory: ShortTermMemory, context: RecallContext) -> Exclusion | None:
-    """Why `memory` cannot come to mind in the session that asks; None if it can."""
+    """Explain why `memory` cannot come to mind in the session that asks, or return None if it can."""
     session = context.session
     parameters = context.parameters
     if session is not None and parameters.sessions and memory.session is not None:
@@ -251,7 +251,7 @@ def exclusion_of(memory: ShortTermMemory, context: RecallContext) -> Exclusion |
     if memory.conversation_id != context.conversation_id:
         return None
     age_ms = context.now_ms - memory.time_ms
-    # A time that is far ahead is that of a clock that was wrong: the chat is over, and the memory would wait for years.
+    # A time that is far ahead comes from a clock that was wrong: the chat is over, and the memory would wait for years.
     # The Node original, which knows no sessions, holds it back.
     is_young = age_ms < parameters.own_conversation_ms
     is_far_ahead = parameters.sessions and -age_ms >= parameters.own_conversation_ms
@@ -288,9 +288,11 @@ def flashbacks(
             for memory in pool
             if abs(memory.time_ms - chosen_memory.time_ms) >= parameters.spacing_ms
         ]
+
     # The order of the pool decides what a seed draws, so it must not depend on the order of the store.
     pool.sort(key=attrgetter("time_ms", "id"))
     weights = [flashback_weight(memory, now_ms, parameters) for memory in pool]
+
     drawn: list[ShortTermMemory] = []
     while len(drawn) < parameters.flashback_count and any(weights):
         [memory] = rng.choices(pool, weights)
@@ -332,9 +334,11 @@ def select(
         parameters=parameters,
         cosines_by_id=cosines,
     )
+
     order = order_of(counted)
     drawn: list[int] = []
     if parameters.draws(question=query.question, came=bool(order.chosen)):
+        # A flashback must add something, so what came is not drawn again.
         eligible = [searched[row] for row in counted.eligible_rows()]
         chosen = [searched[row] for row in order.chosen]
         row_of = {memory.id: row for row, memory in enumerate(searched)}
@@ -342,6 +346,7 @@ def select(
             row_of[memory.id]
             for memory in flashbacks(eligible, chosen, now_ms, context.rng, parameters)
         ]
+
     held_back = HeldBack(
         recent=exclusions.count("too_young"),
         adjacent=len(order.passed_over),
@@ -352,7 +357,7 @@ def select(
 
 
 def held_in(texts: Collection[str], recall: Recall) -> set[str]:
-    """The ids of what came though the messages, which have these texts, hold all of it."""
+    """Return the ids of what came although the messages, which have these texts, hold all of it."""
     ids: set[str] = set()
     for recalled in chain(recall.top, recall.next, recall.flashback):
         messages = recalled.memory.messages
@@ -362,7 +367,7 @@ def held_in(texts: Collection[str], recall: Recall) -> set[str]:
 
 
 def open_first(recall: Recall, now_ms: int, zone: tzinfo | None) -> Recall:
-    """The recall with open plans before those that are over, if the last message asks for what is to come."""
+    """Put open plans before plans that are over, if the last message asks for what is to come."""
     query = recall.query
     came = [*recall.top, *recall.next]
     if len(came) < 2 or not (query.question and asks_ahead(query.said)):
@@ -370,7 +375,7 @@ def open_first(recall: Recall, now_ms: int, zone: tzinfo | None) -> Recall:
     today = local(now_ms, zone).date()
 
     def is_open(recalled: Recalled) -> bool | None:
-        """None: it tells of no plan."""
+        """Return whether a plan of the memory is still open, or None if it tells of no plan."""
         days = [plan.last for plan in plans_of(recalled.memory, zone)]
         return max(days) >= today if days else None
 

@@ -45,17 +45,19 @@ class Run(NamedTuple):
 
 
 def runs(text: str, words: Mapping[str, float]) -> list[Run]:
-    """The words in a text; those that overlap are one run: 酸汤鱼, not 酸汤 and 汤鱼. A Latin word is found at the
+    """Find the words in a text; words that overlap make one run: 酸汤鱼, not 酸汤 and 汤鱼. A Latin word is found at the
     beginning of words, because words are kept by their stems."""
     folded = "".join(map(_folded, text))
     occurrences: list[_Occurrence] = []
     for word in words:
         occurrences += _occurrences(folded, word)
+
     all_runs: list[Run] = []
     words_of_run: set[str] = set()
     for start, end, word in sorted(occurrences):
         if all_runs and start < all_runs[-1].end:
             run = all_runs[-1]
+
             points = run.points
             if word not in words_of_run:
                 points += words[word]
@@ -68,7 +70,7 @@ def runs(text: str, words: Mapping[str, float]) -> list[Run]:
 
 
 class _Occurrence(NamedTuple):
-    """Where a word stands in a text."""
+    """The place of a word in a text."""
 
     start: int
     end: int
@@ -76,7 +78,7 @@ class _Occurrence(NamedTuple):
 
 
 def _folded(char: str) -> str:
-    """A character in lower case, if that is one character too: so that places in the text stay the same."""
+    """Return a character in lower case, if that is one character too, so that places in the text stay the same."""
     folded = char.casefold()
     if len(folded) != 1:
         return char
@@ -84,7 +86,7 @@ def _folded(char: str) -> str:
 
 
 def _occurrences(folded_text: str, word: str) -> Iterator[_Occurrence]:
-    """Where a word stands in a text."""
+    """Find a word in a text."""
     folded_word = word.casefold()
     if not folded_word:
         return
@@ -96,7 +98,7 @@ def _occurrences(folded_text: str, word: str) -> Iterator[_Occurrence]:
 
 
 def joined_words(text: str, words: Mapping[str, float]) -> dict[str, float]:
-    """The words as they stand in a text, those that overlap as one, with their points. Speakers (`阿红:`, see
+    """Return the words as a text spells them, overlapping words as one, with their points. Speakers (`阿红:`, see
     `nlp/enrichment.py`) are shown by their names."""
     words = {word.removesuffix(":") or word: points for word, points in words.items()}
     points_of_text: dict[str, float] = {}
@@ -107,8 +109,8 @@ def joined_words(text: str, words: Mapping[str, float]) -> dict[str, float]:
 
 
 def shared_words(recalled: Recalled) -> dict[str, float]:
-    """The words that a memory shares with the messages, as they stand in its text, with their points, the heaviest
-    first. Words that say little are left out where there are others."""
+    """Return the words that a memory shares with the messages, as its text spells them, with their points, the
+    heaviest first. Words that say little are left out if there are others."""
     points = {word.word: word.points for word in recalled.receipt.words_shared}
     telling = {word: points[word] for word in points if _is_telling(word)}
     words = joined_words(recalled.memory.text, telling or points)
@@ -116,7 +118,7 @@ def shared_words(recalled: Recalled) -> dict[str, float]:
 
 
 def _is_telling(word: str) -> bool:
-    """Whether a word is no function word, no pair with a function word such as 的牙, and no single character."""
+    """Return whether a word is not a function word, a pair with a function word such as 的牙, or a single character."""
     if says_little(word.lower()):
         return False
     if word.isascii() or len(word) > 2:
@@ -125,7 +127,7 @@ def _is_telling(word: str) -> bool:
 
 
 def heaviest_words(recalled: Iterable[Recalled]) -> tuple[str, ...]:
-    """The words that the messages and these memories share, the heaviest first."""
+    """Return the words that the messages and these memories share, the heaviest first."""
     shared = [word for memory in recalled for word in memory.receipt.words_shared]
     shared.sort(key=lambda word: -word.points)
     words: list[str] = []
@@ -136,7 +138,8 @@ def heaviest_words(recalled: Iterable[Recalled]) -> tuple[str, ...]:
 
 
 def _is_covered(word: str, heavier_words: Sequence[str]) -> bool:
-    """Whether a word adds nothing to heavier ones: it is a part of one, or a pair from the ends of two words."""
+    """Return whether a word adds nothing to heavier ones, because it is part of such a word, or a pair from the ends
+    of two words."""
     if any(word in heavier for heavier in heavier_words):
         return True
     is_pair = len(word) == 2 and not word.isascii()
@@ -155,7 +158,7 @@ def quoted(words: Iterable[str], *, zh: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OtherPoints:
-    """Words that do not stand both in the messages and in the text, with their points. `other_words`: the caller gave them
+    """Words that are not in both the messages and the text, with their points. `other_words`: the caller gave them
     beside the messages; `kept`: they are kept with the memory."""
 
     other_words: Mapping[str, float] = field(default_factory=lambda: NOTHING)
@@ -177,12 +180,12 @@ class OtherPoints:
 
 
 def _heaviest(words: Mapping[str, float]) -> list[str]:
-    """The three words with the most points."""
+    """Return the three words with the most points."""
     return sorted(words, key=lambda word: -words[word])[:3]
 
 
 def reason_of(recalled: Recalled, tier: str, words: Mapping[str, float]) -> str:
-    """A sentence or two on a memory that came in this `tier` of a search, by the `words` that it shares."""
+    """Write a sentence or two on a memory that came in this `tier` of a search, by the `words` that it shares."""
     receipt = recalled.receipt
     spelt = spelling_of(recalled.memory)
     others = OtherPoints(
@@ -210,9 +213,9 @@ def reason(
     overview: bool = False,
     others: OtherPoints | None = None,
 ) -> str:
-    """A sentence or two on a memory that came in this `tier` of the record of recalls. `words`: what it shares, with
-    the points of each; `around`: those from what was said around it; `heaviest`: the points that no word exceeds;
-    `overview`: whether an overview was asked for; `others`: other words that brought it."""
+    """Write a sentence or two on a memory that came in this `tier` of the record of recalls. `words` has what it
+    shares, with the points of each; `around` the points from what was said around it; `heaviest` the points that no
+    word exceeds; `overview` whether an overview was asked for; `others` the other words that brought it."""
     about_others: list[str] = []
     if others is not None and not overview and tier not in _FOR_OTHER_REASONS:
         about_others += others.sentences(zh=zh)
@@ -239,6 +242,7 @@ def _reason(
     total = sum(words.values())
     heavy = [word for word in _heaviest(words) if words[word] >= _SMALL * heaviest]
     named = quoted(heavy or list(words)[:2], zh=zh)
+
     match tier:
         case "flashback":
             return _("It came by chance, as memories do.")
@@ -252,14 +256,17 @@ def _reason(
             return _("It is where you left off, so a new session gets it.")
         case "action":
             return _("It speaks of {words}, at which the model was working.", quoted(words, zh=zh))
+
     if overview:
         return _("It came because an overview was asked for; no word need be the same.")
     if not words:
         return _("It came for its time or its meaning; no word is the same.")
+
     if around > total:
         return _("Mostly because it was said around one that came; {words} is in both.", named)
     if around > 0.4 * total:
         return _("Partly for {words}, partly because of what was said around it.", named)
+
     if len(words) == 1:
         return _("Only because {words} is in both.", named)
     if len(heavy) > 1 and sum(words[word] for word in heavy) >= 1.5 * heaviest:
@@ -286,7 +293,7 @@ def lacking_text(points: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WholePoints:
-    """The points of a memory and those that are needed, in whole numbers that stand to each other as the points do."""
+    """The points of a memory and the needed points, as whole numbers in the same ratio."""
 
     counted: int
     needed: int
@@ -299,10 +306,12 @@ class WholePoints:
 
 
 def near_miss_text(item: RecordedItem, said: str = "", *, zh: bool) -> str:
-    """What a memory that nearly came lacked: `NearMiss.lacked` (order.py) as words. `said`: the last message; "":
-    it is not known."""
+    """Explain what a memory that nearly came lacked: `NearMiss.lacked` (order.py) in words. `said` is the last
+    message, or "" if it is not known."""
     words = list(item.words)[:_NEAR_MISS_WORDS]
     shared_words = quoted(words, zh=zh)
+
+    # No shared word is in the last message, so the sentence says where they are from.
     if words and said and not runs(said, dict.fromkeys(words, 1.0)):
         return n_(
             "only {words} of the messages before is the same",
@@ -310,6 +319,7 @@ def near_miss_text(item: RecordedItem, said: str = "", *, zh: bool) -> str:
             len(words),
             shared_words,
         )
+
     match item.lacked:
         case "room":
             return _("enough, but no room was left in the text")
@@ -329,6 +339,7 @@ def near_miss_text(item: RecordedItem, said: str = "", *, zh: bool) -> str:
         case "points" | "":
             if item.points is None:  # an older version wrote the record
                 return _("shares too little")
+
             points_lacking = lacking_text(item.points)
             if shared_words:
                 return n_(
@@ -354,9 +365,11 @@ def standing(
     sentences: list[str] = []
     if instead_of:
         sentences.append(_("It came in place of {id}, which it corrects.", instead_of))
+
     plan = plan_text(memory, notes.now_ms, notes.zone)
     if plan and notes.are_shown:
         sentences.append(_("It is {plan}.", plan))
+
     if corrected_by is not None:
         said = local(corrected_by.time_ms, notes.zone)
         sentences.append(
@@ -371,7 +384,7 @@ def standing(
 
 
 def held_back(rule: str, count: int) -> str:
-    """How many memories a rule held back, and why."""
+    """Tell how many memories a rule held back, and why."""
     match rule:
         case "muted":
             return n_("{count} is muted here.", "{count} are muted here.", count)
@@ -455,7 +468,7 @@ def not_in_overview(overview: Overview) -> str:
 def lacks_points(
     missing: float, needed: float, *, shares_words: bool, of_home: bool = False
 ) -> str:
-    """Say how many points a memory lacks. `of_home`: whether those that are needed are counted for this home and this
+    """Say how many points a memory lacks. `of_home` says whether the needed points are counted for this home and this
     message, as they are without `compat = "node"`."""
     why = ""
     if not shares_words:
@@ -483,7 +496,7 @@ def part_of_question(part: float, factor: float) -> str:
 
 
 def only_incidental(words: Iterable[str]) -> str:
-    """It shares only words that are never enough alone."""
+    """Say that it shares only words that are never enough alone."""
     return _(
         "It shares only {words} with these messages: such words stand in sentences about anything, and never bring a "
         "memory alone.",

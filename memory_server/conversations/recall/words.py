@@ -67,8 +67,8 @@ _NIGHT_HOURS = 4
 
 @dataclass(frozen=True, slots=True)
 class AskedDays:
-    """The days that a question names, the index words of which a memory holds one if it tells of them, and the zone in
-    which a day begins; None: the system's."""
+    """The days that a question names; the index words of these days, which a memory that tells of them holds; and the
+    zone in which a day begins (None for the system's)."""
 
     days: NamedDays
     words: tuple[str, ...]
@@ -76,7 +76,7 @@ class AskedDays:
 
 
 def days_asked(question: str, now: datetime, zone: tzinfo | None) -> AskedDays | None:
-    """The days of which a question asks at `now`, a local time; None: it names none."""
+    """Return the days of which a question asks at `now`, a local time, or None if it names no day."""
     days = _named_at(now, asked_days, question)
     if not days:
         return None
@@ -84,8 +84,8 @@ def days_asked(question: str, now: datetime, zone: tzinfo | None) -> AskedDays |
 
 
 def telling(newest_first: Iterable[tuple[int, ShortTermMemory]], asked: AskedDays) -> set[int]:
-    """The numbers of the memories that tell of one of these days, seen from the day on which each of their messages was
-    said; the newest, as far as the characters of a search go."""
+    """Return the numbers of the memories that tell of any of these days, as seen from the day on which each of their
+    messages was said. Looks at the newest first, up to the most characters of a search."""
     numbers: set[int] = set()
     chars = 0
     for number, memory in newest_first:
@@ -104,7 +104,7 @@ def telling(newest_first: Iterable[tuple[int, ShortTermMemory]], asked: AskedDay
 
 
 def _named_at(at: datetime, named: Callable[[str, date], NamedDays], text: str) -> NamedDays:
-    """The days that a text of this time names; none at an end of the calendar, if it leads beyond it."""
+    """Return the days that a text of this time names; none at an end of the calendar, if it leads beyond it."""
     today = at.date()
     try:
         days = named(text, today)
@@ -122,8 +122,8 @@ _DAY = re.compile("(\\d{1,2})月(\\d{1,2})日")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 QUERY_CHARS = 16_000
-"""Characters by which is searched, beginning with the last message: at some 2.5 µs for each a search takes 40 ms. What
-is said before them weighs next to nothing. Of the message for which the room is too small, both ends count."""
+"""Characters by which is searched, beginning with the last message: at some 2.5 µs for each a search takes 40 ms.
+Earlier text weighs next to nothing. If a message does not fit, both of its ends count."""
 _MOST_DAYS = 14
 """Days of a stretch of time whose words are looked for: of a longer one, people name other days."""
 MOST_NAMES = 100
@@ -145,13 +145,13 @@ class RecallQuery:
     said: str = ""
     """What the last message says, of which the meaning is sought."""
     names_time: bool = False
-    """Whether one of the stretches is named (last week, 7月份), and not only by an adverb such as 今天."""
+    """Whether a stretch is named (last week, 7月份), and not only by an adverb such as 今天."""
     overview: Overview | None = None
     """What the last message asks to have an overview of; then there are no words to search by."""
     plans: AskedPlans | None = None
     """The days whose plans the last message asks for; then it asks for an overview of them."""
     zone: tzinfo | None = None
-    """Where days begin and end for the asker; None: in the system's zone."""
+    """The zone of the asker's days, or None for the system's zone."""
     asked_days: AskedDays | None = None
     """The days that a question names: what tells of them comes."""
     days: frozenset[str] = frozenset()
@@ -176,9 +176,9 @@ class Known:
     """What the searched memories tell a query."""
 
     speakers: Sequence[str] = ()
-    """The names of those who speak in them, each once."""
+    """The names of the speakers in them, each once."""
     users: Sequence[str] = ()
-    """Those of them who speak as users."""
+    """The speakers who speak as users."""
     keeps_words: bool = False
     """Whether words that its text does not have are kept with any of them."""
 
@@ -199,7 +199,7 @@ class Known:
 @dataclass(frozen=True, slots=True)
 class GramText:
     """A part of a memory in its normal form, and the weight of its pairs of characters, which depends on the role.
-    `words` are the words of the memory: a pair that is one of them is found as a word, and does not count twice."""
+    `words` are the words of the memory: a pair that is such a word is found as a word, and does not count twice."""
 
     text: str
     role_weight: float
@@ -208,7 +208,7 @@ class GramText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeywordOptions:
-    """By default words are exactly those of the Node original. `zone` None means the system's zone. `names_of`: words
+    """By default words are exactly as in the Node original. `zone` None means the system's zone. `names_of`: words
     that are never cut, by patterns of conversation ids."""
 
     enrichment: Enrichment = field(default_factory=Enrichment)
@@ -221,7 +221,7 @@ class KeywordOptions:
         return self.emphasis.pairs > 0.0
 
     def within(self, conversation_id: str) -> KeywordOptions:
-        """The same, with the names that count in this conversation."""
+        """Return the same options, with the names that count in this conversation."""
         names = dict.fromkeys(self.enrichment.words)
         for pattern, pattern_names in self.names_of.items():
             if fnmatchcase(conversation_id, pattern):
@@ -234,8 +234,8 @@ class KeywordOptions:
         time_ms: int,
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
     ) -> list[Keyword]:
-        """The keywords of a memory of `time_ms`, with the days on which it was said. 0: its time is not known, so it
-        has no day, and `tomorrow` in it means none."""
+        """Return the keywords of a memory of `time_ms`, with the days on which it was said. If that is 0, its time is
+        not known: it has no day, and `tomorrow` in it means none."""
         enrichment = self.enrichment
         if not time_ms:
             enrichment = replace(enrichment, dates=False)
@@ -263,7 +263,7 @@ class KeywordOptions:
         )
 
     def with_other_words(self, memory: ShortTermMemory, texts: Sequence[str]) -> ShortTermMemory:
-        """`memory` with these other words in place of those that it has; the words of its text stay. Quick."""
+        """Replace the other words of `memory`; the words of its text stay. Quick."""
         pairs = zip(memory.words, memory.weights, strict=True)
         own = [Keyword(word, weight) for word, weight in pairs if not is_kept(word)]
         own += kept_keywords(texts, self.enrichment, [keyword.word for keyword in own])
@@ -275,11 +275,11 @@ class KeywordOptions:
         )
 
     def is_of(self, memory: ShortTermMemory) -> bool:
-        """Whether the words of `memory` were found with these options."""
+        """Return whether the words of `memory` were found with these options."""
         return memory.indexed_with == self.enrichment.signature
 
     def match_of(self, query: RecallQuery, text: str, time_ms: int) -> dict[str, float]:
-        """The terms of `query` in `text`, which is part of a memory of `time_ms`, each with its weight."""
+        """Return the terms of `query` in `text`, which is part of a memory of `time_ms`, each with its weight."""
         matches: dict[str, float] = {}
         for word in words_in(text, self.enrichment, now_ms=time_ms, zone=self.zone):
             term = query.words.get(word)
@@ -302,18 +302,22 @@ class KeywordOptions:
         other_words: Sequence[str] = (),
         known: Known = Known(),
     ) -> RecallQuery:
-        """The query of `QUERY_CHARS` of the messages at `now_ms`: the last message counts most. `names` are
-        never cut. `other_words`: what the caller gives beside the messages. It also looks for those speakers of
-        memories whom the last message names, puts first what the asker said where several users speak, and looks for
-        its words among those that are kept with memories."""
+        """Make the query of `QUERY_CHARS` of the messages at `now_ms`: the last message counts most. `names` are
+        never cut. `other_words` are the caller's texts beside the messages. The query also looks for speakers of
+        memories whom the last message names, puts first what the asker said if several users speak, and looks for its
+        words among the words that are kept with memories."""
         said = "\n".join(message.content for message in to_keep(messages[-1:]))
+
         messages = _last(messages)
         last = asking_part(messages[-1].content) if messages else ""
+
         asker = _asker_of(messages, last)
         own_terms: dict[str, QueryTerm] = {}
         if asker and len(known.users) > 1:
             own_terms = own_words_term(asker, self.enrichment)
         own_word = next(iter(own_terms), "")
+
+        # Stretches of hours are taken out first, so that `last night` is not read as a whole day too.
         now = local(now_ms, self.zone)
         moments: list[Moment] = []
         spans: list[TimeSpan] = []
@@ -322,6 +326,7 @@ class KeywordOptions:
             moments = moments_in(last, now)
             rest = without_moments(last, moments)
             spans = _spans(rest, now.date())
+
         if self.enrichment.signature:  # the Node original knows no such questions
             is_over = all(moment.end < now for moment in moments)
             normal_rest = normal_form(rest, self.enrichment)
@@ -331,6 +336,7 @@ class KeywordOptions:
                 now.date(),
                 moments_are_over=is_over if moments else None,
             )
+
             plans = asked_plans(normal_rest, now.date()) if self.enrichment.dates else None
             if plans is not None:
                 overview = "plans"
@@ -346,6 +352,7 @@ class KeywordOptions:
                     overview=overview,
                     days=_day_words(spans),
                 )
+
         words = sought_words(
             messages,
             self.enrichment,
@@ -355,6 +362,7 @@ class KeywordOptions:
             role_weights=role_weights,
             names=_names_of(messages, names),
         )
+
         telling_words = telling_count(words)
         grams: dict[str, QueryTerm] = {}
         if self.grams:
@@ -362,15 +370,19 @@ class KeywordOptions:
                 messages, self.enrichment, self.emphasis, role_weights, words=words
             )
             words = {**_words_cut_otherwise(grams), **words}
+
         asked: AskedDays | None = None
         is_asking = is_question(last)
         if self.enrichment.dates and (is_asking or asks_in_short(last)):
             asked = days_asked(last, now, self.zone)
+
+        # A day that is asked for replaces the vague time of words such as 最近.
         if asked is not None:
             spans = [span for span in spans if not span.near]
             spans += [TimeSpan(day, day) for day in sorted(asked.days.gone)]
-            # Every memory that says Thursday has the word, and only one that tells of this Thursday answers.
+            # Every memory that says Thursday has the word, and only a memory that tells of this Thursday answers.
             words = {word: term for word, term in words.items() if word not in weekday_words()}
+
         names_time = (
             asked is not None
             or not all(span.near for span in spans)
@@ -380,11 +392,13 @@ class KeywordOptions:
             term.telling for term in chain(words.values(), grams.values())
         )
         question = says_something and (is_asking or asked is not None)
+
         other_words_factor = self._other_words_factor(question=question)
         words_beside, grams_beside = other_word_terms(
             other_words, self.enrichment, self.emphasis, other_words_factor
         )
         named_terms = self._named_terms(said, other_words, known.speakers, other_words_factor)
+
         sought = {**own_terms, **named_terms, **_with_other_words(words, words_beside)}
         sought_pairs = _with_other_words(grams, grams_beside)
         if known.keeps_words:
@@ -411,7 +425,7 @@ class KeywordOptions:
         speakers: Iterable[str],
         other_words_factor: float,
     ) -> dict[str, QueryTerm]:
-        """The terms of the speakers whom the last message names, or one of the texts that the caller gave."""
+        """Return the terms of the speakers whom the last message, or a text of the caller, names."""
         names = _usable(speakers)
         terms = dict(sought_names(asking_part(said), names, self.enrichment))
         if other_words_factor:
@@ -425,7 +439,7 @@ class KeywordOptions:
     def _kept_terms(
         self, words: Mapping[str, QueryTerm], grams: Mapping[str, QueryTerm]
     ) -> dict[str, QueryTerm]:
-        """The words of a query as they are kept with memories."""
+        """Return the words of a query as they are kept with memories."""
         factor = self.emphasis.kept
         if not factor:
             return {}
@@ -437,7 +451,7 @@ class KeywordOptions:
         return kept_terms
 
     def _other_words_factor(self, *, question: bool) -> float:
-        """The factor on what the caller gives beside the messages."""
+        """Return the factor on what the caller gives beside the messages."""
         if question:
             return self.emphasis.given_for_question
         return self.emphasis.given
@@ -445,7 +459,7 @@ class KeywordOptions:
     def _stretches(
         self, spans: Iterable[TimeSpan], moments: Iterable[Moment]
     ) -> tuple[tuple[int, int], ...]:
-        """The stretches of time in milliseconds since 1970, each to the first one after it."""
+        """Return the stretches of time in milliseconds since 1970, each with its exclusive end."""
         try:
             of_days = [
                 (self._begin(span.first), self._begin(span.last + timedelta(days=1)))
@@ -459,12 +473,13 @@ class KeywordOptions:
             return ()  # beyond the range of dates
 
     def _begin(self, day: date) -> int:
-        """When `day` begins."""
+        """Return when `day` begins."""
         begin = datetime.combine(day, time(), self.zone)
         return milliseconds(begin.astimezone(UTC))
 
     def gram_texts(self, memory: ShortTermMemory) -> list[GramText]:
-        """The texts whose pairs of characters find `memory`; empty if pairs do not count, or it has no such text."""
+        """Return the texts whose pairs of characters find `memory`; empty if pairs do not count, or it has no such
+        text."""
         texts: list[GramText] = []
         if not self.grams:
             return texts
@@ -482,18 +497,18 @@ class KeywordOptions:
 
 
 def is_of_days(begin_ms: int, end_ms: int) -> bool:
-    """Whether a stretch is one of whole days; a day has 23 hours where the clock is put forward."""
+    """Return whether a stretch has whole days; a day has 23 hours when the clock is put forward."""
     return end_ms - begin_ms >= 23 * 60 * MINUTE_MS
 
 
 def _words_cut_otherwise(grams: Mapping[str, QueryTerm]) -> dict[str, QueryTerm]:
-    """The pairs of characters as words: 生日 of 过生日, which is one word in the question. A memory whose word it is has
-    no such pair, so that it does not count twice."""
+    """Return the pairs of characters as words: 生日 of 过生日, which is one word in the question. A memory that has the
+    pair as a word has no such pair, so it does not count twice."""
     return {gram: term for gram, term in grams.items() if len(gram) == 2}
 
 
 def _day_words(spans: Iterable[TimeSpan]) -> frozenset[str]:
-    """The words of the days of these stretches."""
+    """Return the words of the days of these stretches."""
     words: set[str] = set()
     for span in spans:
         words.update(map(day_word, span.days(_MOST_DAYS)))
@@ -501,7 +516,7 @@ def _day_words(spans: Iterable[TimeSpan]) -> frozenset[str]:
 
 
 def _spans(text: str, today: date) -> list[TimeSpan]:
-    """The stretches of time that a text of `today` names."""
+    """Return the stretches of time that a text of `today` names."""
     try:
         return time_spans(text, today)
     except (OverflowError, ValueError):
@@ -509,7 +524,7 @@ def _spans(text: str, today: date) -> list[TimeSpan]:
 
 
 def _last(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages at the end with `QUERY_CHARS` together; of the first of them its two ends."""
+    """Return the last messages, `QUERY_CHARS` together; the first of them may be reduced to its two ends."""
     room = QUERY_CHARS
     last_first: list[Message] = []
     for message in reversed(messages):
@@ -523,8 +538,8 @@ def _last(messages: Sequence[Message]) -> Sequence[Message]:
 def _with_other_words(
     terms: Mapping[str, QueryTerm], other_word_terms: Mapping[str, QueryTerm]
 ) -> Mapping[str, QueryTerm]:
-    """The terms of the messages and those that the caller gave. One that is also in the last message counts once; one
-    that is in an earlier message counts as it counts more."""
+    """Join the terms of the messages with the terms of the caller's texts. A term in the last message counts once. A
+    term in an earlier message gets the larger of both weights."""
     if not other_word_terms:
         return terms
 
@@ -540,18 +555,20 @@ def _with_other_words(
 
 
 def shown_words(memory: ShortTermMemory, most: int) -> list[str]:
-    """The heaviest words of a memory as people read them, each once; without the speakers, whom its text names."""
+    """Return the heaviest words of a memory as people read them, each once; without the speakers, whom its text
+    names."""
     words = (word for word in spelt_words(memory) if not (is_speaker(word) or is_kept(word)))
     return list(dict.fromkeys(words))[:most]
 
 
 def spelt_words(memory: ShortTermMemory, most: int | None = None) -> list[str]:
-    """The heaviest words (None: all) as the text of the memory spells them, and days as its language does."""
+    """Return the heaviest words (all, if `most` is None) as the text of the memory spells them, and days in its
+    language."""
     return list(map(spelling(memory.text), memory.words[:most]))
 
 
 def spelling_of(memory: ShortTermMemory) -> Callable[[str], str]:
-    """The words of a memory as its text, or else the other words that are kept with it, spell them."""
+    """Return a function that spells words as the memory's text, or else its other words, spell them."""
     return spelling("\n".join((memory.text, *memory.other_words)))
 
 
@@ -576,14 +593,14 @@ def spelling(text: str) -> Callable[[str], str]:
 
 
 def _asker_of(messages: Sequence[Message], last: str) -> str:
-    """The name of the user who says the last message, if it is about them; "": nobody does."""
+    """Return the name of the user who says the last message, if it is about that user; otherwise ""."""
     if not messages or messages[-1].role != "user" or not speaks_of_oneself(last):
         return ""
     return (messages[-1].name or "").strip()[:MAX_NAME_CHARS]
 
 
 def _names_of(messages: Iterable[Message], others: Iterable[str] = ()) -> tuple[str, ...]:
-    """The names of the speakers, and `others`, as `_usable`."""
+    """Return the names of the speakers, and `others`, as `_usable`."""
     return _usable((*(message.name for message in messages if message.name), *others))
 
 
@@ -594,5 +611,5 @@ def _usable(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _messages_of(memory: ShortTermMemory) -> Sequence[Message]:
-    """The messages of a memory; those that its text has, if it has no others."""
+    """Return the messages of a memory, or the messages in its text if it has none."""
     return memory.messages or said_in(memory.text)
