@@ -13,7 +13,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
 from typing import Any, assert_never
 
-from memory_server.conversations.model import ConversationState, Memory, ShortTermMemory
+from memory_server.conversations.model import (
+    ConversationState,
+    Correction,
+    Memory,
+    ShortTermMemory,
+)
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.values import dataclass
 from memory_server.lore import (
@@ -278,6 +283,29 @@ def merged(
         if getattr(base, field.name) != value:
             changed[field.name] = value
     return replace(present, **changed)
+
+
+def kept_corrections(former: ShortTermMemory) -> tuple[Correction, ...]:
+    """Return what a memory still corrects when it says something else: what a caller or a person said, and not what
+    the rules found in its former words."""
+    return tuple([older for older in former.corrects if older.by != "rule"])
+
+
+def replacing(former: ShortTermMemory, memory: ShortTermMemory, *, timed: bool) -> ShortTermMemory:
+    """Return what a turn becomes that was stored as `former` and comes again as `memory`: `former` itself if it says
+    the same. With `timed`, the messages of `memory` have times of their own."""
+    if former.messages == memory.messages:
+        return former
+    return replace(
+        memory,
+        id=former.id,
+        time_ms=memory.time_ms if timed else former.time_ms,
+        score=former.score,
+        pinned=former.pinned,
+        muted=former.muted,
+        corrects=kept_corrections(former),
+        extra=former.extra,
+    )
 
 
 def taking_back(state: ConversationState, commit: Commit) -> tuple[Change, ...]:

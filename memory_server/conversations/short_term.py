@@ -24,7 +24,9 @@ from memory_server.conversations.changes import (
     Muted,
     Pinned,
     Unpinned,
+    kept_corrections,
     merged,
+    replacing,
 )
 from memory_server.conversations.correction_links import (
     found_by_rule,
@@ -754,29 +756,6 @@ _AT_ONCE_CHARS = 1_000
 """Characters of messages whose words are found in the event loop: some 0.5 ms."""
 _LATELY = 32
 """How many of the last memories are compared: even many clients together store fewer in ten minutes."""
-
-
-def kept_corrections(former: ShortTermMemory) -> tuple[Correction, ...]:
-    """Return what a memory still corrects when it says something else: what a caller or a person said, and not what
-    the rules found in its former words."""
-    return tuple([older for older in former.corrects if older.by != "rule"])
-
-
-def replacing(former: ShortTermMemory, memory: ShortTermMemory, *, timed: bool) -> ShortTermMemory:
-    """Return what a turn becomes that was stored as `former` and comes again as `memory`: `former` itself if it says
-    the same. With `timed`, the messages of `memory` have times of their own."""
-    if former.messages == memory.messages:
-        return former
-    return replace(
-        memory,
-        id=former.id,
-        time_ms=memory.time_ms if timed else former.time_ms,
-        score=former.score,
-        pinned=former.pinned,
-        muted=former.muted,
-        corrects=kept_corrections(former),
-        extra=former.extra,
-    )
 
 
 def other_words_of_both(former: ShortTermMemory, memory: ShortTermMemory) -> tuple[str, ...]:

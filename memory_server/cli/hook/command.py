@@ -74,13 +74,12 @@ async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
             )
             output = _output(event, block)
     except MemoryPaused as error:
-        if event.use is None and (patience is None or patience.end()):
+        if (patience is None or patience.end()) and event.use is None:
             complain(_("hook: {reason}", str(error)))
         return
     except Exception as error:
-        if event.use is not None:  # the hook of the prompt has told it
-            return
-        if patience is None or patience.end():
+        # At a call of a tool nothing is said: the hook of the prompt has told it.
+        if (patience is None or patience.end()) and event.use is None:
             from memory_server.cli.hook.trouble import tell
 
             tell(event, _reason(error))
