@@ -332,6 +332,7 @@ class ShortTermManager:
         role_weights: Mapping[str, float] = ROLE_WEIGHTS,
         other_words: Sequence[str] = (),
         origin: Origin = Origin(),
+        session: Session | None = None,
         corrects: Sequence[str] = (),
         by: str = "api",
     ) -> Stored:
@@ -348,6 +349,8 @@ class ShortTermManager:
             InvalidInput: no message has text, a time is not valid, something is too large, or this conversation has
                 no memory of an id in `corrects`, or it is of another user.
         """
+        if session is not None:
+            origin = replace(origin, session=session)
         self._services.refuse_while_paused()
         all_messages = self._services.secrets.of(as_said(messages))
         other_words = self._services.secrets.of(other_words)

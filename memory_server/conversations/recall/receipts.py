@@ -99,6 +99,11 @@ class MatchedWord:
         return f"{self.word} {points}"
 
 
+_LEAST_PART_FACTOR = 0.9
+"""The points of a memory that shares little of a question count so many times at least: one rare word of it may be all
+that the one sentence has which answers it."""
+
+
 @dataclass(frozen=True, slots=True)
 class ThresholdRule:
     """How words that a memory and a query share count for the threshold. `Receipt` applies the rule to one memory, and
@@ -145,7 +150,8 @@ class ThresholdRule:
         """Return the factor on the points of a memory that shares this part of the query: a number, or a column."""
         if not self.part_asked:
             return 1.0
-        return self.part_asked * (1.0 + part)
+        factor = self.part_asked * (1.0 + part)
+        return factor + (_LEAST_PART_FACTOR - factor) * (factor < _LEAST_PART_FACTOR)
 
     def is_needed(self, word: MatchedWord) -> bool:
         """Return whether a shared word counts among the words that a memory must share."""
