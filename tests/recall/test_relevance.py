@@ -11,7 +11,7 @@ from sample_memories import DAY, HOUR, KEYWORDS, MINUTE, NOW, memory, query_of
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.receipts import Receipt, age_text
+from memory_server.conversations.recall.receipts import Receipt, ThresholdRule, age_text
 from memory_server.conversations.recall.relevance import age_of, decay, receipts
 from memory_server.conversations.recall.words import KeywordOptions
 
@@ -121,3 +121,11 @@ def test_the_line_shows_the_heaviest_words_first_and_counts_the_rest() -> None:
 )
 def test_ages_read_well(age: int, text: str) -> None:
     assert age_text(age) == text
+
+
+def test_a_memory_that_shares_little_of_a_question_keeps_most_of_its_points() -> None:
+    rule = ThresholdRule(
+        question=True, words_needed=1, others_needed=1, others_factor=1.0, part_asked=0.7
+    )
+    assert rule.part_factor(0.0) == pytest.approx(0.9)
+    assert rule.part_factor(1.0) == pytest.approx(1.4)
