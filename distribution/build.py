@@ -100,6 +100,7 @@ def bundle(wheel: Path, folder: Path) -> Path:
 
 
 def _pyproject(wheel_name: str) -> str:
+    """Return the pyproject.toml of the bundle: a project that only needs this wheel, in the pinned versions."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
 
@@ -132,6 +133,7 @@ def _is_pin(line: str) -> bool:
 
 
 def _remove_older(folder: Path) -> None:
+    """Remove what an earlier build made there."""
     for pattern in (
         "memory_server-*.whl",
         "memory_server-*.tar.gz",

@@ -18,6 +18,7 @@ class BuildHook(BuildHookInterface[Any]):
     has no such file: its clone may be at another commit tomorrow, so git is asked there."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Build the catalogues, and put the commit of the clone into the wheel, unless it is an editable one."""
         sys.path.insert(0, str(Path(self.root) / "distribution"))
         from catalogues import build
 

@@ -66,6 +66,19 @@ KEYWORDS: Mapping[str, Any] = dict.fromkeys(("_", "N_", "Sentence", "padded", "_
     "n_": (1, 2)
 }
 
+TRANSLATED: Mapping[str, int] = {
+    "add": 1,
+    "argument": 3,
+    "at": 2,
+    "complain": 0,
+    "dry_run": 1,
+    "hint": 0,
+    "other_words": 1,
+    "say": 0,
+    "switch": 2,
+}
+"""Functions that translate one of their arguments, with its place."""
+
 
 def file_of(language: str = "zh") -> Path:
     return ROOT / "languages" / language / "messages.po"
@@ -104,24 +117,40 @@ def extracted(
             yield (
                 node.lineno,
                 called,
-                tuple(text for one in node.args[:2] for text in _texts(one)),
+                tuple(text for argument in node.args[:2] for text in _texts(argument)),
                 [],
             )
         elif called == "counted" and len(node.args) == 2:
             yield from ((node.lineno, "n_", forms(noun), []) for noun in _texts(node.args[1]))
-        elif called == "tool":
-            titles = (one.value for one in node.keywords if one.arg == "title")
-            yield from ((node.lineno, "_", text, []) for title in titles for text in _texts(title))
+        elif called in ("tool", "add_argument"):
+            # The form of help translates each text.
+            texts = (
+                argument.value for argument in node.keywords if argument.arg in ("title", "help")
+            )
+            yield from (
+                (node.lineno, "_", text, []) for argument in texts for text in _texts(argument)
+            )
+        elif isinstance(node.func, ast.Name) and len(node.args) > TRANSLATED.get(
+            called, len(node.args)
+        ):
+            yield from (
+                (node.lineno, "_", text, []) for text in _texts(node.args[TRANSLATED[called]])
+            )
         elif called in keywords and node.args:
             yield from ((node.lineno, called, text, []) for text in _texts(node.args[0]))
 
 
 def _texts(node: ast.expr) -> list[str]:
+    """Return the literal texts that an expression can give, such as both of `a if b else c`."""
     match node:
         case ast.Constant(str(text)):
             return [text]
         case ast.IfExp(_, body, orelse):
             return [*_texts(body), *_texts(orelse)]
+        case ast.Dict(values=members) | ast.Tuple(elts=members) | ast.List(elts=members):
+            return [text for member in members for text in _texts(member)]
+        case ast.Starred(members):
+            return _texts(members)
     return []
 
 
@@ -159,6 +188,7 @@ def places(template: str) -> set[str]:
 
 
 def update() -> None:
+    """Add to the catalogue the sentences that the code marks, without Chinese yet, and delete those it no longer has."""
     catalogue = read()
     marked = sentences()
     for entry in list(catalogue):
@@ -186,6 +216,7 @@ def build() -> Path:
 
 
 def _replace(file: Path, content: bytes) -> None:
+    """Write a file in one step, and only if its content changes."""
     # Other processes may read it, and its time says to a shared process whether the program has changed.
     if not file.exists() or file.read_bytes() != content:
         aside = file.with_name(f"{file.name}.{os.getpid()}")
@@ -194,6 +225,8 @@ def _replace(file: Path, content: bytes) -> None:
 
 
 def main(arguments: list[str]) -> int:
+    """Update and build the catalogue, or with --check only look. Print what is wrong with it, and return 1 if something
+    is."""
     only_check = "--check" in arguments
     if not only_check:
         update()

@@ -140,16 +140,17 @@ def _faults_of_installation(wheel: Path, version: str) -> Iterator[str]:
         )
         subprocess.run(pip, check=True, stderr=subprocess.DEVNULL)
 
-        said = _said(programs, folder, "--version")
-        if not said.startswith(f"memory-server {version}"):
-            yield f"{wheel.name}: --version says {said!r}."
-        print(said.strip())
+        shown_version = _said(programs, folder, "--version")
+        if not shown_version.startswith(f"memory-server {version}"):
+            yield f"{wheel.name}: --version says {shown_version!r}."
+        print(shown_version.strip())
 
         if "All 3 questions" not in _said(programs, folder, "demo"):
             yield f"{wheel.name}: the demo does not answer its questions."
 
 
 def _said(programs: Path, folder: str, command: str) -> str:
+    """Run a command of the installed program, and return its output and errors."""
     # The program must be found in the environment, and not in this clone.
     environment = {
         **os.environ,

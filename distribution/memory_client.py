@@ -50,8 +50,9 @@ _SAYS = {"recall_turn": "prompt", "remember_turn": "stored"}
 
 
 def other_words(query: object, words: object) -> list[str]:
-    """Return what a model gave to a tool that recalls, as the `otherWords` of a recall. Its question is among them, in
-    pieces, and not among the messages, because the user did not say it. Models also write a list as one text."""
+    """Return what a model gave to a tool that recalls, as the `otherWords` of a recall: each once, and not too many. Its
+    question comes first, in pieces, and is not among the messages, because the user did not say it. Models also write
+    a list as one text; what is neither is left out."""
     if isinstance(words, str):
         words = _BETWEEN_WORDS.split(words)
     texts = textwrap.wrap(query, MOST_WORD_CHARS) if isinstance(query, str) else []
@@ -108,7 +109,8 @@ class MemoryClient:
     def remember(
         self, arguments: Mapping[str, Any], stored: Callable[[dict[str, Any]], object] | None = None
     ) -> None:
-        """Store a turn as `remember_turn` does, soon or when the memory answers again; `stored` gets the result."""
+        """Store a turn as `remember_turn` does, soon or when the memory answers again; `stored` gets the result. If too
+        many turns wait, the oldest is lost, with a warning. Call it where an event loop runs."""
         if len(self._waiting) >= MOST_WAITING:
             self._waiting.popleft()
             self._warn("Too many turns wait for the memory, so the oldest is not stored.")
@@ -119,13 +121,13 @@ class MemoryClient:
     async def call(
         self, tool: str, arguments: Mapping[str, Any], seconds: float = PERSON_SECONDS
     ) -> dict[str, Any]:
-        """Return the result of a tool. Raise MemoryFailed."""
-        given = json.dumps(arguments, ensure_ascii=False).encode("utf-8", "replace")
+        """Return the result of a tool. Raise MemoryFailed if the memory refuses, fails or does not answer in time."""
+        body = json.dumps(arguments, ensure_ascii=False).encode("utf-8", "replace")
         ask = self._post if self._url else self._run
         failed: MemoryFailed | None = None
 
         try:
-            answer: dict[str, Any] = json.loads(await asyncio.wait_for(ask(tool, given), seconds))
+            answer: dict[str, Any] = json.loads(await asyncio.wait_for(ask(tool, body), seconds))
             refusal = answer.get("error")
             if refusal:
                 failed = MemoryFailed(str(refusal["message"]), str(refusal["kind"]))
@@ -149,12 +151,13 @@ class MemoryClient:
         return answer
 
     async def settled(self, seconds: float = WRITE_SECONDS) -> None:
-        """Wait until all turns are stored, unless the memory is left alone after a failure."""
+        """Wait until all turns are stored, for `seconds` at most, or not at all while the memory is left alone after a
+        failure."""
         if self._sending is not None and time.monotonic() >= self._resting_until:
             await asyncio.wait({self._sending}, timeout=seconds)
 
     async def close(self, seconds: float = 3.0) -> None:
-        """Store what waits, for a last time."""
+        """Try for so many `seconds` to store the turns that wait, and warn of those that are lost."""
         if self._sending is not None and not self._sending.done():
             self._sending.cancel()
             self._resting_until = 0.0
@@ -166,6 +169,8 @@ class MemoryClient:
             )
 
     async def _send(self) -> None:
+        """Store the waiting turns, the oldest first, until none waits. A turn that fails is tried again after a rest,
+        unless the memory has refused it for good."""
         while self._waiting:
             await asyncio.sleep(max(0.0, self._resting_until - time.monotonic()))
             said_ms, arguments, stored = turn = self._waiting[0]
@@ -189,14 +194,16 @@ class MemoryClient:
                 self._waiting.popleft()
 
     def _failed(self, error: MemoryFailed) -> None:
+        """Warn, and leave the memory alone for a while, unless a later call can do no better."""
         self._warn(str(error))
         if error.kind not in _FINAL:
             self._resting_until = time.monotonic() + (
                 BUSY_SECONDS if error.kind == "busy" else self._rest
             )
 
-    async def _run(self, tool: str, given: bytes) -> bytes:
-        """Run the command and return what it prints. It is killed when its caller no longer waits."""
+    async def _run(self, tool: str, body: bytes) -> bytes:
+        """Run the command and return what it prints. It is killed when its caller no longer waits. Raise MemoryFailed
+        if it prints nothing."""
         words = [_COMMANDS[tool], "--json", "--start"] if tool in _COMMANDS else ["call", tool, "-"]
 
         pipe = asyncio.subprocess.PIPE
@@ -205,7 +212,7 @@ class MemoryClient:
         )
 
         try:
-            output, errors = await process.communicate(given)
+            output, errors = await process.communicate(body)
         finally:
             if process.returncode is None:
                 process.kill()
@@ -214,12 +221,15 @@ class MemoryClient:
                     await asyncio.wait_for(process.wait(), 1)
 
         if not output.strip():
-            said = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
-            raise MemoryFailed(said.removeprefix("memory-server: ") or "The memory said nothing.")
+            last_line = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
+            raise MemoryFailed(
+                last_line.removeprefix("memory-server: ") or "The memory said nothing."
+            )
         return output
 
-    async def _post(self, tool: str, given: bytes) -> bytes:
-        """Return the body of the answer to `POST /v1/{tool}`: HTTP/1.0, one connection for each call."""
+    async def _post(self, tool: str, body: bytes) -> bytes:
+        """Return the body of the answer to `POST /v1/{tool}`, also of an error: HTTP/1.0, one connection for each call.
+        Raise MemoryFailed if the token would go to another machine without encryption."""
         url = urlsplit(self._url)
         secure = url.scheme == "https"
 
@@ -237,9 +247,9 @@ class MemoryClient:
                 f"Host: {url.netloc}",
                 f"Authorization: Bearer {self._token}",
                 "Content-Type: application/json",
-                f"Content-Length: {len(given)}",
+                f"Content-Length: {len(body)}",
             )
-            writer.write("\r\n".join((*lines, "", "")).encode() + given)
+            writer.write("\r\n".join((*lines, "", "")).encode() + body)
 
             answer = bytearray()
             while part := await reader.read(1 << 16):

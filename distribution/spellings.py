@@ -13,16 +13,17 @@ HEAD = "Traditional and Simplified characters in pairs; from OpenCC's t2s (Apach
 
 
 def text() -> str:
+    """Return the text of the list: each traditional character, with its simplified one behind it."""
     from opencc import OpenCC
 
     convert = OpenCC("t2s").convert
     pairs = []
-    for one in map(chr, range(0x4E00, 0xA000)):
-        end = convert(one)
+    for character in map(chr, range(0x4E00, 0xA000)):
+        end = convert(character)
         while (further := convert(end)) != end:  # a few have two steps
             end = further
-        if end != one and len(end) == 1 and end <= "\uffff":
-            pairs.append(one + end)
+        if end != character and len(end) == 1 and end <= "\uffff":
+            pairs.append(character + end)
     return HEAD + "".join(pairs) + "\n"
 
 

@@ -96,7 +96,7 @@ def main(folder: Path) -> None:
 
 
 def lines(language: str) -> list[Line]:
-    """What is typed and printed, and when. Raises CalledProcessError: a command failed."""
+    """Return what is typed and printed, and when. Raises CalledProcessError: a command failed."""
     shown: list[Line] = []
     at = 0.4
     with tempfile.TemporaryDirectory() as home:
@@ -118,7 +118,7 @@ def lines(language: str) -> list[Line]:
 
 
 def _quoted(word: str) -> str:
-    """A word as people type it: in quotation marks only if a shell needs them, or it is a sentence."""
+    """Quote a word as people type it: in quotation marks only if a shell needs them, or it is a sentence."""
     return word if word.strip("-").isalnum() else shlex.quote(word)
 
 
@@ -158,7 +158,7 @@ def width(text: str) -> int:
 
 
 def wrapped(text: str) -> Iterator[str]:
-    """The text in lines of the terminal, cut at a blank where there is one."""
+    """Wrap the text into lines of the terminal, cut at a blank where there is one."""
     while width(text) > COLUMNS:
         end = columns = 0
         while columns + width(text[end]) <= COLUMNS:
@@ -172,12 +172,12 @@ def wrapped(text: str) -> Iterator[str]:
 
 
 def without_ids(text: str) -> str:
-    """The text with … in place of ids, which differ from run to run."""
+    """Return the text with … in place of ids, which differ from run to run."""
     return _IDS.sub("…", text)
 
 
 def drawn(shown: Sequence[Line]) -> str:
-    """The animated SVG."""
+    """Draw the animated SVG."""
     wide = round(COLUMNS * _COLUMN) + 2 * _MARGIN
     rules, drawing = [STYLE], []
     baseline = _BAR + _MARGIN - 6
@@ -218,7 +218,7 @@ def drawn(shown: Sequence[Line]) -> str:
 
 
 def _cover(number: int, baseline: int, wide: int) -> str:
-    """What hides the part of a line that is not typed yet, with the cursor; it moves to the right."""
+    """Draw what hides the part of a line that is not typed yet, with the cursor; it moves to the right."""
     room = wide - 2 * _MARGIN
     return (
         f'<svg x="{_MARGIN}" y="{baseline - 15}" width="{room}" height="{_LINE}"><g id="c{number}">'

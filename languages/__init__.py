@@ -1,4 +1,4 @@
-"""Messages: the sentences of ours that people read, in the language of their readers.
+"""The sentences of ours that people read, in the language of their readers.
 
 `_("The file {name} is empty.", file.name)` is an ordinary `str` in the language of the context: the values are for the
 places of the template, in order. `speaking` sets that language for a block of code, and English is the default: for
@@ -97,9 +97,10 @@ def forms(noun: str) -> tuple[str, str]:
     return f"{{count}} {noun}", f"{{count}} {plural}"
 
 
-def N_(template: str) -> str:  # noqa: N802 - gettext's name
-    """Mark a text of a table, which `_` translates where it is shown, and return it unchanged."""
-    return template
+def N_(text: T) -> T:  # noqa: N802 - gettext's name
+    """Mark a text, or all texts of a table (the values of a mapping), which `_` translates where they are shown. Return
+    it unchanged."""
+    return text
 
 
 def joined(between: str, parts: Iterable[str]) -> str:

@@ -85,7 +85,10 @@ class Parser(argparse.ArgumentParser):
 
         closest = next((word for word in near if word in choices), None)
         of_commands = isinstance(action, argparse._SubParsersAction)
-        if closest is not None:
+        of_two_words = [choice for choice in choices if choice.startswith(f"{value} ")]
+        if of_two_words:
+            hint = _("choose one of: {choices}", ", ".join(of_two_words))
+        elif closest is not None:
             hint = _("did you mean `{near}`?", closest)
         elif of_commands:
             hint = _("`{program} --help` lists the commands.", self.prog)

@@ -8,7 +8,7 @@ from memory_server.process.invocation import ensure_home, installed_packages_fir
 
 
 def main() -> int:
-    """Run the command line; the exit status."""
+    """Run the command line, and return the exit status. If the shared process did what was asked, end this process."""
     installed_packages_first()
     ensure_home(os.environ)
     # Pydantic looks for plugins in all installed packages, some milliseconds of each hook; this program needs none.

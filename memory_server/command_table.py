@@ -128,6 +128,7 @@ _ROWS = (
     Command("search", "families.search", shared="look", linked="sent"),
     Command("explain", "inspection.explain", shared="look", linked="sent"),
     Command("recalls", "recalls.recalls", shared="look", linked="sent"),
+    Command("examine", "examine.examine", changes="some"),
     Command("web", "web.web", opens="settings", changes="some"),
     Command("view", "web.view"),
     Command("history", "history.history", shared="look", linked="sent"),
@@ -135,8 +136,8 @@ _ROWS = (
     Command("knowledge", "knowledge.knowledge", changes="some"),
     Command("undo", "undo.undo", changes="memories", linked="sent"),
     Command("forget", "forget.forget", changes="memories", linked="sent"),
-    Command("secrets test", "secrets.test", opens="settings"),
-    Command("secrets erase", "secrets.erase", changes="memories"),
+    Command("secrets test", "erasing.say_without_secrets", opens="settings"),
+    Command("secrets erase", "erasing.erase_secrets", changes="memories"),
     Command("pin", "maintenance.pin", changes="memories", linked="sent"),
     Command("mute", "maintenance.mute", changes="memories", linked="sent"),
     Command("edit", "maintenance.edit", changes="memories", linked="sent"),
@@ -170,25 +171,26 @@ COMMANDS = {command.name: command for command in _ROWS}
 class SettingFlag:
     """A setting that is a flag of every command, with a value.
 
-    `process`: a process that is shared has "one value" of it, or one for each "window", or does not take the flag
-    ("none"). `linked`: a linked machine has it "sent" or "left out"; "refused" is left out too, and a server refuses
-    it, because it is about one machine. `is_path`: its value is a path. `setting`: its name in the settings.
+    `in_shared_process`: a process that is shared has "one value" of it, or one for each "window", or does not take the
+    flag ("none"). `on_linked_machine`: its command line is sent to the server with the flag ("sent") or without it
+    ("left out"); "refused" is left out too, and a server refuses it, because it is about one machine. `is_path`: its
+    value is a path. `setting`: its name in the settings.
     """
 
-    __slots__ = ("is_path", "linked", "name", "process", "setting")
+    __slots__ = ("in_shared_process", "is_path", "name", "on_linked_machine", "setting")
 
     def __init__(
         self,
         name: str,
-        process: Literal["one value", "window", "none"],
-        linked: Literal["sent", "left out", "refused"],
+        in_shared_process: Literal["one value", "window", "none"],
+        on_linked_machine: Literal["sent", "left out", "refused"],
         *,
         is_path: bool = False,
     ) -> None:
         self.name = name
         self.setting = name.replace("-", "_")
-        self.process = process
-        self.linked = linked
+        self.in_shared_process = in_shared_process
+        self.on_linked_machine = on_linked_machine
         self.is_path = is_path
 
 

@@ -13,8 +13,8 @@ COMMIT_FILE = "commit.txt"
 
 
 def version_line() -> str:
-    """The version as people see it: `memory-server 0.2.0 (commit abc1234)`, without the bracket where no commit is
-    known, as in a copy of the source without git."""
+    """Return the version as people see it: `memory-server 0.2.0 (commit abc1234)`. There is no bracket if the commit is
+    not known, as in a copy of the source without git."""
     commit = commit_of_program()
     if commit is None:
         return f"memory-server {__version__}"
@@ -22,7 +22,7 @@ def version_line() -> str:
 
 
 def commit_of_program() -> str | None:
-    """The short name of the commit: a wheel says it in a file, a clone is asked by git."""
+    """Return the short name of the commit: a wheel says it in a file, a clone is asked by git."""
     from pathlib import Path
 
     package = Path(__file__).resolve().parent
@@ -33,8 +33,8 @@ def commit_of_program() -> str | None:
 
 
 def commit_of_clone(folder: Path) -> str | None:
-    """The short name of the commit that is checked out in `folder`; None where `folder` is not itself a clone (a
-    repository around it does not count), or git cannot say it."""
+    """Return the short name of the commit that is checked out in `folder`, or None if `folder` is not itself a clone (a
+    repository around it does not count) or git cannot say it."""
     import os
     import subprocess
 

@@ -83,7 +83,8 @@ WEEKS: Final = {
 """Weeks or months from this one."""
 NUMBER_WORDS: Final = {
     "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
-    "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "fourteen": 14, "twenty": 20, "thirty": 30,
+    "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "fourteen": 14, "fifteen": 15, "twenty": 20, "thirty": 30,
+    "forty": 40,
 }  # fmt: skip
 
 
@@ -186,8 +187,8 @@ def _told_month_and_day(form: str, text: str) -> tuple[int, int]:
 
 
 def _days_from_today(form: str, text: str, today: date) -> int | None:
-    """Return how many days from today a day is that is named by its distance, or None if the text is not a number of
-    days."""
+    """Return how many days from today a day is that is named by its distance; negative before
+    today, or None if the text is not a number of days."""
     if form in ("near", "before"):
         return near_day(text)
     if form == "week":
@@ -291,7 +292,7 @@ _FUTURE: Final = Once(
 )
 _PAST: Final = Once(
     lambda: re.compile(
-        r"了(?!解)|过(?![节年生来去])|過(?![節年生來去])|那天|刚|剛|上次"
+        r"了(?!解)|(?<!一起|怎[么麼]|哪[里裡儿兒]|在家)[过過](?![节節年生来來去])|那天|刚|剛|上次"
         r"|\b(?:was|were|did|didn't|had|went|got|said|told|saw|met|came|made|took|gave|felt|spent|bought|ate|happened"
         r"|[a-z]{2,}(?<!ne)(?<!hundr)ed)\b",
         re.IGNORECASE,
@@ -324,14 +325,14 @@ _CLAUSE_END: Final = re.compile(r"[,，。;；!！?？\n]|\.(?!\d)")
 
 def told_days(text: str, today: date) -> NamedDays:
     """Return the days that a text written on `today` tells of, near words such as 今天 included."""
-    return _named(text, today, adverbs=True)
+    return _days_named(text, today, adverbs=True)
 
 
 def asked_days(question: str, today: date) -> NamedDays:
     """Return the days of which a question asks on `today`. 今天, tomorrow and `this week` occur in questions about
     anything, so they count only in a question about plans."""
     asks_for_plans = _PLANS().search(question) is not None
-    named = _named(question, today, adverbs=asks_for_plans)
+    named = _days_named(question, today, adverbs=asks_for_plans)
     if not asks_for_plans:
         return named
     days = set(named.days)
@@ -374,15 +375,15 @@ weekday_words: Final = Once(
 """The index words of weekdays and weekends, without the short forms, such as `sun`."""
 
 
-def _named(text: str, today: date, *, adverbs: bool) -> NamedDays:
+def _days_named(text: str, today: date, *, adverbs: bool) -> NamedDays:
     """Return the days that `text` names on `today`. With `adverbs`, also the days that a word such as 今天 names."""
     days: set[date] = set()
     weekly: set[int] = set()
-    gone: set[date] = set()
+    past_days: set[date] = set()
 
     # What is read once is taken, so that a later rule does not read it again.
     taken = [(holiday.start, holiday.end) for holiday in holidays_in(text)]  # Black Friday
-    for match in _AFTER_TOMORROW.finditer(text):  # date_words.py takes it for tomorrow
+    for match in _AFTER_TOMORROW.finditer(text):  # `date_spans` takes it for tomorrow
         taken.append(match.span())
         if adverbs:
             days.update(_moved(today, timedelta(days=2)))
@@ -413,8 +414,8 @@ def _named(text: str, today: date, *, adverbs: bool) -> NamedDays:
             named = {day for day in named if (day <= today if is_past else day >= today)}
         days.update(named)
         if is_past and not is_future:
-            gone.update(day for day in named if day <= today)
-    return NamedDays(frozenset(days), frozenset(weekly), frozenset(gone))
+            past_days.update(day for day in named if day <= today)
+    return NamedDays(frozenset(days), frozenset(weekly), frozenset(past_days))
 
 
 def _is_within(taken: Iterable[tuple[int, int]], start: int, end: int) -> bool:
@@ -435,7 +436,8 @@ def _days_of(word: str, today: date) -> Iterator[date]:
 
 
 def _week_further(name: str, word: str, today: date) -> Iterator[date]:
-    """For `next Friday` and `last Friday`, which many people say of the next and the last week: that day too."""
+    """Yield the day a week further for `next Friday` and `last Friday` of this week, which many people say of the
+    next and the last week; nothing for any other name."""
     direction = name[:4].lower()
     if direction not in ("next", "last"):
         return

@@ -2,53 +2,43 @@
 
 `next Wednesday` said on Friday 19 June is `[Wednesday, 24 June: in 3 days]` on the 21st. What was still to come when
 it was said is a plan, which is today, over, or some days away; of what was over already only the day is said, and of
-a day that the text names with its month, only how far away it is.
+a day that the text names with its month, only how far away it is. A sentence that tells of several plans has all their
+days in its note.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import UTC, date, datetime
-from typing import Final, NamedTuple
+from typing import Final
 
-from nlp.exact_days import ExactDay, exact_day, is_chinese
+from nlp.exact_days import ExactDay, exact_day, is_chinese, named_days, only_day
 from nlp.once import Once
+from nlp.plans import told_plans
 
 
 def day_note(sentence: str, said: datetime, today: date) -> str:
     """Return the note on the day that a sentence names, in its language and without brackets; empty if it names no
     day. `said` and `today` are times where the readers live."""
-    named = exact_day(sentence, said)
+    chinese = is_chinese(sentence)
+    days = named_days(sentence, said)
+    named = only_day(days, said)
     if named is None:
-        return ""
-    wording = _CHINESE if is_chinese(sentence) else _ENGLISH
-    state = ""
-    if named.is_plan:
-        state = _state_of(named, today, wording)
+        told = told_plans(sentence, said) if days else ()
+        plans = [_with_state(plan.day, today, chinese) for plan in told]
+        return ("；" if chinese else "; ").join(plans)
     if named.told:
-        return state
-    day = day_text(named, today, is_chinese=wording is _CHINESE)
+        return _state_of(named, today)[chinese]
+    return _with_state(named, today, chinese)
+
+
+def _with_state(named: ExactDay, today: date, chinese: bool) -> str:
+    """Write a day, and of a plan where it lies."""
+    day = day_text(named, today, is_chinese=chinese)
+    state = _state_of(named, today)[chinese]
     if not state:
         return day
-    return wording.plan.format(day, state)
-
-
-class _Wording(NamedTuple):
-    """How a language says days, and where a plan lies."""
-
-    plan: str
-    either: str
-    span: str
-    about: str
-    write_day: Callable[[date, date, bool], str]
-    over: str
-    over_since: str
-    over_since_one: str
-    today: str
-    to_come: str
-    to_come_in_one: str
-    either_to_come: str
+    return f"{day}：{state}" if chinese else f"{day}: {state}"
 
 
 _WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -60,7 +50,7 @@ _CHINESE_WEEKDAYS: Final = "一二三四五六日"
 
 
 def _english_day(day: date, today: date, has_weekday: bool) -> str:
-    """24 June, and the year if it is another one than today's."""
+    """Write a day in English: `24 June`, `Wednesday, 24 June` with its weekday, and the year if it is not today's."""
     text = f"{day.day} {MONTH_NAMES[day.month - 1]}"
     if has_weekday:
         text = f"{_WEEKDAYS[day.weekday()]}, {text}"
@@ -70,7 +60,7 @@ def _english_day(day: date, today: date, has_weekday: bool) -> str:
 
 
 def _chinese_day(day: date, today: date, has_weekday: bool) -> str:
-    """6 月 24 日，星期三."""
+    """Write a day in Chinese: 6 月 24 日, with its weekday 6 月 24 日，星期三, and the year if it is not today's."""
     text = f"{day.month} 月 {day.day} 日"
     if day.year != today.year:
         text = f"{day.year} 年 {text}"
@@ -79,78 +69,48 @@ def _chinese_day(day: date, today: date, has_weekday: bool) -> str:
     return f"{text}，星期{_CHINESE_WEEKDAYS[day.weekday()]}"
 
 
-_ENGLISH: Final = _Wording(
-    plan="{}: {}",
-    either="{} or {}",
-    span="{} to {}",
-    about="about {}",
-    write_day=_english_day,
-    over="over",
-    over_since="{} days ago, over",
-    over_since_one="1 day ago, over",
-    today="today",
-    to_come="in {} days",
-    to_come_in_one="in 1 day",
-    either_to_come="in {} or {} days",
-)
-_CHINESE: Final = _Wording(
-    plan="{}：{}",
-    either="{}或{}",
-    span="{}至 {}",
-    about="约 {}",
-    write_day=_chinese_day,
-    over="已过",
-    over_since="{} 天前，已过",
-    over_since_one="1 天前，已过",
-    today="今天",
-    to_come="{} 天后",
-    to_come_in_one="1 天后",
-    either_to_come="{} 或 {} 天后",
-)
-
-
 def day_text(named: ExactDay, today: date, *, is_chinese: bool) -> str:
-    """Write the day, the span or both days; for a plan on a single day also the weekday."""
-    wording = _CHINESE if is_chinese else _ENGLISH
+    """Return the day, the span, or both days that people may mean; for a plan on a single day also
+    the weekday."""
+    write_day = _chinese_day if is_chinese else _english_day
     has_weekday = named.is_plan and not named.rough and named.first == named.last
-    first = wording.write_day(named.first, today, has_weekday)
+    first = write_day(named.first, today, has_weekday)
     if named.other is not None:
-        return wording.either.format(first, wording.write_day(named.other, today, has_weekday))
+        other_day = write_day(named.other, today, has_weekday)
+        return f"{first}或{other_day}" if is_chinese else f"{first} or {other_day}"
     if named.rough:
-        return wording.about.format(first)
+        return f"约 {first}" if is_chinese else f"about {first}"
     if named.first == named.last:
         return first
-    last = wording.write_day(named.last, today, False)
-    if named.first.month == named.last.month and wording is _ENGLISH:
-        first = str(named.first.day)
-    elif named.first.month == named.last.month:
-        last = f"{named.last.day} 日"
-    return wording.span.format(first, last)
+
+    last = write_day(named.last, today, False)
+    is_of_one_month = named.first.month == named.last.month
+    if is_chinese:
+        return f"{first}至 {named.last.day} 日" if is_of_one_month else f"{first}至 {last}"
+    return f"{named.first.day} to {last}" if is_of_one_month else f"{first} to {last}"
 
 
-def _state_of(named: ExactDay, today: date, wording: _Wording) -> str:
-    """Tell when a plan is, as seen from now: in 3 days, today, or 12 days ago and over. Empty if it depends on which
-    day is meant."""
-    last = max(named.last, named.other or named.last)
-    days_since = (today - last).days
-    if days_since > 0 and (named.told or named.other is not None):
-        return wording.over
-
+def _state_of(named: ExactDay, today: date) -> tuple[str, str]:
+    """Tell when a plan is, as seen from now, in English and in Chinese: in 3 days, today, or 12 days ago and over.
+    Empty if it is not a plan, or if it depends on which day is meant."""
+    if not named.is_plan:
+        return "", ""
+    days_since = (today - max(named.last, named.other or named.last)).days
+    days = (min(named.first, named.other or named.first) - today).days
     if days_since > 0:
-        text = wording.over_since_one if days_since == 1 else wording.over_since
-        return text.format(days_since)
+        if named.told or named.other is not None:
+            return "over", "已过"
+        ago = "1 day" if days_since == 1 else f"{days_since} days"
+        return f"{ago} ago, over", f"{days_since} 天前，已过"
 
-    nearest = min(named.first, named.other or named.first)
-    days = (nearest - today).days
     if named.other is not None:
         if days <= 0:
-            return ""
-        return wording.either_to_come.format(days, -days_since)
+            return "", ""
+        return f"in {days} or {-days_since} days", f"{days} 或 {-days_since} 天后"
     if days <= 0:
-        return wording.today
-
-    text = wording.to_come_in_one if days == 1 else wording.to_come
-    return text.format(days)
+        return "today", "今天"
+    ahead = "1 day" if days == 1 else f"{days} days"
+    return f"in {ahead}", f"{days} 天后"
 
 
 # Notes that come back
@@ -164,15 +124,16 @@ _CHINESE_DAY_TEXT: Final = (
     r"(?:(?:或|至 )(?:\d{4} 年 )?(?:\d{1,2} 月 )?\d{1,2} 日(?:，星期[一二三四五六日])?)?"
 )
 _CHINESE_STATE_TEXT: Final = r"\d+(?: 或 \d+)? 天后|今天|(?:\d+ 天前，)?已过"
+_NOTE_TEXT: Final = rf"(?:about )?{_DAY_TEXT}(?: (?:or|to) {_DAY_TEXT})?: (?:{_STATE_TEXT})"
+_CHINESE_NOTE_TEXT: Final = rf"{_CHINESE_DAY_TEXT}：(?:{_CHINESE_STATE_TEXT})"
 NOTES: Final = Once(
     lambda: re.compile(
-        rf" ?\[(?:(?P<whole>(?:about )?{_DAY_TEXT}(?: (?:or|to) {_DAY_TEXT})?: (?:{_STATE_TEXT})"
-        rf"|{_CHINESE_DAY_TEXT}：(?:{_CHINESE_STATE_TEXT}))"
+        rf" ?\[(?:(?P<whole>{_NOTE_TEXT}(?:; {_NOTE_TEXT}){{0,4}}|{_CHINESE_NOTE_TEXT}(?:；{_CHINESE_NOTE_TEXT}){{0,4}})"
         rf"|(?:about )?{_DAY_TEXT}(?: (?:or|to) {_DAY_TEXT})?|{_CHINESE_DAY_TEXT}"
         rf"|{_STATE_TEXT}|{_CHINESE_STATE_TEXT})\]"
     )
 )
-"""A note as it is written in a line. `whole`: it says the day and how far away it is, in a form that only notes have."""
+"""A note as it is written in a line. `whole`: it says each day and how far away it is, in a form that only notes have."""
 _ANY_DAYS: Final = (
     datetime(2026, 6, 17, 12, tzinfo=UTC),
     datetime(2026, 6, 20, 12, tzinfo=UTC),

@@ -122,7 +122,7 @@ USUAL_LENGTH: Final = 12
 """Length of a message, in words, whose weights `long_texts` does not change: some 20 Chinese characters."""
 _LEAST_LENGTH: Final = 6
 """Shorter messages count as having so many words: otherwise `good morning` would weigh more than a question. Chosen on
-the development sets of docs/project/recall-quality.md."""
+the development sets of docs/explanation/recall-quality.md."""
 _OTHER_WRITING: Final = 0.5
 """The weight of a word of another way of writing beside a word of the text: together they are one thing. Not chosen by
 data: the development sets have too few compounds to tell."""
@@ -229,6 +229,9 @@ class MessageWords(NamedTuple):
 def message_words(
     text: str, options: Enrichment, *, day: date | None, names: Sequence[str]
 ) -> MessageWords:
+    """Return the words of a message with their weights, and which of them name a day by its
+    distance. `day`: when it was written, None if days do not count; `names`: further names to
+    find."""
     words = list(_words(text, options, day))
     relative_days = {word.key for word in words if word.relative_day}
     adverbs = {word.key for word in words if word.adverb}
@@ -255,7 +258,7 @@ def gram_weight(pairs: int) -> float:
 
 
 def normal_form(text: str, options: Enrichment) -> str:
-    """`text` in the one form in which it is compared; case is folded later, word by word."""
+    """Return `text` in the one form in which it is compared; case is folded later, word by word."""
     text = well_formed(text)
     if options.normal_forms:
         text = plain(text)
@@ -334,6 +337,9 @@ def day_of(
 
 
 def _words(text: str, options: Enrichment, day: date | None) -> Iterator[_Word]:
+    """Yield the words of a text that count, in order. What the options ask for (names, days, other
+    scripts) is found first, and the rest is segmented. `day`: when it was written, None if days do
+    not count."""
     text = normal_form(text, options)
     finders: list[Finder] = []
     if options.words:

@@ -105,7 +105,7 @@ def lunar_date_of(day: date) -> LunarDate | None:
 
 @cache
 def _years() -> tuple[tuple[LunarMonth, ...], ...]:
-    """Compute the months of each year of the table."""
+    """Return the lunar months of each year of the table, with the day on which each begins."""
     years: list[tuple[LunarMonth, ...]] = []
     new_year = _FIRST_DAY
     for code in _YEARS.split():
@@ -168,7 +168,7 @@ class NamedHoliday:
 
 def holidays_in(text: str) -> Iterator[NamedHoliday]:
     """Yield the holidays that `text` names, in order, without holidays that are still to come (next Christmas)."""
-    if not holds_one_of(text.lower(), _HINTS):
+    if not holds_one_of(text.lower(), HINTS):
         return
     for match in _NAMES().finditer(text):
         words = (match["before"] or match["zh_before"] or match["behind"] or "").lower()
@@ -197,6 +197,7 @@ def _holiday_of(match: re.Match[str]) -> Holiday:
 
 
 def _year_from_now(words: str) -> int | None:
+    """Return how many years from today's year the words beside a holiday mean, or None if they do not say it."""
     if words.startswith("前年"):
         return -2
     if words.startswith("去年") or "last year" in words:
@@ -213,7 +214,7 @@ def _fixed(month: int, day: int) -> DaysOfYear:
     return lambda year: [date(year, month, day)]
 
 
-def _lunar(month: int, day: int) -> DaysOfYear:
+def lunar_days(month: int, day: int) -> DaysOfYear:
     """Return the rule for a day of the Chinese calendar. The twelfth month is mostly in January of the next year."""
 
     def days_in(year: int) -> list[date]:
@@ -221,11 +222,6 @@ def _lunar(month: int, day: int) -> DaysOfYear:
         return [falls for falls in days if falls is not None and falls.year == year]
 
     return days_in
-
-
-def _new_years_eve(year: int) -> list[date]:
-    """除夕, the day before the first day of the Chinese year."""
-    return [day - timedelta(days=1) for day in _lunar(1, 1)(year)]
 
 
 def _weekday(month: int, weekday: int, number: int) -> DaysOfYear:
@@ -238,11 +234,13 @@ def _weekday(month: int, weekday: int, number: int) -> DaysOfYear:
     return days_in
 
 
-def _day_after(days_in: DaysOfYear) -> DaysOfYear:
-    return lambda year: [day + timedelta(days=1) for day in days_in(year)]
+def _moved(days_in: DaysOfYear, days: int) -> DaysOfYear:
+    """Return the rule for the day so many days after those of another rule."""
+    return lambda year: [day + timedelta(days=days) for day in days_in(year)]
 
 
 def _easter(year: int) -> list[date]:
+    """Return Easter Sunday of a year, by the anonymous Gregorian algorithm."""
     century, in_century = divmod(year, 100)
     leap_centuries, rest = divmod(century, 4)
     shift = (8 * century + 13) // 25
@@ -277,7 +275,7 @@ _THURSDAY: Final = 3
 _SUNDAY: Final = 6
 _THANKSGIVING: Final = _weekday(11, _THURSDAY, 4)
 
-_NO_NUMBER: Final = r"(?<![\d一二三四五六七八九十第])"
+_NO_NUMBER: Final = r"(?<![\d一二三四五六七八九十第周週期拜])"
 _NUMBER_ENDS: Final = r"(?![\d一二三四五六七八九十])"
 _NO_FAMILY_NAME: Final = "(?<![李王张張刘劉陈陳])"
 
@@ -287,13 +285,13 @@ HOLIDAYS: Final = (
     Holiday(r"\bnew year['’]?s eve\b|跨年(?!度)", _fixed(12, 31)),
     Holiday(
         r"\b(?:chinese|lunar) new year(?:['’]?s)?\b|\bspring festival\b|春[节節]|[过過]年|大年初一|正月初一|拜年",
-        *(_lunar(1, 1), 2, 7),
+        *(lunar_days(1, 1), 2, 7),
     ),
-    Holiday("除夕|大?年三十|年夜[饭飯]", _new_years_eve),
+    Holiday("除夕|大?年三十|年夜[饭飯]", _moved(lunar_days(1, 1), -1)),
     Holiday(r"\bnew year(?:['’]?s)?(?: day)?\b(?! old)|元旦", _fixed(1, 1)),
     Holiday(
         r"\blantern festival\b|元宵[节節]|正月十五|(?<![吃包煮买買])元宵(?![馅餡粉汤湯])",
-        _lunar(1, 15),
+        lunar_days(1, 15),
     ),
     Holiday(r"\bvalentine['’]?s?(?: day)?\b|(?<!白色)(?<!七夕)情人[节節]", _fixed(2, 14)),
     Holiday(r"\bwomen['’]?s day\b|[妇婦]女[节節]|三八[节節]|女神[节節]", _fixed(3, 8)),
@@ -317,28 +315,28 @@ HOLIDAYS: Final = (
         rf"\bchildren['’]?s day\b|[儿兒]童[节節]|{_NO_NUMBER}六一{_NUMBER_ENDS}(?:[儿兒]童[节節])?",
         _fixed(6, 1),
     ),
-    Holiday(r"\bdragon boat(?: festival)?\b|端午[节節]?", _lunar(5, 5)),
+    Holiday(r"\bdragon boat(?: festival)?\b|端午[节節]?", lunar_days(5, 5)),
     Holiday(r"\bfather['’]?s day\b|父[亲親][节節]", _weekday(6, _SUNDAY, 3)),
     Holiday(r"\bindependence day\b|\bfourth of july\b", _fixed(7, 4)),
-    Holiday(r"\bqixi\b(?: festival)?|七夕(?:情人)?[节節]?", _lunar(7, 7)),
-    Holiday(r"\bghost festival\b|中元[节節]|鬼[节節]", _lunar(7, 15)),
+    Holiday(r"\bqixi\b(?: festival)?|七夕(?:情人)?[节節]?", lunar_days(7, 7)),
+    Holiday(r"\bghost festival\b|中元[节節]|鬼[节節]", lunar_days(7, 15)),
     Holiday(
         r"\bmid[- ]?autumn(?:['’]?s)?(?: (?:festival|day))?\b|\bmoon festival\b|中秋[节節]?",
-        _lunar(8, 15),
+        lunar_days(8, 15),
     ),
     Holiday(r"教[师師][节節]|\bteachers?['’]?s? day\b", _fixed(9, 10)),
     Holiday(
         rf"\bnational day\b|{_NO_FAMILY_NAME}[国國][庆慶](?:[节節]|[长長]假|假期|黄金周)?|十一(?:[长長]假|假期|黄金周)",
         *(_fixed(10, 1), 1, 6),
     ),
-    Holiday(r"\bdouble ninth(?: festival)?\b|重[阳陽][节節]?", _lunar(9, 9)),
+    Holiday(r"\bdouble ninth(?: festival)?\b|重[阳陽][节節]?", lunar_days(9, 9)),
     Holiday(r"\bhalloween\b|万圣[节夜]|萬聖[節夜]", _fixed(10, 31)),
     Holiday(
         r"\bsingles?['’]?s? day\b|\bdouble (?:eleven|11)\b|[双雙](?:十一|11)(?!月)|光棍[节節]",
         _fixed(11, 11),
     ),
     Holiday(r"\bthanksgiving\b(?: day)?|感恩[节節]", _THANKSGIVING, after=3),
-    Holiday(r"\bblack friday\b|黑色星期五", _day_after(_THANKSGIVING)),
+    Holiday(r"\bblack friday\b|黑色星期五", _moved(_THANKSGIVING, 1)),
     Holiday(r"\bdouble (?:twelve|12)\b|[双雙](?:十二|12)(?!月)", _fixed(12, 12)),
     Holiday(r"\bwinter solstice\b|\bdongzhi\b|冬至", _winter_solstice),
     Holiday(r"\b(?:christmas|xmas) eve\b|平安夜", _fixed(12, 24)),
@@ -348,7 +346,7 @@ HOLIDAYS: Final = (
         after=2,
     ),
     Holiday(r"\bboxing day\b", _fixed(12, 26)),
-    Holiday(r"[腊臘]八[节節]?(?!蒜|粥)", _lunar(12, 8)),
+    Holiday(r"[腊臘]八[节節]?(?!蒜|粥)", lunar_days(12, 8)),
 )
 """Earlier ones win over later ones, so the longer name stands first. Written for this project."""
 
@@ -361,7 +359,7 @@ _CHINESE_HINTS: Final = """
 节 節 跨年 过年 過年 初一 拜年 除夕 三十 年夜 元旦 正月 元宵 清明 五一 六一 端午 七夕 中秋 国庆 國慶 國庆 国慶
 十一 十二 双1 雙1 重阳 重陽 万圣 萬聖 黑色 冬至 平安夜 圣诞 聖誕 腊八 臘八
 """
-_HINTS: Final = (*(hint.strip() for hint in _ENGLISH_HINTS.split(",")), *_CHINESE_HINTS.split())
+HINTS: Final = (*(hint.strip() for hint in _ENGLISH_HINTS.split(",")), *_CHINESE_HINTS.split())
 """Every name has some of these in lower case: looking for them is thirty times as fast as trying all names."""
 _BEFORE: Final = r"(?:(?:last|this|past|next|coming)(?: year['’]s)? (?:the )?|\d{4} )"
 _CHINESE_BEFORE: Final = r"(?:\d{4}年?的?|[今去前明]年的?|[上下](?:一)?[个個]|[上下]次)"

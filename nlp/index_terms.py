@@ -60,8 +60,8 @@ def signature() -> str:
 
 
 def index_form(text: str) -> str:
-    """`text` as it is compared: what a person sees, in NFKC, Traditional as Simplified where OpenCC is installed,
-    without case and Latin accents."""
+    """Return `text` as it is compared: what a person sees, in NFKC, Traditional as Simplified where
+    OpenCC is installed, without case and Latin accents."""
     return form_with_unseen(without_unseen(text))
 
 
@@ -76,7 +76,7 @@ def form_with_unseen(text: str) -> str:
 
 
 def cased_form(text: str) -> str:
-    """`index_form` with its case and its accents."""
+    """Return the `index_form` of a text with its case and its accents."""
     text = plain(text)
     if _simplifies():
         text = simplified(text)
@@ -84,7 +84,8 @@ def cased_form(text: str) -> str:
 
 
 def seen_form(text: str) -> str:
-    """`index_form` in which also an emoji of several parts is its parts: for texts that must not be missed."""
+    """Return the `index_form` of a text in which also an emoji of several parts is its parts: for
+    texts that must not be missed."""
     return index_form(text).replace(_JOINER, "")
 
 
@@ -107,7 +108,8 @@ def terms_of(text: str) -> list[str]:
 
 
 def sought_in(query: str) -> tuple[IndexTerm, ...]:
-    """Return the distinct terms of a query, in order; none if it holds only punctuation."""
+    """Return the distinct terms of a query, in order, at most `MOST_QUERY_TERMS`; none if it holds only
+    punctuation."""
     index_terms: dict[str, IndexTerm] = {}
     for kind, piece in _pieces(query):
         if kind == "run" and len(piece) > 1:

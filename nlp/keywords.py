@@ -171,7 +171,8 @@ def extract_keywords(text: str) -> list[Keyword]:
 
 
 def weighted(occurrences: Counter[str]) -> list[Keyword]:
-    """Return the 72 heaviest of these words, as `extract_keywords` weighs and orders them."""
+    """Return the 72 heaviest of these words, as `extract_keywords` weighs and orders them: how
+    often a word occurs, times how rare it is."""
     if not occurrences:
         return []
     idf = idf_table()

@@ -66,7 +66,8 @@ def load_simplified() -> None:
 
 
 def simplified(text: str) -> str:
-    """`text` with Simplified characters in place of Traditional ones. Raises ImportError without OpenCC."""
+    """Return `text` with Simplified characters in place of Traditional ones. Raises ImportError
+    without OpenCC."""
     if text.isascii():
         return text
     return _converter()(text)

@@ -26,6 +26,8 @@ class Once(Generic[T]):
         self._values: tuple[T, ...] = ()
 
     def __call__(self) -> T:
+        """Return the value. The first call makes it, while other threads wait for it; if that fails, the next call
+        tries again."""
         values = self._values
         if not values:
             with self._lock:

@@ -1,34 +1,35 @@
-"""Questions about what is planned: "what do I have planned?", 我这周有什么安排. Pure.
+"""What is planned: the plans that a sentence tells of, and questions about plans: "what do I have planned?",
+我这周有什么安排. Pure.
 
-Whole clauses of the common forms are read. A clause that goes on (我有什么计划瞒着你) asks for something else. So does a
-clause that names a single day, which is searched by the day (`date_words.asked_days`).
+Of questions, whole clauses of the common forms are read. A clause that goes on (我有什么计划瞒着你) asks for something
+else. So does a clause that names a single day, which is searched by the day (`date_words.asked_days`).
 """
 
 from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final, NamedTuple
 
+from nlp.exact_days import NEW_DAY, NEW_ENGLISH_DAY, ExactDay, exact_day, named_days, only_day
 from nlp.once import Once
-from nlp.questions import clauses_of
+from nlp.questions import last_sentence_and_clauses
 
 _MOST_CHARS: Final = 80
 """A longer message says more than such a question."""
 _HINTS: Final = Once(
     lambda: re.compile(
-        "plan|sched|agenda|calendar|coming|ahead|appoint|to do|up next"
-        "|[安打][排算]|[计計][划劃]|[日行]程|待[办辦]|[要该該][做干幹]"
+        "plan|sched|agenda|calendar|coming|ahead|appoint|to do|up next|week|month"
+        "|有[没沒]?有?[什啥些]|[安打][排算]|[计計][划劃]|[日行]程|待[办辦]|[要该該][做干幹]"
     )
 )
 _ENGLISH_WHEN: Final = (
-    r"(?:\ (?:for|in|over|during)?\ ?(?:the\ )?(?:(?P<this>(?:rest\ of\ )?this|coming|next\ few)|(?P<next>next))"
-    r"\ (?P<unit>week|month|days)|\ (?:soon|ahead|next|lately|these\ days|in\ the\ future))?"
+    r"(?:\ (?:(?:for|in|on|over|during)\ )?(?:(?:the\ )?(?:(?P<this>(?:rest\ of\ )?this|coming|next\ few)|(?P<next>next))|the)"
+    r"\ (?P<unit>weekend|week|month|days)|\ (?:soon|ahead|next|lately|these\ days|in\ the\ future))?"
 )
 _CHINESE_WHEN: Final = (
-    r"(?:(?:(?P<{0}this>[这這本]|接下[来來]的?)|(?P<{0}next>下))[个個]?(?P<{0}unit>[周週月]|星期|[礼禮]拜)"
+    r"(?:(?:(?P<{0}this>[这這本]|接下[来來]的?)|(?P<{0}next>下))?[个個]?(?P<{0}unit>[周週]末?|月|星期|[礼禮]拜)"
     r"|最近|近期|接下[来來]|之[后後]|[这這][几幾]天|[未将將][来來]|往[后後])?"
 )
 _ASKED: Final = Once(
@@ -37,7 +38,7 @@ _ASKED: Final = Once(
     (?:what(?:'s|\ is|\ all\ is|\ else\ is|\ have\ i\ got|\ do\ (?:i|we)\ have|\ (?:things\ )?(?:do|have)\ (?:i|we))
         |(?:do|have)\ (?:i|we)\ (?:have|got)\ (?:(?:any|some)thing|any(?:\ plans|\ appointments)?|plans)
         |anything|is\ there\ anything)
-      (?:\ (?:have\ )?(?:planned|scheduled|coming\ up|ahead|to\ do|up\ next
+      (?:\ (?:have\ )?(?:planned|scheduled|coming\ up|ahead|to\ do|up\ next|on
         |(?:on|in)\ my\ (?:agenda|calendar|schedule|diary|plans?)|my\ (?:plan|schedule|agenda)))?
       {_ENGLISH_WHEN}
   | (?:what\ are|(?:do\ you\ (?:know|remember)\ )|tell\ me|list|show\ me|what\ about)\ (?:all\ )?(?:of\ )?my
@@ -52,7 +53,7 @@ _ASKED: Final = Once(
     )
 )
 _TELLS_OF_PLANS: Final = re.compile(
-    "plan|sched|agenda|calendar|diary|coming up|ahead|appoint|to do|up next"
+    "plan|sched|agenda|calendar|diary|coming up|ahead|appoint|to do|up next|(?:have|got|anything).{0,40} (?:week|month)"
 )
 
 
@@ -69,7 +70,7 @@ def asked_plans(text: str, today: date) -> AskedPlans | None:
     lowered = text.lower()
     if len(text) > _MOST_CHARS or _HINTS().search(lowered) is None:
         return None
-    for clause in clauses_of(text.replace("’", "'")):
+    for clause in last_sentence_and_clauses(text.replace("’", "'")):
         match = _ASKED().fullmatch(clause)
         if match is None or (clause.isascii() and not _TELLS_OF_PLANS.search(clause)):
             continue
@@ -79,7 +80,7 @@ def asked_plans(text: str, today: date) -> AskedPlans | None:
 
 
 def _days_of(unit: str, today: date, *, is_next: bool) -> AskedPlans:
-    """Return the remaining days of this or the next week or month; without such a unit, all days to come."""
+    """Return the remaining days of this or the next week, weekend or month; without such a unit, all days to come."""
     if unit in ("month", "月"):
         first = today.replace(day=1)
         if is_next:
@@ -88,6 +89,8 @@ def _days_of(unit: str, today: date, *, is_next: bool) -> AskedPlans:
     elif unit and unit != "days":
         first = today + timedelta(days=(7 if is_next else 0) - today.weekday())
         last = first + timedelta(days=6)
+        if unit in ("weekend", "周末", "週末"):
+            first = last - timedelta(days=1)
     else:
         first, last = today, date.max
     return AskedPlans(max(first, today), last)
@@ -110,15 +113,17 @@ def is_before_noon(sentence: str) -> bool:
 
 _NOT_FORGOTTEN: Final = Once(
     lambda: re.compile(
-        r"别忘|別忘|不[要能]忘|等不及|\b(?:(?:don't|do not|must not|mustn't|can't|cannot) (?:let me )?(?:forget|wait|miss))\b",
+        r"(?:[别別]|不[要能])忘了?|等不及"
+        r"|\b(?:(?:don't|do not|must not|mustn't|can't|cannot) (?:let me )?(?:forget|wait|miss))\b",
         re.IGNORECASE,
     )
 )
 _NO_PLAN: Final = Once(
     lambda: re.compile(
-        r"[?？]|[吗嗎]|如果|要是|假如|万一|萬一|取消|推[迟遲]|[天早晚儿周週期][一二三四五六日天]?再?[见見]|再.{0,3}[聊谈談]|晚安|翻[译譯]|不[用去会會想再来來能]|不打算|没[有空法]|沒[有空法]|泡汤|泡湯|[开開]玩笑"
+        r"[?？]|[吗嗎]|如果|要是|假如|万一|萬一|取消|[天早晚儿周週期][一二三四五六日天]?再?[见見]|再.{0,3}[聊谈談]|晚安|翻[译譯]|不[用去会會想再来來能]|不打算|没[有空法]|沒[有空法]|泡汤|泡湯|[开開]玩笑"
+        rf"|推[迟遲](?![到至]{NEW_DAY})|postponed(?! to {NEW_ENGLISH_DAY})"
         r"|\b(?:won|isn|aren|don|doesn|wouldn|couldn)'t\b|\bcan(?:'t|not) (?:make|come|go|do|join|attend)\b"
-        r"|\b(?:not|never|if|unless|whether|would|could|might|wish|imagine|cancel\w*|called off|postponed|kidding|translate)\b"
+        r"|\b(?:not|never|if|unless|whether|would|could|might|wish|imagine|cancel\w*|called off|kidding|translate)\b"
         r"|\b(?:see|talk to|speak to|catch) (?:you|ya|u|y'all)\b",
         re.IGNORECASE,
     )
@@ -126,19 +131,53 @@ _NO_PLAN: Final = Once(
 
 
 _CLAUSE: Final = re.compile(r"[^,，;；。!！]+[?？]?")
+_CLAUSE_OF_DAY: Final = re.compile(r"(?:(?!\band\b|\bthen\b)[^,，;；。!！])+[?？]?", re.IGNORECASE)
+"""The same where a sentence names several days: a day and a day are two plans."""
 _CONDITION: Final = re.compile(r"\s*(?:if\b|unless\b|如果|要是|假如|万一|萬一)", re.IGNORECASE)
+_EITHER: Final = re.compile(r"\b(?:or|either)\b|或|还是|還是", re.IGNORECASE)
 
 
-def may_be_plan(sentence: str, names_day: Callable[[str], bool]) -> bool:
-    """Return whether a sentence that names a day to come may tell of a plan. A question, a condition, a wish, a
-    goodbye and what is cancelled or will not be done are not plans. `names_day`: whether a clause names the day."""
+_MOST_PLANS: Final = 5
+"""Plans that are read of a sentence."""
+
+
+class TellsPlan(NamedTuple):
+    """A part of a sentence that tells of a plan, and the day of the plan."""
+
+    part: str
+    day: ExactDay
+
+
+def told_plans(sentence: str, said: datetime) -> list[TellsPlan]:
+    """Return the plans that a sentence tells of. If it names one day, or one that was still to come beside past ones
+    ("yesterday I saw Tom, tomorrow I fly"), that is one plan, the whole sentence; if something in it is denied or
+    asked, only its clauses with a day in which nothing is. If it names several days, each clause with a day is a
+    plan, one for each day, at most five and none for a week; there are none if a clause tells of a past day or the
+    sentence says `or`. A question, a condition, a wish, a goodbye and what is cancelled or will not be done are not
+    plans; of several clauses with days, only the one with the question mark is left out."""
     plain_sentence = _NOT_FORGOTTEN().sub(" ", sentence.replace("’", "'"))
-    if _CONDITION.match(plain_sentence):
-        return False
-    if _NO_PLAN().search(plain_sentence) is None:
-        return True
-    clauses = list(filter(names_day, _CLAUSE.findall(plain_sentence)))
-    return any(_NO_PLAN().search(clause) is None for clause in clauses)
+    days = named_days(plain_sentence, said)
+    day = only_day(days, said)
+    if not days or (day and not day.is_plan) or _CONDITION.match(plain_sentence):
+        return []
+    if day and _NO_PLAN().search(plain_sentence) is None:
+        return [TellsPlan(sentence, day)]
+
+    is_of_several = day is None
+    if is_of_several and _EITHER.search(plain_sentence):
+        return []
+    clauses = (_CLAUSE_OF_DAY if is_of_several else _CLAUSE).findall(plain_sentence)
+    plans: dict[date, TellsPlan] = {}
+    for clause in clauses:
+        day_of_clause = exact_day(clause, said)
+        if day_of_clause is None:
+            continue
+        if not day_of_clause.is_plan:
+            return []  # a report of several days
+        is_week = day_of_clause.last - day_of_clause.first > timedelta(days=1)
+        if (day or not is_week) and _NO_PLAN().search(clause) is None:
+            plans.setdefault(day_of_clause.first, TellsPlan(clause, day or day_of_clause))
+    return list(plans.values())[:_MOST_PLANS]
 
 
 _AHEAD: Final = Once(

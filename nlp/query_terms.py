@@ -151,7 +151,8 @@ def sought_words(
 
 
 def sought_names(text: str, names: Sequence[str], options: Enrichment) -> dict[str, QueryTerm]:
-    """Return the speakers named in `text`, the last message, as words to search memories by."""
+    """Return the speakers named in `text`, the last message, as words to search memories by; none if speakers do not
+    count."""
     if not (names and options.speakers):
         return {}
     weight = UNKNOWN_WORD_IDF * SCALE / weight_divisor(USUAL_LENGTH) * ROLE_WEIGHTS["user"]
@@ -172,7 +173,8 @@ def speaks_of_oneself(text: str) -> bool:
 
 
 def own_words_term(name: str, options: Enrichment) -> dict[str, QueryTerm]:
-    """Return the speaker of this name as a term that puts what they said first, and is never enough to bring it."""
+    """Return the speaker of this name as a term that puts what they said first, and is never enough to bring it; none
+    if speakers do not count."""
     if not (name and options.speakers):
         return {}
     weight = UNKNOWN_WORD_IDF * SCALE / weight_divisor(USUAL_LENGTH) * ROLE_WEIGHTS["user"]
@@ -259,7 +261,7 @@ def _words_of_change(text: str, options: Enrichment) -> tuple[str, ...]:
 
 def _add(term: QueryTerm, key: str, terms: dict[str, QueryTerm]) -> None:
     """Add a term of a message to `terms`, which has the terms of later messages; the weight of each message counts
-    with the factor of that message."""
+    with the factor of that message. A term that gives no points is not added."""
     if not term.factor or not term.weight:
         return
     later_term = terms.get(key)
@@ -351,8 +353,9 @@ def kept_keywords(
 def other_word_terms(
     texts: Sequence[str], options: Enrichment, weights: QueryWeights, factor: float
 ) -> tuple[dict[str, QueryTerm], dict[str, QueryTerm]]:
-    """Return the words that a caller gave for a search, and the pairs of characters of texts without a known word,
-    with `factor` on their points."""
+    """Return the terms of the words that a caller gave for a search, and of the pairs of characters of texts, which
+    replace words that are not known, both with `factor` on their points. The terms of a text have the same number, by
+    which they count as a single word; in a list of words each has its own."""
     if not (texts and options.signature and factor):
         return {}, {}
     terms_by_text = [_terms_of(text, options) for text in texts]
@@ -364,7 +367,6 @@ def other_word_terms(
     for terms in terms_by_text:
         number += 1
 
-        # In a list each word counts for itself, so each has a number of its own.
         is_list = len(terms.words) > _MOST_WORDS_OF_A_NAME
         for word in terms.words:
             number += is_list
@@ -389,6 +391,7 @@ def _weights_of(terms_by_text: Sequence[_Terms]) -> _Weights:
 
 @lru_cache(maxsize=4_096)
 def _terms_of(text: str, options: Enrichment) -> _Terms:
+    """Return the words and the pairs of a text that say something; a pair that is a word is only a word."""
     all_words = words_in(text, replace(options, dates=False), now_ms=0)
     words = tuple(word for word in all_words if not (is_incidental(word) or says_little(word)))
     grams, _count = grams_of(normal_form(text, options))

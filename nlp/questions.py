@@ -151,13 +151,13 @@ STATES: Final = (
         rf"\b(?:do|does|did|are|is) {_SOMEBODY} (?:live|living)\b|\b{_THEIR} (?:home )?address\b"
         r"|住[在哪]|[我你他她](?:的|家)?的?(?:住址|地址)|家在",
         ("move", "reloc"),
-        ("搬家", "搬到", "搬去", "搬进"),
+        ("搬家", "搬到", "搬去", "搬进", "搬回", "搬走"),
     ),
     State(
         rf"\bwhere (?:do|does|did) {_SOMEBODY} work\b|\b{_THEIR} (?:new |current )?(?:job|employer)\b"
         r"|在哪.{0,4}(?:工作|上班)|[做是]什么工作",
         ("quit", "hire", "resign", "retir"),
-        ("跳槽", "离职", "入职", "辞职", "退休"),
+        ("跳槽", "离职", "入职", "辞职", "退休", "换工作", "换公司"),
     ),
     State(
         rf"\b{_THEIR} (?:boyfriend|girlfriend|husband|wife)\b|\bam i (?:single|married)\b"
@@ -316,14 +316,14 @@ def overview_of(
     *,
     moments_are_over: bool | None = None,
 ) -> Overview | None:
-    """Return the kind of overview that `text`, the last message in its normal form, asks for, or None. `spans` are
-    the times that it names, as `time_spans` gives them. `moments_are_over` says whether the stretches of less than a
-    day that it names, and which `text` no longer has, are over; it is None if it names none."""
+    """Return the kind of overview that the last sentence of `text`, the last message in its normal form, asks for, or
+    None. `spans` are the times that the message names, as `time_spans` gives them. `moments_are_over` says whether the
+    stretches of less than a day that it names, and which `text` no longer has, are over; it is None if it names none."""
     if len(text) > _MOST_CHARS:
         return None
     text = text.replace("’", "'")
 
-    for clause in filter(_may_ask, clauses_of(text)):
+    for clause in filter(_may_ask, last_sentence_and_clauses(text)):
         if _NAME().fullmatch(clause):
             return "name"
         if _EVERYTHING().fullmatch(clause):
@@ -335,7 +335,7 @@ def overview_of(
     is_over = moments_are_over is not False and all(span.last < today for span in spans)
 
     timeless = without_day_words(without_times(text, today))
-    for clause in clauses_of(timeless):
+    for clause in last_sentence_and_clauses(timeless):
         if _asks_of_time(clause, is_over=is_over):
             return "time"
     return None
@@ -347,8 +347,9 @@ def _may_ask(clause: str) -> bool:
     return clause.isascii() or any(char in clause for char in _IN_CHINESE)
 
 
-def clauses_of(text: str) -> list[str]:
-    """Return the last sentence of `text`, and its clauses, without polite words around them."""
+def last_sentence_and_clauses(text: str) -> list[str]:
+    """Return the last sentence of `text` and then its clauses, without polite words around them; empty without a
+    sentence."""
     sentences = [part for part in _SENTENCES.split(text) if part.strip()]
     if not sentences:
         return []

@@ -206,5 +206,6 @@ _DAY_WORD: Final = Once(
 
 
 def without_day_words(text: str) -> str:
-    """`text` with a blank in place of each Chinese day word, so that pairs of characters do not reach over it."""
+    """Return `text` with a blank in place of each Chinese day word, so that pairs of characters do
+    not reach over it."""
     return _DAY_WORD().sub(" ", text)

@@ -114,10 +114,8 @@ def ago(number: int, unit: str, today: date) -> TimeSpan:
     """Return the stretch so many days, weeks, months or years back: the longer ago, the less exactly it is meant."""
     if unit == "day":
         return days_ago(today, number, number)
-    if unit == "week":
-        return week(today, number)
-    if unit == "weekend":
-        return weekend(today, number)
+    if unit in ("week", "weekend"):
+        return unit_back(unit, number, today)
     if unit == "month":
         middle = _DAYS_OF_MONTH * number
         margin = _MARGIN_OF_MONTH
@@ -169,13 +167,15 @@ _UNITS: Final = {
     **dict.fromkeys(("星期", "礼拜", "禮拜", "周", "週"), "week"),
     **{unit: unit for unit in ("day", "week", "weekend", "month", "year")},
 }
-_VAGUE: Final = r"(?:a\ )?couple(?:\ of)?|(?:a\ |quite\ a\ )?few|several|[两兩二三四五六七八九][三四五六七八九十]|[几幾]"
+_VAGUE: Final = r"(?:a\ )?couple(?:\ of)?|(?:a\ |quite\ a\ )?few|several|[两兩二三四五六七八九][三四五六七八九]|[几幾]"
 _SPANS: Final = Once(
     lambda: re.compile(
         rf"""
     (?P<weekend>(?P<which_weekend>上上|上|[这這本])[个個]?[周週]末)
-  | (?P<vague_ago>\b(?P<vague>{_VAGUE})(?:[个個]?(?P<vague_unit>天|日|月|星期|[礼禮]拜|[周週]|年)
-        |\ (?P<vague_english>day|week|weekend|month|year)s)(?:[之以]?前|\ (?:ago|back)\b))
+  | (?P<vague_ago>(?<![a-z\d一二两兩三四五六七八九十百])(?P<vague>{_VAGUE})
+        (?:[个個]?(?P<vague_unit>天|日|月|星期|[礼禮]拜|[周週]|年)
+        |\ (?P<vague_english>day|week|weekend|month|year)s)
+        (?:[之以]?前(?![往面端]|[后後](?![来來]))|\ (?:ago|back)\b))
   | (?P<days_before>前(?:两|兩|三|些)(?:天|日子?)|前[几幾][日周週]|前[阵陣]子?|前一[阵陣]子?|前段(?:时间|時間|日子)
         |\bthe\ other\ (?:day|night|evening)\b)
   | (?P<evening_before>(?<![日节節睡饭飯以之提考行])前[晚夜]|\bthe\ night\ before\ last\b)
@@ -221,7 +221,8 @@ def time_spans(text: str, today: date) -> list[TimeSpan]:
 
 
 def _spans_of_days(text: str, today: date) -> Iterator[TimeSpan]:
-    """Yield the days that `text` names, each once."""
+    """Yield the days that `text` names, each once, in this year and the last one. A day that is
+    named by its distance is not a day of last year."""
     days: dict[str, Span] = {}
     for day in date_spans(text, today):
         if day.word not in days or not day.relative:
@@ -236,6 +237,7 @@ def _spans_of_days(text: str, today: date) -> Iterator[TimeSpan]:
 
 
 def _spans_of_holidays(holidays: Iterable[NamedHoliday], today: date) -> Iterator[TimeSpan]:
+    """Yield the days of these holidays that begin by today."""
     for holiday in holidays:
         for span in _holiday_spans(holiday, today):
             if span.first <= today:
@@ -245,7 +247,8 @@ def _spans_of_holidays(holidays: Iterable[NamedHoliday], today: date) -> Iterato
 def _spans_of_stretches(
     text: str, today: date, holidays: Sequence[NamedHoliday]
 ) -> Iterator[TimeSpan]:
-    """Yield the stretches that `text` names beside days and holidays."""
+    """Yield the stretches that `text` names beside days and holidays and that begin by `today`. A
+    stretch in the name of a holiday, or beyond the range of dates, is left out."""
     for match in _SPANS().finditer(text):
         if any(holiday.start < match.end() and match.start() < holiday.end for holiday in holidays):
             continue  # 去年 in 去年中秋
@@ -262,7 +265,8 @@ def _spans_of_stretches(
 
 
 def without_times(text: str, today: date) -> str:
-    """`text`, written on `today`, with a blank in place of each day and stretch of time that it names."""
+    """Return `text`, written on `today`, with a blank in place of each day and stretch of time that
+    it names."""
     ranges = [(day.start, day.end) for day in date_spans(text, today)]
     ranges += [(holiday.start, holiday.end) for holiday in holidays_in(text)]
     ranges += [match.span() for match in _SPANS().finditer(text)]
@@ -304,43 +308,8 @@ _HALF_A_YEAR: Final = (213, 152)
 """The most and the least days that half a year ago means."""
 
 
-def _named_weekend(match: re.Match[str], today: date) -> Iterable[TimeSpan]:
-    """上周末."""
-    return [weekend(today, _BACK.get(match["which_weekend"], 0))]
-
-
-def _named_vaguely(match: re.Match[str], today: date) -> Iterable[TimeSpan]:
-    """几个月前, a few weeks ago."""
-    unit = match["vague_unit"] or match["vague_english"].lower()
-    return [_vaguely_ago(match["vague"].lower(), _UNITS[unit], today)]
-
-
-def _days_before(match: re.Match[str], today: date) -> Iterable[TimeSpan]:
-    """前两天, 前阵子, the other day."""
-    most = 3 if match[0][1:2] in ("两", "兩", "三") else RECENT_DAYS
-    return [TimeSpan(today - timedelta(days=most), today - timedelta(days=1), near=True)]
-
-
-def _evening_before(_match: re.Match[str], today: date) -> Iterable[TimeSpan]:
-    """前晚, the night before last."""
-    return [days_ago(today, 2, 2)]
-
-
-def _named_before_last(match: re.Match[str], today: date) -> Iterable[TimeSpan]:
-    """Read `the week before last`."""
-    return [unit_back(match["what_before_last"].lower(), 2, today)]
-
-
-def _half_ago(match: re.Match[str], today: date) -> Iterable[TimeSpan]:
-    """半年前, a fortnight ago."""
-    text = match[0].lower()
-    if "年" in text or "year" in text:
-        return [days_ago(today, *_HALF_A_YEAR)]
-    return [week(today, 2)]
-
-
 def _chinese_month(match: re.Match[str], today: date) -> Iterable[TimeSpan]:
-    """7月份, 去年十月底."""
+    """Return the stretches that 7月份 or 去年十月底 can mean."""
     month = numeral(match["month"])
     year = None
     if match["year"] is not None:
@@ -350,41 +319,16 @@ def _chinese_month(match: re.Match[str], today: date) -> Iterable[TimeSpan]:
     return months(year, month, match["part"], today)
 
 
-def _near_month(match: re.Match[str], today: date) -> Iterable[TimeSpan]:
-    """上个月, 这个月底."""
-    return [month_back(today, _BACK.get(match["which_month"], 0), match["near_part"])]
-
-
-def _named_week(match: re.Match[str], today: date) -> Iterable[TimeSpan]:
-    """上周."""
-    return [week(today, _BACK.get(match["which_week"], 0))]
-
-
-def _few_days(_match: re.Match[str], today: date) -> Iterable[TimeSpan]:
-    """前几天, 最近几天."""
-    return [TimeSpan(today - timedelta(days=_FEW_DAYS), today, near=True)]
-
-
-def _recently(_match: re.Match[str], today: date) -> Iterable[TimeSpan]:
-    """最近, lately."""
-    return [TimeSpan(today - timedelta(days=RECENT_DAYS), today, near=True)]
-
-
 def _counted_ago(match: re.Match[str], today: date) -> Iterable[TimeSpan]:
-    """两周前, three months ago."""
+    """Return the stretch of 两周前 or `three months ago`. Return none for 0 of them, and for `3 days ago` in digits,
+    which date_words.py reads as a day. It does not read `three days ago`, so that is a stretch of one day here."""
     count = match["count"].lower()
     number = NUMBER_WORDS.get(count) or numeral(count)
     unit = _UNITS[match["unit"] or match["english_unit"].lower()]
-    # `3 days ago` is a day of date_words.py.
     is_day_word = unit == "day" and count.isdigit() and number > 1
     if not number or is_day_word:
         return []
     return [ago(number, unit, today)]
-
-
-def _chinese_year(match: re.Match[str], today: date) -> Iterable[TimeSpan]:
-    """去年."""
-    return [whole_year(today.year - _YEARS_BACK[match[0][0]])]
 
 
 def _dotted(match: re.Match[str], today: date) -> Iterable[TimeSpan]:
@@ -396,7 +340,8 @@ def _dotted(match: re.Match[str], today: date) -> Iterable[TimeSpan]:
 
 
 def _english_month(match: re.Match[str], today: date) -> Iterable[TimeSpan]:
-    """in May, late October 2023."""
+    """Return the stretches that in May or late October 2023 can mean; none if it is not sure that a
+    month is meant."""
     before = match.string[: match.start("month_name")]
     name = match["month_name"].lower()
     is_doubtful = match["month_name"][0].islower() or name in ("may", "march")
@@ -409,41 +354,44 @@ def _english_month(match: re.Match[str], today: date) -> Iterable[TimeSpan]:
     return months(year, MONTHS.index(name[:3]) + 1, part or None, today)
 
 
-def _english_near(match: re.Match[str], today: date) -> Iterable[TimeSpan]:
-    """last week, this month."""
-    back = 0 if match["which"].lower() == "this" else 1
-    return [unit_back(match["what"].lower(), back, today)]
-
-
 _READERS: Final[dict[str, Callable[[re.Match[str], date], Iterable[TimeSpan]]]] = {
-    "weekend": _named_weekend,
-    "vague_ago": _named_vaguely,
-    "days_before": _days_before,
-    "evening_before": _evening_before,
-    "before_last": _named_before_last,
-    "half_ago": _half_ago,
+    "weekend": lambda match, today: [weekend(today, _BACK.get(match["which_weekend"], 0))],
+    "vague_ago": lambda match, today: [_vaguely_ago(match, today)],
+    "days_before": lambda match, today: [  # 前两天, 前阵子, the other day
+        days_ago(today, 3 if match[0][1:2] in "两兩三" else RECENT_DAYS, 1)._replace(near=True)
+    ],
+    "evening_before": lambda _match, today: [days_ago(today, 2, 2)],
+    "before_last": lambda match, today: [unit_back(match["what_before_last"].lower(), 2, today)],
+    "half_ago": lambda match, today: [  # 半年前, a fortnight ago
+        days_ago(today, *_HALF_A_YEAR) if re.search("年|year", match[0], re.I) else week(today, 2)
+    ],
     "chinese_month": _chinese_month,
-    "near_month": _near_month,
-    "week": _named_week,
-    "days_ago": _few_days,
-    "recent": _recently,
+    "near_month": lambda match, today: [
+        month_back(today, _BACK.get(match["which_month"], 0), match["near_part"])
+    ],
+    "week": lambda match, today: [week(today, _BACK.get(match["which_week"], 0))],
+    "days_ago": lambda _match, today: [days_ago(today, _FEW_DAYS, 0)._replace(near=True)],
+    "recent": lambda _match, today: [days_ago(today, RECENT_DAYS, 0)._replace(near=True)],
     "ago": _counted_ago,
-    "chinese_year": _chinese_year,
+    "chinese_year": lambda match, today: [whole_year(today.year - _YEARS_BACK[match[0][0]])],
     "dotted": _dotted,
     "english_month": _english_month,
-    "english_near": _english_near,
+    "english_near": lambda match, today: [
+        unit_back(match["what"].lower(), match["which"].lower() != "this", today)
+    ],
 }
 """What each form of a stretch means, by the name of its group in `_SPANS`."""
 
 
-def _vaguely_ago(amount: str, unit: str, today: date) -> TimeSpan:
-    """From the most to the least that an amount such as `a few` or 两三 means."""
-    least, most = _amount(amount)
+def _vaguely_ago(match: re.Match[str], today: date) -> TimeSpan:
+    """From the most to the least that 几个月前 or `a few weeks ago` means."""
+    least, most = _amount(match["vague"].lower())
+    unit = _UNITS[match["vague_unit"] or match["vague_english"].lower()]
     return TimeSpan(ago(most, unit, today).first, ago(least, unit, today).last)
 
 
 def _amount(amount: str) -> tuple[int, int]:
-    """Return the least and the most that an amount means."""
+    """Return the least and the most that an amount such as 三四, `a few` or `several` means."""
     if "couple" in amount:
         return 1, 3
     if "few" in amount or amount in ("几", "幾"):
@@ -473,11 +421,6 @@ _LEAST_MARGIN: Final = timedelta(minutes=10)
 _JUST_NOW: Final = timedelta(minutes=60)
 """What 刚才 and `just now` mean at most."""
 _FEW: Final = (2, 6)
-_NUMBER_WORDS: Final = {
-    "a": 1.0, "an": 1.0, "one": 1.0, "two": 2.0, "three": 3.0, "four": 4.0, "five": 5.0, "six": 6.0, "seven": 7.0,
-    "eight": 8.0, "nine": 9.0, "ten": 10.0, "eleven": 11.0, "twelve": 12.0, "fifteen": 15.0, "twenty": 20.0,
-    "thirty": 30.0, "forty": 40.0, "半": 0.5, "half": 0.5,
-}  # fmt: skip
 _CHINESE_NUMBER: Final = r"\d{1,3}|[一二两兩三四五六七八九十]{1,3}"
 _ENGLISH_NUMBER: Final = (
     r"\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty"
@@ -489,7 +432,7 @@ _PARTS_OF_DAY: Final = {
     "上午": (6, 12),
     "中午": (11, 14),
     **dict.fromkeys(("下午", "afternoon"), (12, 18)),
-    **dict.fromkeys(("傍晚",), (16, 20)),
+    "傍晚": (16, 20),
     **dict.fromkeys(("晚上", "晚", "夜里", "夜", "evening", "night"), (17, 29)),
     "凌晨": (0, 6),
     "半夜": (22, 30),
@@ -530,7 +473,7 @@ def moments_in(text: str, now: datetime) -> list[Moment]:
 
 
 def without_moments(text: str, moments: Iterable[Moment]) -> str:
-    """`text` with a blank in place of each of these stretches, which are in order."""
+    """Return `text` with a blank in place of each of these stretches, which are in order."""
     parts: list[str] = []
     position = 0
     for moment in moments:
@@ -541,7 +484,8 @@ def without_moments(text: str, moments: Iterable[Moment]) -> str:
 
 
 def _stretch(match: re.Match[str], now: datetime) -> tuple[datetime, datetime]:
-    """Return when the stretch of a match begins and ends."""
+    """Return when the stretch of a match begins and ends, seen from `now`: earlier today, just now,
+    a part of a day, or a distance with a margin that grows with it."""
     if match["just"]:
         if match["just"].lower() == "earlier today":
             return _midnight(now, 0), now
@@ -570,7 +514,8 @@ def _midnight(now: datetime, days_back: int) -> datetime:
 
 
 def _distance(match: re.Match[str]) -> tuple[timedelta, timedelta]:
-    """Return the least and the most that a distance means."""
+    """Return the least and the most time that a distance means: equal for a number, such as 1.5
+    hours, and apart for "a few" and "a couple"."""
     unit = timedelta(minutes=1)
     if match["hours"] or match["english_hours"]:
         unit = timedelta(hours=1)
@@ -591,4 +536,6 @@ def _number(text: str) -> float:
     if text.isdigit():
         return float(text)
     word = text.split()[0].split("-")[0]
-    return _NUMBER_WORDS.get(word) or float(numeral(text.replace("兩", "两")))
+    if word in ("半", "half"):
+        return 0.5
+    return float(NUMBER_WORDS.get(word) or numeral(text.replace("兩", "两")))

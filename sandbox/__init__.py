@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from sandbox.chats import chat, left_out
     from sandbox.chats.dates import instant
     from sandbox.chats.encoding import EncodingError, decode
-    from sandbox.chats.fields import WRONG_VALUES
-    from sandbox.chats.joined_lines import joined_values
     from sandbox.chats.message_forms import message_rows, read_message, role_of
     from sandbox.chats.messages import is_sillytavern, whole
     from sandbox.chats.plain import begins_with_role, may_be_chat
@@ -34,12 +32,12 @@ if TYPE_CHECKING:
         SandboxError,
         SandboxUnavailable,
     )
-    from sandbox.host.records import TriggerRecord
-    from sandbox.host.supervisor import TriggerSandbox
+    from sandbox.host.supervisor import TriggerRecord, TriggerSandbox
     from sandbox.javascript import literals
-    from sandbox.javascript.depths import HOOK_CHARS, given_by_a_hook
+    from sandbox.javascript.literals import HOOK_CHARS, given_by_a_hook
     from sandbox.javascript.spelling import spelled_in_two_ways
     from sandbox.limits import SandboxLimits
+    from sandbox.values import WRONG_VALUES, joined_values
     from sandbox.verdicts import (
         CheckReport,
         Failed,
@@ -71,7 +69,7 @@ _MODULES = dict.fromkeys(__all__, "verdicts")
 __all__ += ["SandboxLimits", "TriggerRecord", "TriggerSandbox"]
 _MODULES |= {
     "SandboxLimits": "limits",
-    "TriggerRecord": "host.records",
+    "TriggerRecord": "host.supervisor",
     "TriggerSandbox": "host.supervisor",
 }
 __all__ += ["PatternError", "SandboxBusy", "SandboxClosed", "SandboxError", "SandboxUnavailable"]
@@ -86,10 +84,10 @@ __all__ += ["message_rows", "read_message", "role_of"]
 _MODULES |= dict.fromkeys(__all__[-3:], "chats.message_forms")
 __all__ += ["WRONG_VALUES", "EncodingError", "decode", "instant", "joined_values"]
 _MODULES |= {"EncodingError": "chats.encoding", "decode": "chats.encoding"}
-_MODULES |= {"instant": "chats.dates", "joined_values": "chats.joined_lines"}
-_MODULES |= {"WRONG_VALUES": "chats.fields"}
+_MODULES |= {"instant": "chats.dates", "joined_values": "values"}
+_MODULES |= {"WRONG_VALUES": "values"}
 __all__ += ["HOOK_CHARS", "given_by_a_hook"]
-_MODULES |= dict.fromkeys(("HOOK_CHARS", "given_by_a_hook"), "javascript.depths")
+_MODULES |= dict.fromkeys(("HOOK_CHARS", "given_by_a_hook"), "javascript.literals")
 __all__ += ["literals", "spelled_in_two_ways"]
 _MODULES |= {"literals": "javascript.literals", "spelled_in_two_ways": "javascript.spelling"}
 __all__ += ["PlainPattern", "SearchedTexts", "SoughtKey", "SpokenText", "TooMuchText"]

@@ -23,6 +23,7 @@ from languages.command_line import (
     begin_again_in_utf8_mode,
     language_of,
 )
+from sandbox.values import by_name
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[Parser]
@@ -98,21 +99,23 @@ _KINDS = (
     *("birthday", "lunar-birthday", "leap-birthday", "anniversary", "date"),
     *("keyword", "mood", "place", "night", "weekday", "cooldown"),
 )
-_MEANT_KINDS = MappingProxyType(
+_MEANT_KINDS = by_name(
     {
-        **dict.fromkeys(
-            ("lunar", "chinese", "chinese-birthday", "birthday-lunar", "农历生日", "农历"),
-            "lunar-birthday",
+        "lunar-birthday": (
+            "lunar",
+            "chinese",
+            "chinese-birthday",
+            "birthday-lunar",
+            "农历生日",
+            "农历",
         ),
-        **dict.fromkeys(
-            ("leap", "leap-day", "leapday", "birthday-leap", "feb29", "闰日生日"), "leap-birthday"
-        ),
-        **dict.fromkeys(("生日", "bday"), "birthday"),
-        **dict.fromkeys(("纪念日", "holiday"), "anniversary"),
-        **dict.fromkeys(("day", "日期"), "date"),
-        **dict.fromkeys(("word", "keywords", "关键词"), "keyword"),
-        **dict.fromkeys(("once", "last_fired", "last-fired", "delay", "daily", "冷却"), "cooldown"),
-        **dict.fromkeys(("weekend", "星期"), "weekday"),
+        "leap-birthday": ("leap", "leap-day", "leapday", "birthday-leap", "feb29", "闰日生日"),
+        "birthday": ("生日", "bday"),
+        "anniversary": ("纪念日", "holiday"),
+        "date": ("day", "日期"),
+        "keyword": ("word", "keywords", "关键词"),
+        "cooldown": ("once", "last_fired", "last-fired", "delay", "daily", "冷却"),
+        "weekday": ("weekend", "星期"),
     }
 )
 """Templates that people ask for, and which one they mean."""
@@ -132,45 +135,39 @@ def command_parser() -> argparse.ArgumentParser:
         "file",
         nargs="?",
         metavar="FILE",
-        help=_("file with the trigger, or pack (.json); - for standard input"),
+        help="file with the trigger, or pack (.json); - for standard input",
     )
-    source.add_argument("-e", dest="code", metavar="CODE", help=_("the trigger itself"))
+    source.add_argument("-e", dest="code", metavar="CODE", help="the trigger itself")
     _add_moment(run)
     _add_moment(_command(commands, "repl", "run:repl", _REPL))
     doctor = _command(commands, "doctor", "run:doctor", _DOCTOR)
-    doctor.add_argument("--all", action="store_true", help=_("fail if a layer is missing"))
+    doctor.add_argument("--all", action="store_true", help="fail if a layer is missing")
     check = _command(commands, "check", "checks:check", _CHECK)
     check.add_argument(
         "files", nargs="*", metavar="FILE", help=_("{file}, or - for standard input", _(_FILE))
     )
-    check.add_argument("-e", dest="code", metavar="CODE", help=_("the trigger itself"))
+    check.add_argument("-e", dest="code", metavar="CODE", help="the trigger itself")
     _add_encoding(check)
     test = _command(commands, "test", "testing:test", _TEST)
+    test.add_argument("paths", nargs="+", metavar="PATH", help="fixture, or folder with fixtures")
+    test.add_argument("-k", metavar="TEXT", help="only cases whose file and name contain this text")
+    test.add_argument("-x", action="store_true", help="stop at the first failure")
     test.add_argument(
-        "paths", nargs="+", metavar="PATH", help=_("fixture, or folder with fixtures")
-    )
-    test.add_argument(
-        "-k", metavar="TEXT", help=_("only cases whose file and name contain this text")
-    )
-    test.add_argument("-x", action="store_true", help=_("stop at the first failure"))
-    test.add_argument(
-        "--why", action="store_true", help=_("show what each trigger found at the end of its chat")
+        "--why", action="store_true", help="show what each trigger found at the end of its chat"
     )
     test.add_argument(
         "--host",
         choices=["hook"],
-        help=_("give each search only the messages that this caller of triggers gives"),
+        help="give each search only the messages that this caller of triggers gives",
     )
     _add_encoding(test, _("fixtures and the files they name"))
     _add_pack_commands(commands)
     new = _command(commands, "new", "testing:new", _NEW)
     new.meant = _MEANT_KINDS
-    new.add_argument("kind", choices=_KINDS, help=_("what the example is about"))
-    new.add_argument(
-        "-o", dest="folder", metavar="FOLDER", default=".", help=_("where to write (.)")
-    )
-    new.add_argument("--name", metavar="NAME", help=_("name of the files (that of the kind)"))
-    new.add_argument("--force", action="store_true", help=_("replace a file that exists"))
+    new.add_argument("kind", choices=_KINDS, help="what the example is about")
+    new.add_argument("-o", dest="folder", metavar="FOLDER", default=".", help="where to write (.)")
+    new.add_argument("--name", metavar="NAME", help="name of the files (that of the kind)")
+    new.add_argument("--force", action="store_true", help="replace a file that exists")
     return parser
 
 
@@ -185,7 +182,7 @@ def _add_pack_commands(commands: Commands) -> None:
     test.add_argument("pack", metavar="PACK", help=_PACK)
     show = _command(pack_commands, "show", "files:show_pack", _PACK_SHOW)
     show.add_argument("pack", metavar="PACK", help=_PACK)
-    show.add_argument("memory", nargs="?", metavar="NAME", help=_("its name or number (all)"))
+    show.add_argument("memory", nargs="?", metavar="NAME", help="its name or number (all)")
 
 
 def _command(commands: Commands, name: str, perform: str, text: str) -> Parser:
@@ -217,36 +214,36 @@ def _add_encoding(parser: argparse.ArgumentParser, of_what: str = "") -> None:
 
 def _add_moment(parser: argparse.ArgumentParser) -> None:
     """Add the options for a chat and the moment in it at which one trigger runs."""
-    parser.add_argument("--chat", metavar="FILE", help=_("chat file in any form"))
+    parser.add_argument("--chat", metavar="FILE", help="chat file in any form")
     for role in ("user", "assistant"):
         about = _("in a chat of plain lines, this name is the {role}; may be repeated", role)
         parser.add_argument(f"--{role}", metavar="NAME", action="append", help=about)
 
     _add_encoding(parser)
     parser.add_argument(
-        "--window", type=int, default=20, metavar="N", help=_("messages that a trigger gets (20)")
-    )
-    about = _("ISO time, in --tz unless it has an offset (now)")
-    parser.add_argument("--now", metavar="TIME", help=about)
-    parser.add_argument(
-        "--tz", metavar="ZONE", help=_("IANA time zone, such as Asia/Shanghai (system's)")
+        "--window", type=int, default=20, metavar="N", help="messages that a trigger gets (20)"
     )
     parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help=_("seed of Math.random (0)")
+        "--now", metavar="TIME", help="ISO time, in --tz unless it has an offset (now)"
     )
+    parser.add_argument(
+        "--tz", metavar="ZONE", help="IANA time zone, such as Asia/Shanghai (system's)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of Math.random (0)")
     parser.add_argument(
         "--participants",
         default="{}",
         metavar="JSON",
-        help=_("context.participants, a JSON object ({})"),
+        help="context.participants, a JSON object ({})",
     )
-    about = _("end the chat with message N, and run at its time (all)")
-    parser.add_argument("--at", type=int, metavar="N", help=about)
+    parser.add_argument(
+        "--at", type=int, metavar="N", help="end the chat with message N, and run at its time (all)"
+    )
     parser.add_argument(
         "--conversation",
         default="default",
         metavar="ID",
-        help=_("context.conversation_id (default)"),
+        help="context.conversation_id (default)",
     )
     about = _("context.last_fired, such as {example} (null)", _FIRING)
     parser.add_argument("--last-fired", metavar="JSON", help=about)

@@ -12,23 +12,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 
 from sandbox.conditions import (
     COMPARISONS,
     ROLES,
+    Combination,
     Comparison,
     Condition,
-    Joined,
     KeySearch,
     Negation,
     PlainPattern,
     SoughtKey,
     is_certain,
 )
-from sandbox.javascript.depths import USUAL_DEPTH
+from sandbox.javascript.literals import USUAL_DEPTH
 from sandbox.javascript.spelling import folded
+from sandbox.values import frozen
 
 MOST_CHARACTERS = 4_000
 """Characters of a trigger that is read; a longer one always runs."""
@@ -68,15 +68,15 @@ class Role(Enum):
     ENOUGH = "the trigger is true where the condition is"
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+@frozen
+class ParsedCondition:
     """A condition that was read in a trigger, and what it is for the trigger."""
 
     condition: Condition
     role: Role
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Token:
     """A part of a trigger. `kind`: the name of its group in _TOKEN, or `end`. `begins_line`: a line ends before it."""
 
@@ -89,7 +89,7 @@ class _NoCondition(Exception):
     """The trigger has something else than a condition here."""
 
 
-def read(source: str) -> Reading | None:
+def read(source: str) -> ParsedCondition | None:
     """Return what a trigger is, or begins with, or None if that is not a condition. V8 must have run it once and
     found no fault: the text after a condition may not be JavaScript."""
     if len(source) > MOST_CHARACTERS or any(sign in source for sign in _HTML_COMMENTS):
@@ -117,7 +117,8 @@ def read(source: str) -> Reading | None:
 
 
 def _tokens(source: str) -> Iterator[_Token]:
-    """Yield the tokens of a trigger without blanks and comments, then its end. Raises _NoCondition."""
+    """Yield the tokens of a trigger without blanks and comments, then its end. Raises _NoCondition for a character that
+    begins no token, and for a slash that may divide."""
     position = 0
     begins_line = False
     last = _Token("sign", "", begins_line=False)
@@ -139,8 +140,9 @@ def _tokens(source: str) -> Iterator[_Token]:
     yield _Token("end", "", begins_line)
 
 
-def _whole(tokens: list[_Token], start: int) -> Reading | None:
-    """Read a trigger that is nothing but a condition."""
+def _whole(tokens: list[_Token], start: int) -> ParsedCondition | None:
+    """Read a trigger that is nothing but a condition, perhaps with semicolons after it. Return None if it has other
+    parts."""
     reader = _Reader(tokens, start)
     try:
         condition = reader.condition()
@@ -148,11 +150,12 @@ def _whole(tokens: list[_Token], start: int) -> Reading | None:
         return None
     if not reader.is_at_end():
         return None
-    return Reading(condition, Role.WHOLE)
+    return ParsedCondition(condition, Role.WHOLE)
 
 
-def _beginning(tokens: list[_Token], start: int, sign: str, role: Role) -> Reading | None:
-    """Read the first operands of `sign` that are conditions."""
+def _beginning(tokens: list[_Token], start: int, sign: str, role: Role) -> ParsedCondition | None:
+    """Read the first operands of `sign` that are conditions. Return None if the first operand is
+    not one, or if `sign` does not join the rest to them."""
     reader = _Reader(tokens, start)
     operands: list[Condition] = []
     end_of_last = start
@@ -166,7 +169,7 @@ def _beginning(tokens: list[_Token], start: int, sign: str, role: Role) -> Readi
         pass
     if not operands or not _are_operands(tokens, end_of_last, sign):
         return None
-    return Reading(Joined(tuple(operands), is_every=sign == "&&"), role)
+    return ParsedCondition(Combination(tuple(operands), is_every=sign == "&&"), role)
 
 
 def _are_operands(tokens: list[_Token], start: int, sign: str) -> bool:
@@ -208,21 +211,23 @@ class _Reader:
         return self._tokens[self.position]
 
     def _take(self, *texts: str) -> bool:
-        """Go over the next token if it is a sign or a name with any of these texts."""
+        """Go over the next token and return True if it is a sign or a name with any of these texts; or stay, and return
+        False."""
         if self._next.kind not in ("sign", "name") or self._next.text not in texts:
             return False
         self.position += 1
         return True
 
     def expect(self, *texts: str) -> str:
-        """Go over the next token, which must be among these signs or names, and return its text."""
+        """Go over the next token, which must be among these signs or names, and return its text. Raises
+        _NoCondition if it is not."""
         text = self._next.text
         if not self._take(*texts):
             raise _NoCondition
         return text
 
     def _literal(self, kind: str) -> str:
-        """Go over the next token, which must be of this kind, and return its text."""
+        """Go over the next token, which must be of this kind, and return its text. Raises _NoCondition if it is not."""
         token = self._next
         if token.kind != kind:
             raise _NoCondition
@@ -230,7 +235,7 @@ class _Reader:
         return token.text
 
     def is_at_end(self) -> bool:
-        """Tell whether nothing but semicolons follows."""
+        """Go over semicolons, and tell whether nothing follows."""
         while self._take(";"):
             pass
         return self._next.kind == "end"
@@ -242,7 +247,7 @@ class _Reader:
             operands.append(self.conjunction())
         if len(operands) == 1:
             return operands[0]
-        return Joined(tuple(operands), is_every=False)
+        return Combination(tuple(operands), is_every=False)
 
     def conjunction(self) -> Condition:
         """Read operands of `&&`."""
@@ -251,10 +256,11 @@ class _Reader:
             operands.append(self.comparison())
         if len(operands) == 1:
             return operands[0]
-        return Joined(tuple(operands), is_every=True)
+        return Combination(tuple(operands), is_every=True)
 
     def comparison(self) -> Condition:
-        """Read an operand of `&&`: a number of keys that is compared, or a condition that is not."""
+        """Read an operand of `&&`: a number of keys that is compared, or a condition that is not.
+        Raises _NoCondition if it is neither, such as a condition that is compared."""
         operand = self._operand()
         if not self._take(*COMPARISONS):
             return operand
@@ -274,6 +280,8 @@ class _Reader:
         return operand
 
     def _negation_or_value(self) -> Condition:
+        """Read a negation, a condition in parentheses, true, false or a call, with or without
+        `await`. Raises _NoCondition if anything else comes."""
         start = self.expect("!", "(", "true", "false", "match_keys", "match_keys_all", "await")
         match start:
             case "!":
@@ -285,11 +293,12 @@ class _Reader:
                 self.expect(")")
                 return inner
             case "true" | "false":
-                return Joined((), is_every=start == "true")
+                return Combination((), is_every=start == "true")
         return self._search(is_every=start == "match_keys_all")
 
     def _search(self, *, is_every: bool) -> KeySearch:
-        """Read the arguments of a call: messages, keys and perhaps a scope and a depth."""
+        """Read the arguments of a call: messages, keys and perhaps a scope and a depth. Raises
+        _NoCondition for any other argument, or for an unknown scope."""
         self.expect("(")
         self.expect("context", "args")
         if self._take(".", "?."):
@@ -312,6 +321,8 @@ class _Reader:
         return KeySearch(keys, scope, depth, is_every)
 
     def _depth_of_messages(self) -> int:
+        """Read how many of the last messages count; 0 for `null`, which means all. Raises _NoCondition for anything
+        else."""
         if self._take("null"):
             return 0
         number = self._literal("number")
@@ -320,7 +331,8 @@ class _Reader:
         return int(number)
 
     def _keys(self, *, is_every: bool) -> tuple[SoughtKey, ...]:
-        """Read a list of keys. A blank in a key of match_keys_all may be that between two messages."""
+        """Read a list of keys. A blank in a key of match_keys_all may be that between two messages.
+        Raises _NoCondition if a key may mean something else in JavaScript than here."""
         keys: list[SoughtKey] = []
         self.expect("[")
         while not self._take("]"):
@@ -339,7 +351,8 @@ class _Reader:
         return tuple(keys)
 
     def _key(self) -> SoughtKey:
-        """Read a text between quotation marks, or an expression that looks for a plain text."""
+        """Read a text between quotation marks, or an expression that looks for a plain text. Raises
+        _NoCondition for any other expression."""
         if self._next.kind != "expression":
             return self._text()
         literal = self._literal("expression")

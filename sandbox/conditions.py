@@ -10,14 +10,14 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from sandbox.javascript import literals
-from sandbox.javascript.depths import USUAL_DEPTH
+from sandbox.javascript.literals import USUAL_DEPTH
 from sandbox.javascript.spelling import folded, seen
 from sandbox.limits import MOST_NAME_CHARS
+from sandbox.values import JsonObject, frozen
 
 ROLES: Final[Mapping[str, tuple[str, ...]]] = {
     "any": (),
@@ -76,7 +76,7 @@ _EVERYWHERE: Final = "/(?:)/"
 """An expression that is found in every text."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlainPattern:
     """A text that is sought as an expression of JavaScript finds it: without other spellings, with or without regard to
     case. `is_whole`: not within a word of ASCII letters, digits and `_`. An empty text is found everywhere."""
@@ -97,7 +97,7 @@ SoughtKey: TypeAlias = str | PlainPattern
 """A key: a text that is found in all spellings, or a pattern that is found as an expression finds it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeySearch:
     """A search for keys in the last `depth` messages of a scope; a depth of 0 means all messages. It is true if a
     text has any of the keys, or, if `is_every`, if each of the keys is in a text."""
@@ -108,7 +108,7 @@ class KeySearch:
     is_every: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Comparison:
     """Compares how many keys a search finds, summed over the texts, with a number. `sign`: an item of COMPARISONS."""
 
@@ -117,22 +117,22 @@ class Comparison:
     number: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Negation:
     """Is true if the condition in it is false."""
 
     condition: Condition
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+@frozen
+class Combination:
     """Is true if any of its conditions is, or, if `is_every`, if all of them are."""
 
     conditions: tuple[Condition, ...]
     is_every: bool
 
 
-Condition: TypeAlias = KeySearch | Comparison | Negation | Joined
+Condition: TypeAlias = KeySearch | Comparison | Negation | Combination
 
 
 def searches_of(condition: Condition) -> list[KeySearch]:
@@ -144,7 +144,7 @@ def searches_of(condition: Condition) -> list[KeySearch]:
             return [search]
         case Negation(condition=inner):
             return searches_of(inner)
-        case Joined(conditions=conditions):
+        case Combination(conditions=conditions):
             return [search for inner in conditions for search in searches_of(inner)]
 
 
@@ -231,7 +231,7 @@ def stands_in(text: str, sought: str, *, begins_at_edge: bool, ends_at_edge: boo
     return re.compile(before + re.escape(sought) + after).search(text, start) is not None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Word:
     """A key in lower case. It is found in a text only between characters that belong to no word, on the sides where
     it has such a character itself and no ideograph anywhere."""
@@ -259,7 +259,7 @@ class Word:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Key:
     """A key as it is written, and in the spelling of `folded`, or None where nothing of it can be seen."""
 
@@ -329,6 +329,8 @@ class SpokenText:
         return forms.spelled is not None and forms.spelled.is_in(self.spelled)
 
     def _has_pattern(self, pattern: PlainPattern) -> bool:
+        """Tell whether a pattern is in the text, in upper or lower case unless it is exact, and as
+        a whole word if it must be one. An empty pattern always is."""
         if not pattern.text:
             return True
         texts = self.exact
@@ -368,7 +370,8 @@ class SearchedTexts:
         return forms
 
     def has(self, text: SpokenText, key: SoughtKey) -> bool:
-        """Tell whether a key is in a text. Raises TooMuchText."""
+        """Tell whether a key is in a text. Raises TooMuchText when more characters were searched than one search
+        may."""
         self._characters_left -= len(text.text)
         if self._characters_left < 0:
             raise TooMuchText
@@ -390,7 +393,7 @@ def _distinct(keys: tuple[SoughtKey, ...]) -> tuple[tuple[SoughtKey, ...], ...]:
 # --- the messages of a chat -------------------------------------------------------------------------------------------
 
 
-def speaker_names(context: Mapping[str, Any]) -> dict[str, str]:
+def speaker_names(context: JsonObject) -> dict[str, str]:
     """Return the names of speakers whose messages have no name, by role: as the participants of the context say; of a
     long name the beginning."""
     participants = context.get("participants")
@@ -405,7 +408,7 @@ def speaker_names(context: Mapping[str, Any]) -> dict[str, str]:
     return names
 
 
-def named_text(message: Mapping[str, Any], names: Mapping[str, str]) -> str:
+def named_text(message: JsonObject, names: Mapping[str, str]) -> str:
     """Return a message as the scope `named` of match_keys has it."""
     name = message.get("name")
     if not isinstance(name, str) or not name:
@@ -431,13 +434,13 @@ class KeyIndex:
     def found_in(self, texts: Sequence[str], searched: SearchedTexts) -> set[SoughtKey]:
         """Return the keys that are in any of the texts. Raises TooMuchText. A key that a condition finds in a chat is
         in a message with the name of its speaker (`named_text`)."""
-        found: set[SoughtKey] = set()
+        sought_keys: set[SoughtKey] = set()
         for text in map(searched.spoken, texts):
             for piece in self._keys_by_piece.keys() & text.pieces:
-                for key in self._keys_by_piece[piece].keys() - found:
+                for key in self._keys_by_piece[piece].keys() - sought_keys:
                     if searched.has(text, key):
-                        found.add(key)
-        return found
+                        sought_keys.add(key)
+        return sought_keys
 
 
 class Chat:
@@ -447,11 +450,13 @@ class Chat:
 
     def __init__(
         self,
-        messages: Sequence[Mapping[str, Any]],
+        messages: Sequence[JsonObject],
         names: Mapping[str, str],
         keys: Collection[SoughtKey] | None = None,
         searched: SearchedTexts | None = None,
     ) -> None:
+        """Prepare to decide conditions in these messages. `searched`: texts that earlier chats have
+        searched."""
         self._messages = messages
         self._searched = searched or SearchedTexts(MOST_CHARACTERS)
         self._names = names
@@ -461,7 +466,7 @@ class Chat:
         """How many texts of a scope and depth have a key: many conditions share keys."""
 
     def holds(self, condition: Condition) -> bool:
-        """Tell whether a condition is true."""
+        """Tell whether a condition is true in this chat. Raises TooMuchText."""
         match condition:
             case KeySearch(is_every=True):
                 return self._has_every(condition)
@@ -471,9 +476,9 @@ class Chat:
                 return COMPARISONS[sign](self.count(search), number)
             case Negation(condition=inner):
                 return not self.holds(inner)
-            case Joined(conditions=conditions, is_every=True):
+            case Combination(conditions=conditions, is_every=True):
                 return all(map(self.holds, conditions))
-            case Joined(conditions=conditions):
+            case Combination(conditions=conditions):
                 return any(map(self.holds, conditions))
 
     def count(self, search: KeySearch) -> int:
@@ -511,6 +516,9 @@ class Chat:
         return texts
 
     def _texts_in(self, scope: str, depth: int) -> list[str]:
+        """Return what a scope searches in the last `depth` messages, or in all for 0: the texts of
+        its roles, or of all messages with the names of speakers. A scan trims texts, except those
+        of a book."""
         messages = self._messages[-depth:]
         roles = ROLES[scope]
         if roles:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from languages import _
+from sandbox.values import frozen
 
 MOST_NAME_CHARS = 200
 """Characters of the name of a participant that count: a name is part of each message of its speaker and replaces each
 macro of a text, so a longer name would be multiplied. As many as the name of a memory may have."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SandboxLimits:
     """What one search, one trigger and one worker process may use. Sources: docs/explanation/sandbox-security.md."""
 
@@ -42,6 +41,7 @@ class SandboxLimits:
     """Wall seconds for a worker process to say that it is ready: usually 0.13 s, far more on a machine that swaps."""
 
     def __post_init__(self) -> None:
+        """Check the limits. Raises ValueError if one of them is too small."""
         for name in (
             "trigger_seconds",
             "sprint_seconds",

@@ -14,13 +14,13 @@ import json
 import math
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 from languages import ReceivedSentence, Sentence
 from sandbox.errors import ProtocolError
+from sandbox.values import JsonObject, frozen
 from sandbox.verdicts import MOST_OPERANDS, Operand, Reading, TracedCopy
 
 VERSION = 8
@@ -37,7 +37,7 @@ LATER = "later"
 MOST_TEXT = 400
 """Characters of a message or a console line: realm/board.js writes at most 300, plus their prefix."""
 _MOST_LEVELS, _MOST_VALUES = 4, 16
-"""Messages within a message, and values of a message."""
+"""Sentences within each other, the outermost included; and values of a sentence."""
 MOST_CONSOLE_LINES = 200
 MOST_UNKNOWN = 20
 """Unknown names that are reported for one trigger; more of them are one mistake made many times."""
@@ -58,7 +58,7 @@ Finding: TypeAlias = tuple[str, str | Sentence, int, int]
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-class Wanted(StrEnum):
+class ReadQuestion(StrEnum):
     """What a frame READ asks about each of its sources: what is wrong with it, its key words, or what is
     traced."""
 
@@ -80,10 +80,10 @@ class Kind(StrEnum):
     READY = "Y"  # after DONE: a fresh isolate waits; whether all old ones are gone
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Frame:
     kind: Kind
-    body: Mapping[str, Any]
+    body: JsonObject
 
 
 def encode(frame: Frame) -> bytes:
@@ -146,7 +146,8 @@ class Decoder:
 
 
 def text(value: object, most: int = MOST_TEXT) -> str:
-    """Check a text for people: at most `most` characters, without control, bidirectional and surrogate characters."""
+    """Return a text for people, cut after `most` characters, with a sign in place of each control, bidirectional and
+    surrogate character. Raises ProtocolError if the value is not a text."""
     if not isinstance(value, str):
         raise ProtocolError("not a text")
     short = value if len(value) <= most else value[:most] + "…"
@@ -168,7 +169,9 @@ def _packed_value(value: object) -> Any:
 
 
 def message(value: object, levels: int = _MOST_LEVELS) -> str | Sentence:
-    """Read a text, or the sentence of which `packed` gave this form."""
+    """Read a text, or a sentence in the form that `packed` gives. Every text in it comes back cut and cleaned by
+    `text`, so it may be shown. `levels`: how many sentences may be within each other, this one included. Raises
+    ProtocolError for any other value, also for a sentence with more levels or values than are allowed."""
     if not isinstance(value, list):
         return text(value)
     english, template, values = _row(value, 3)
@@ -195,38 +198,38 @@ def elapsed(value: object) -> int:
 
 
 def sequence(value: object, most: int) -> Sequence[Any]:
-    """Check a list of at most `most` items."""
+    """Return a list of at most `most` items. Raises ProtocolError if the value is another one."""
     if not isinstance(value, list) or len(value) > most:
         raise ProtocolError("not a list, or too long")
     return value
 
 
 def _row(value: object, length: int) -> Sequence[Any]:
-    """Check a list of exactly `length` items."""
+    """Return a list of exactly `length` items. Raises ProtocolError if the value is another one."""
     items = sequence(value, length)
     if len(items) != length:
         raise ProtocolError("too few items")
     return items
 
 
-def findings(body: Mapping[str, Any], count: int) -> list[list[Finding]]:
+def findings(body: JsonObject, count: int) -> list[list[Finding]]:
     """Read the answer to Kind.READ about `count` sources: what was found in each."""
     most = MOST_UNKNOWN + MOST_FINDINGS
-    sources = _of_each(body, Wanted.FINDINGS, count)
+    sources = _of_each(body, ReadQuestion.FINDINGS, count)
     return [[_finding(row) for row in sequence(rows, most)] for rows in sources]
 
 
-def words(body: Mapping[str, Any], count: int) -> list[tuple[str, ...]]:
+def words(body: JsonObject, count: int) -> list[tuple[str, ...]]:
     """Read the answer to Kind.READ about `count` sources: the key words of each."""
     return [
         tuple(map(text, sequence(source, MOST_WORDS)))
-        for source in _of_each(body, Wanted.WORDS, count)
+        for source in _of_each(body, ReadQuestion.WORDS, count)
     ]
 
 
-def reading(body: Mapping[str, Any], original: str) -> Reading:
+def reading(body: JsonObject, original: str) -> Reading:
     """Read the answer to Kind.READ about the source `original`: its operands and its traced copy."""
-    [answer] = _of_each(body, Wanted.READING, 1)
+    [answer] = _of_each(body, ReadQuestion.READING, 1)
     operand_rows, copy_row = _row(answer, 2)
     operands = tuple(map(_operand, sequence(operand_rows, MOST_OPERANDS)))
     if copy_row is None:
@@ -234,7 +237,7 @@ def reading(body: Mapping[str, Any], original: str) -> Reading:
     return Reading(operands, _copy(original, copy_row))
 
 
-def _of_each(body: Mapping[str, Any], wanted: Wanted, count: int) -> Sequence[Any]:
+def _of_each(body: JsonObject, wanted: ReadQuestion, count: int) -> Sequence[Any]:
     answers = sequence(body.get(wanted.value), count)
     if len(answers) != count:
         raise ProtocolError("fewer answers than questions")
@@ -256,8 +259,9 @@ def _operand(row: object) -> Operand:
 
 
 def _copy(original: str, row: object) -> TracedCopy:
-    """Read the traced copy of a row with its source and the name of its probe. A copy goes back to a worker only, so
-    its characters stay as they are."""
+    """Read the traced copy of a row with its source and the name of its probe. A copy goes back to
+    a worker only, so its characters stay as they are. Raises ProtocolError if it is too long or has
+    another form."""
     source, probe = _row(row, 2)
     if not isinstance(source, str) or len(source) > _MOST_COPY_CHARS:
         raise ProtocolError("not a copy, or too long")

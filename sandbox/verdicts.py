@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
 from languages import N_, Sentence, _
+from sandbox.values import frozen
 
 FailureKind: TypeAlias = Literal[
     "syntax",  # does not compile
@@ -19,21 +20,21 @@ FailureKind: TypeAlias = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fired:
     """The value was true. `elapsed_us`: microseconds, measured to 1 ms, shared within a millisecond."""
 
     elapsed_us: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Quiet:
     """The value was false."""
 
     elapsed_us: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failed:
     """The trigger gave no value, which counts as false. `line` and `column` start at 1 (UTF-16 columns). `elapsed_us`:
     microseconds; 0 if it did not run."""
@@ -48,7 +49,7 @@ class Failed:
 Verdict: TypeAlias = Fired | Quiet | Failed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Problem:
     """One finding about a trigger. `caret`: the source line with a `^` under the column. `sentence`: the message for a
     reader of another language, if there is one."""
@@ -61,7 +62,7 @@ class Problem:
     sentence: Sentence | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CheckReport:
     """What is known about a trigger before it is stored. With errors it is refused; with warnings it is stored."""
 
@@ -69,28 +70,32 @@ class CheckReport:
     warnings: tuple[Problem, ...]
 
 
-_LAYER_TITLES = {
-    "parent": N_("process"),
-    "files": N_("files"),
-    "memory": N_("memory"),
-    "privileges": N_("privileges"),
-    "landlock": N_("file system and network"),
-    "seccomp": N_("system calls"),
-}
-_ATTEMPT_TITLES = {
-    "no open": N_("opening a file"),
-    "no write": N_("writing a file"),
-    "no list a folder": N_("listing a folder"),
-    "no socket": N_("making a socket"),
-    "no connect": N_("connecting"),
-    "no exec": N_("starting a program"),
-    "no kill": N_("signalling the server"),
-    "no fork": N_("making a process"),
-    "no limits of the parent": N_("changing the limits of the server"),
-}
+_LAYER_TITLES = N_(
+    {
+        "parent": "process",
+        "files": "files",
+        "memory": "memory",
+        "privileges": "privileges",
+        "landlock": "file system and network",
+        "seccomp": "system calls",
+    }
+)
+_ATTEMPT_TITLES = N_(
+    {
+        "no open": "opening a file",
+        "no write": "writing a file",
+        "no list a folder": "listing a folder",
+        "no socket": "making a socket",
+        "no connect": "connecting",
+        "no exec": "starting a program",
+        "no kill": "signalling the server",
+        "no fork": "making a process",
+        "no limits of the parent": "changing the limits of the server",
+    }
+)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProtectionLayer:
     """A layer of protection of a worker, or an escape that it tried. `detail` says how it protects, or why it is
     missing."""
@@ -109,7 +114,7 @@ class ProtectionLayer:
         return _((_LAYER_TITLES | _ATTEMPT_TITLES).get(self.name, self.name))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunReport:
     """An author's single run: the verdict and what the trigger wrote with console.log (clipped, at most 200 lines).
     `trace`: the notes of the run of a traced copy (realm/trace.js), empty without a copy. `traced`: its verdict."""
@@ -124,7 +129,7 @@ MOST_OPERANDS = 250
 """Operands of a trigger; realm/trace.js has room for as many."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Operand:
     """An operand of a decision. `number`: the number of its probe. `depth`: how deep in its decision, 0 for the
     decision itself. Offsets in bytes. `role`: the role of a decision that is not the verdict. `is_compared`: it is a
@@ -139,7 +144,7 @@ class Operand:
     is_compared: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TracedCopy:
     """A trigger rewritten to call `probe(number, value)` with the value of each operand. `original`: the source whose
     random numbers the copy gets. `probe`: a name that the original does not contain."""
@@ -149,7 +154,7 @@ class TracedCopy:
     probe: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reading:
     """A trigger that was read for its author: its operands, and its traced copy (None: there is nothing to trace)."""
 

@@ -28,6 +28,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
         {"messages": HELLO, "conversation_id": 7},
         "`conversation_id` must be text, not 7",
     ),
+    ("add_short_term_memory", {"messages": "小明"}, '`messages` must be a list, not "小明"'),
     (
         "add_short_term_memory",
         {"messages": HELLO, "roleWeights": {"user": "much"}},

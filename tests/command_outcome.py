@@ -11,3 +11,13 @@ class Outcome(NamedTuple):
     status: int
     out: str
     err: str
+
+    @property
+    def told(self) -> str:
+        """All that it printed."""
+        return self.out + self.err
+
+    @property
+    def in_one(self) -> tuple[int, str]:
+        """The exit status, and all that it printed."""
+        return self.status, self.told

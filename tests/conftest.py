@@ -14,11 +14,15 @@ import sys
 from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+from lacking_programs import LackingPrograms
 from one_machine import OUTSIDE, REFUSED, TimeAlone, guard_connections, turn
+
+if TYPE_CHECKING:
+    from cli_program import CommandLine
 
 # The tests read English, whatever the reader's locale is.
 os.environ["LANGUAGE"] = "en"
@@ -47,6 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     is_short = "not full" in config.getoption("markexpr")
     if is_short and not config.getoption("--hypothesis-profile"):
         hypothesis.settings.load_profile("short")
+    config.pluginmanager.register(LackingPrograms(config))
 
 
 guard_connections()
@@ -111,6 +116,26 @@ def one_parser() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parser, "parser", lambda: parser_in(spoken()))
+        yield
+
+
+HOOK_PATIENCE = 300.0
+"""Seconds that a hook has more in a test, where others use the machine too."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patient_hooks() -> Iterator[None]:
+    """A hook whose seconds are over ends its process, with status 0. A hook of a test runs in the process of all
+    tests, which would end without a word."""
+    from memory_server.cli.hook.command import _Deadline
+
+    start = _Deadline.__init__
+
+    def start_late(deadline: _Deadline, seconds: float, waited: float) -> None:
+        start(deadline, seconds + HOOK_PATIENCE, waited)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_Deadline, "__init__", start_late)
         yield
 
 
@@ -210,6 +235,28 @@ def _go_elsewhere(folder: Path, patch: pytest.MonkeyPatch) -> None:
     patch.setenv("HOME", str(folder / "home"))
     patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     patch.chdir(folder / "work")
+
+
+@pytest.fixture
+def cli(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> CommandLine:
+    """The command `memory-server` in this process: `cli("list")` runs it in the home of this test. A module that needs
+    other circumstances has a fixture of this name, which takes this one."""
+    from cli_program import CommandLine
+
+    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return CommandLine(capfd, monkeypatch)
+
+
+@pytest.fixture
+def workbench(cli: CommandLine) -> CommandLine:
+    """The command `trigger-sandbox` in this process."""
+    from sandbox.cli import main
+
+    return cli.of(main)
 
 
 @pytest.fixture

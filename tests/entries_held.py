@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memory_server.kernel.scopes import Scope
+from memory_server.kernel.items import Scope
 from memory_server.knowledge.entry import Entry, Figures, Filter, Hits, Query
 from memory_server.knowledge.ports import Entries
 

@@ -7,8 +7,6 @@ tests/e2e/test_stdio_server, by the benchmarks, and by everything here on a syst
 
 from __future__ import annotations
 
-import array
-import inspect
 import json
 import os
 import select
@@ -19,11 +17,12 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from memory_server.process.invocation import PER_SESSION_VARIABLES, Invocation
 
@@ -34,7 +33,8 @@ _CAN_FORK = sys.platform == "linux" and "PYTEST_VERSION" in os.environ
 """Whether this is a test on a system where it works."""
 _ASKING = threading.Lock()
 """Held while one program is asked for; tests start programs in several threads."""
-_SIGNATURE = inspect.signature(subprocess.Popen._execute_child)  # type: ignore[attr-defined]
+Stream = int | IO[bytes] | None
+"""A standard stream as `subprocess.Popen` takes it: a descriptor, one of its constants, a file, or that of this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,84 +70,156 @@ def end_template() -> None:
         _template.cache_clear()
 
 
-class Program(subprocess.Popen[bytes]):
-    """`subprocess.Popen` of `python -m memory_server` with these arguments, forked from the template."""
+def start(
+    arguments: Sequence[str | Path], **options: Any
+) -> ForkedProgram | subprocess.Popen[bytes]:
+    """Start `python -m memory_server` with these arguments; the options are those of `subprocess.Popen`."""
+    if _CAN_FORK:
+        return ForkedProgram(arguments, **options)
+    return subprocess.Popen(
+        [sys.executable, "-m", "memory_server", *map(str, arguments)], **options
+    )
 
-    def __init__(self, arguments: Sequence[str | Path], **options: Any) -> None:
-        self._status: int | None = None
-        """Where the template writes the exit status: a file descriptor."""
-        super().__init__([sys.executable, "-m", "memory_server", *map(str, arguments)], **options)
 
-    def _execute_child(self, *values: Any) -> None:
-        if not _CAN_FORK:
-            super()._execute_child(*values)  # type: ignore[misc]
-            return
-        options = _SIGNATURE.bind(self, *values).arguments
-        with _ASKING:
-            control = _template().control
-        status, status_of_template = os.pipe()
-        environment = os.environ if options["env"] is None else options["env"]
+class ForkedProgram:
+    """A program that the template forked, with what tests use of `subprocess.Popen`."""
+
+    def __init__(
+        self,
+        arguments: Sequence[str | Path],
+        *,
+        stdin: Stream = None,
+        stdout: Stream = None,
+        stderr: Stream = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | Path | None = None,
+    ) -> None:
+        self.returncode: int | None = None
+        self._reading_status = threading.Lock()
+        input_end, self.stdin = _stream_of_program(0, stdin)
+        output_end, self.stdout = _stream_of_program(1, stdout)
+        if stderr == subprocess.STDOUT:
+            stderr = output_end
+        error_end, self.stderr = _stream_of_program(2, stderr)
+        self._status, status_of_template = os.pipe()
+        """The template writes the exit status into this pipe."""
+
         request = {
-            "arguments": options["args"][3:],
-            "environment": dict(environment),
-            "folder": Path.cwd().as_posix() if options["cwd"] is None else str(options["cwd"]),
+            "arguments": [str(argument) for argument in arguments],
+            "environment": dict(os.environ if env is None else env),
+            "folder": str(Path.cwd() if cwd is None else cwd),
         }
-        own = [options["p2cread"], options["c2pwrite"], options["errwrite"]]
-        pipes = [
-            number if descriptor == -1 else descriptor for number, descriptor in enumerate(own)
-        ]
         data = json.dumps(request).encode()
         assert len(data) <= MOST_REQUEST_BYTES
-        rights = array.array("i", [*pipes, status_of_template])
+        given = [input_end, output_end, error_end, status_of_template]
         with _ASKING:
-            control.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            control = _template().control
+            socket.send_fds(control, [data], given)
             self.pid = int(control.recv(32))
-        self._child_created = True
-        self._status = status
-        os.close(status_of_template)
-        ends = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
-        self._close_pipe_fds(*(options[end] for end in ends))  # type: ignore[attr-defined]
+        for descriptor in given:
+            os.close(descriptor)
 
-    def _try_wait(self, flags: int) -> tuple[int, int]:
-        """As `os.waitpid`, of which the template tells."""
-        if self._status is None:
-            result: tuple[int, int] = super()._try_wait(flags)  # type: ignore[misc]
-            return result
-        if flags & os.WNOHANG and not select.select([self._status], [], [], 0)[0]:
-            return 0, 0
-        status = int(os.read(self._status, 32) or b"0")
-        os.close(self._status)
-        return self.pid, status
+    def __enter__(self) -> ForkedProgram:
+        return self
 
-    def _internal_poll(self, _deadstate: int | None = None, **_: Any) -> int | None:
-        if self._status is None:
-            code: int | None = super()._internal_poll(_deadstate)  # type: ignore[misc]
-            return code
-        is_waited_for = not self._waitpid_lock.acquire(False)  # type: ignore[attr-defined]
-        if is_waited_for:
-            return None  # by another thread, which reads the status
+    def __exit__(self, *_: object) -> None:
+        """Close the pipes and wait for the end of the program."""
         try:
-            if self.returncode is None:
-                pid, status = self._try_wait(os.WNOHANG)
-                if pid == self.pid:
-                    self._handle_exitstatus(status)  # type: ignore[attr-defined]
-            return self.returncode
+            for pipe in (self.stdout, self.stderr, self.stdin):
+                if pipe is not None:
+                    pipe.close()
         finally:
-            self._waitpid_lock.release()  # type: ignore[attr-defined]
+            self.wait()
+
+    def poll(self) -> int | None:
+        """Return the exit status, or None while the program runs, and while another thread waits for it."""
+        if self._reading_status.acquire(blocking=False):
+            try:
+                self._read_status(0)
+            finally:
+                self._reading_status.release()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit status. Raise `subprocess.TimeoutExpired` if the program does not end in time."""
+        with self._reading_status:
+            self._read_status(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired("memory-server", timeout or 0)
+        return self.returncode
+
+    def _read_status(self, timeout: float | None) -> None:
+        """Store the exit status if the template tells it within `timeout` seconds."""
+        if self.returncode is not None:
+            return
+        is_told, _, _ = select.select([self._status], [], [], timeout)
+        if is_told:
+            status = int(os.read(self._status, 32) or b"0")
+            os.close(self._status)
+            self.returncode = os.waitstatus_to_exitcode(status)
+
+    def communicate(
+        self, given: bytes | None = None, timeout: float = PATIENCE
+    ) -> tuple[bytes, bytes]:
+        """Write `given` to standard input, and return all that the program writes. End it if it takes too long."""
+        late = threading.Timer(timeout, self.kill)
+        late.start()
+        try:
+            with ThreadPoolExecutor(2) as readers:
+                output, errors = (
+                    readers.submit(_read_to_end, pipe) for pipe in (self.stdout, self.stderr)
+                )
+                if self.stdin is not None:
+                    with suppress(BrokenPipeError), self.stdin:
+                        self.stdin.write(given or b"")
+                texts = output.result(), errors.result()
+            self.wait()
+        finally:
+            late.cancel()
+        return texts
+
+    def send_signal(self, number: int) -> None:
+        # The template may have waited for the program before it tells that it ended.
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def _read_to_end(pipe: IO[bytes] | None) -> bytes:
+    if pipe is None:
+        return b""
+    with pipe:
+        return pipe.read()
+
+
+def _stream_of_program(number: int, wanted: Stream) -> tuple[int, IO[bytes] | None]:
+    """Return the descriptor that the program gets as this standard stream, and our end if the stream is a pipe."""
+    if wanted is None:
+        return os.dup(number), None
+    if wanted == subprocess.DEVNULL:
+        return os.open(os.devnull, os.O_RDWR), None
+    if wanted != subprocess.PIPE:
+        return os.dup(wanted if isinstance(wanted, int) else wanted.fileno()), None
+    reader, writer = os.pipe()
+    if number == 0:
+        return reader, os.fdopen(writer, "wb")
+    return writer, os.fdopen(reader, "rb")
 
 
 def run(
     arguments: Sequence[str | Path], stdin: bytes = b"", timeout: float = PATIENCE, **options: Any
-) -> Any:
+) -> subprocess.CompletedProcess[bytes]:
     """As `subprocess.run` of `python -m memory_server`, with its output."""
     pipe = subprocess.PIPE
-    with Program(arguments, stdin=pipe, stdout=pipe, stderr=pipe, **options) as program:
-        try:
-            out, err = program.communicate(stdin, timeout)
-        except BaseException:
-            program.kill()
-            raise
-        return subprocess.CompletedProcess(program.args, program.returncode, out, err)
+    with start(arguments, stdin=pipe, stdout=pipe, stderr=pipe, **options) as program:
+        output, errors = program.communicate(stdin, timeout)
+    return subprocess.CompletedProcess(arguments, program.returncode, output, errors)
 
 
 def serve() -> None:
@@ -183,11 +255,9 @@ def serve() -> None:
             os.read(waking, 1024)
             _tell_of_ends(statuses)
         if control in ready:
-            data, ancillary, _, _ = control.recvmsg(MOST_REQUEST_BYTES, socket.CMSG_SPACE(4 * 4))
+            data, descriptors, _, _ = socket.recv_fds(control, MOST_REQUEST_BYTES, 4)
             if not data:
                 os._exit(0)
-            descriptors = array.array("i")
-            descriptors.frombytes(ancillary[0][2])
             pid = os.fork()
             if pid == 0:
                 signal.set_wakeup_fd(-1)
@@ -200,7 +270,7 @@ def serve() -> None:
                     *statuses.values(),
                 ):
                     os.close(descriptor)
-                _become(json.loads(data), list(descriptors[:3]))
+                _become(json.loads(data), descriptors[:3])
                 raise SystemExit(memory_server.__main__.main())
             statuses[pid] = descriptors[3]
             for descriptor in descriptors[:3]:

@@ -12,7 +12,7 @@ from typing import IO
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from forked_programs import PATIENCE, Program
+from forked_programs import PATIENCE, ForkedProgram, start
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
@@ -27,7 +27,7 @@ async def forked_server(folder: Path, *flags: str) -> AsyncIterator[TransportStr
     write_stream, write_reader = anyio.create_memory_object_stream[SessionMessage](0)
     arguments: list[str | Path] = ["--data-dir", folder, *flags]
     pipe = subprocess.PIPE
-    with Program(arguments, stdin=pipe, stdout=pipe) as process:
+    with start(arguments, stdin=pipe, stdout=pipe) as process:
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(_read, process, read_writer)
@@ -44,7 +44,7 @@ async def forked_server(folder: Path, *flags: str) -> AsyncIterator[TransportStr
 
 
 async def _read(
-    process: Program, answers: MemoryObjectSendStream[SessionMessage | Exception]
+    process: ForkedProgram, answers: MemoryObjectSendStream[SessionMessage | Exception]
 ) -> None:
     assert process.stdout is not None
     descriptor = process.stdout.fileno()
@@ -59,7 +59,9 @@ async def _read(
                     await answers.send(SessionMessage(jsonrpc_message_adapter.validate_json(line)))
 
 
-async def _write(process: Program, messages: MemoryObjectReceiveStream[SessionMessage]) -> None:
+async def _write(
+    process: ForkedProgram, messages: MemoryObjectReceiveStream[SessionMessage]
+) -> None:
     assert process.stdin is not None
     with process.stdin as server_input, messages:
         async for sent in messages:

@@ -3,7 +3,6 @@ bounded, and a server is ended by its id."""
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -12,19 +11,17 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
 import pytest
-from command_outcome import Outcome
-from forked_programs import Program
+from cli_program import in_process
+from forked_programs import start
 
-from memory_server.cli.parser import main
-
-PATIENCE = 30.0
+PATIENCE = 60.0
 TOKEN = "t" * 40
 MODERN = "2026-07-28"
 HANDSHAKE = "2025-11-25"
@@ -57,7 +54,7 @@ def serving(folder: Path, *arguments: str, ready: bool = True, **settings: str) 
     log = folder.with_name(f"{folder.name}-{time.monotonic_ns()}.log")
     words = ["serve", "--http", "0", "--data-dir", folder, *arguments]
     with log.open("wb") as errors:
-        process = Program(words, stderr=errors, env={**os.environ, **variables}, cwd=folder.parent)
+        process = start(words, stderr=errors, env={**os.environ, **variables}, cwd=folder.parent)
     try:
         deadline = time.monotonic() + PATIENCE
         address = _address_in(log)
@@ -81,15 +78,6 @@ def _address_in(log: Path) -> str | None:
     """The address that a server has written to its log."""
     address = re.search(r"http://\S+:\d+(?=/mcp)", log.read_text("utf-8"))
     return None if address is None else address[0]
-
-
-def in_process(*arguments: str) -> Outcome:
-    """Exit status and what a command prints on its two outputs. It runs in this process, as a start takes 0.5 s."""
-    out = io.StringIO()
-    err = io.StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        status = main(list(arguments))
-    return Outcome(status, out.getvalue(), err.getvalue())
 
 
 def give(folder: Path, name: str, *arguments: str) -> str:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from memory_server.kernel.lifecycle import Leaving
+from memory_server.kernel.lifecycle import CleanupItem
+from memory_server.knowledge.incoming import IncomingEntries
+from memory_server.knowledge.lifecycle import KnowledgeLifecycle
 from memory_server.knowledge.service import Knowledge
 
 
 async def cleaned(
     knowledge: Knowledge, *, dry_run: bool = False, by: str = "cleanup"
-) -> list[Leaving]:
+) -> list[CleanupItem]:
     """What a clean-up takes out of all places, or would."""
-    leaving: list[Leaving] = []
-    async for cleaned_place in knowledge.lifecycle.clean_up(dry_run=dry_run, by=by):
+    leaving: list[CleanupItem] = []
+    async for cleaned_place in KnowledgeLifecycle(knowledge).clean_up(dry_run=dry_run, by=by):
         leaving += cleaned_place.left
     return leaving
 
@@ -24,6 +26,6 @@ async def restored(
     """How many entries come from a copy of the store, or would."""
     mode = "overwrite" if overwrite else "merge"
     added = 0
-    async for restored_place in knowledge.lifecycle.bring(copy, mode, dry_run=dry_run):
+    async for restored_place in IncomingEntries(knowledge).bring(copy, mode, dry_run=dry_run):
         added += restored_place.counts.added
     return added

@@ -14,7 +14,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from http_server import TOKEN, in_process
+from cli_program import in_process
+from http_server import TOKEN
 from stdio_process import PATIENCE
 
 PIECE = 1 << 16

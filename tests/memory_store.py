@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from memory_server.conversations.archive import KEEP_MS, Archived, Horizon, archived
+from memory_server.conversations.archive import KEEP_MS, ArchivedMemory, Horizon, archived
 from memory_server.conversations.changes import Commit, apply, change_id
 from memory_server.conversations.model import ConversationState
 from memory_server.conversations.ports import Decide, Result
@@ -88,7 +88,7 @@ class MemoryStore:
 
     async def archive(
         self, conversation_id: str, *, newest: int | None = None
-    ) -> tuple[Archived, ...]:
+    ) -> tuple[ArchivedMemory, ...]:
         return archived(reversed(self._commits[conversation_id]), newest=newest)
 
     async def damaged(self, conversation_id: str) -> int:

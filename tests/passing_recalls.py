@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from memory_server.conversations.recall_log import LINES_AFTER_A_CUT, MOST_LINES, Change, Line
+from memory_server.conversations.ports import LINES_AFTER_A_CUT, MOST_LINES, Line, LineChange
 
 
 class PassingRecalls:
@@ -25,6 +25,6 @@ class PassingRecalls:
             return list(self._kept.get(conversation_id, ()))
         return [line for lines in self._kept.values() for line in lines]
 
-    def rewrite(self, change: Change) -> None:
+    def rewrite(self, change: LineChange) -> None:
         for lines in self._kept.values():
             lines[:] = filter(None, map(change, lines))

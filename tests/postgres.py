@@ -14,11 +14,12 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from memory_server.storage.postgres import schema
-from memory_server.storage.postgres.connection import Database
+from memory_server.storage.postgres.connection import Database, migrations
 from memory_server.storage.postgres.entry_rows import ERASE_OWN
 from memory_server.storage.postgres.log import ERASE
 
+_NAMED = os.environ.pop("MEMORY_SERVER_TEST_POSTGRES", None)
+"""Taken out of the environment: the commands of tests would report an unknown setting."""
 PLACES = ("postgresql://127.0.0.1:5432/test", "postgresql:///test?host=/var/run/postgresql")
 
 
@@ -32,9 +33,8 @@ def postgres() -> str:
 
 @cache
 def _database() -> tuple[str | None, str]:
-    named = os.environ.get("MEMORY_SERVER_TEST_POSTGRES")
-    urls = (named,) if named else PLACES
-    form = hashlib.sha256("".join(schema.migrations().values()).encode()).hexdigest()[:8]
+    urls = (_NAMED,) if _NAMED else PLACES
+    form = hashlib.sha256("".join(migrations().values()).encode()).hexdigest()[:8]
     name = f"memory_server_tests_{form}"
     for url in urls:
         try:

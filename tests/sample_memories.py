@@ -27,8 +27,13 @@ from memory_server.conversations.model import ConversationState, Correction, Sho
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.messages import Message
 from memory_server.lore.chat_state import Came, ChatState, Effect, Firing, advanced, firing_key
-from memory_server.lore.memory import ForgetReason, LongTermMemory, TriggerRemoved, TriggerSet
-from memory_server.lore.rules import FiringRules
+from memory_server.lore.memory import (
+    FiringRules,
+    ForgetReason,
+    LongTermMemory,
+    TriggerRemoved,
+    TriggerSet,
+)
 from nlp import QueryTerm
 
 MINUTE = 60_000

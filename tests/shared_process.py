@@ -57,11 +57,18 @@ def threads(pid: int) -> int:
 
 
 def is_gone(pid: int) -> bool:
+    """Whether no thread of the process is left. After a kill its first thread may end before others, which still hold
+    the sockets and locks."""
     try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-            return file.read().rpartition(")")[2].split()[0] == "Z"
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/stat", encoding="ascii") as file:
+                state = file.read().rpartition(")")[2].split()[0]
+            if state not in "ZX":
+                return False
     except OSError:
-        return True
+        # A thread ended while this looked: the first one is the last to leave.
+        return not Path(f"/proc/{pid}").exists()
+    return True
 
 
 ON_LINUX = sys.platform == "linux"

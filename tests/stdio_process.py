@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from forked_programs import Program
+from forked_programs import start
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds for an answer, on a machine that others use too."""
 INITIALIZE = {
     "protocolVersion": "2025-06-18",
@@ -121,7 +121,7 @@ def running(
     pipes = {"stdin": pipe, "stdout": pipe, "stderr": pipe, "env": os.environ | (environment or {})}
     process: subprocess.Popen[bytes]
     if tuple(arguments[: len(_SERVER)]) == _SERVER:
-        process = Program(arguments[len(_SERVER) :], **pipes)
+        process = start(arguments[len(_SERVER) :], **pipes)
     else:
         process = subprocess.Popen(arguments, **pipes)  # type: ignore[call-overload]
     with process:

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from cli_program import CommandLine
 from postgres_entries import everywhere, everywhere_one_of, tables_of_ours_with, url_of_its_own
 
 from languages import Sentence
-from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.kernel.messages import Message
 from memory_server.knowledge.sessions.ids import SessionIds
+from memory_server.operations.examining import ExamineRequest, examine
 from memory_server.runtime.app import App, open_memory
 from memory_server.storage.json_store import history_files
 from memory_server.tools import TOOLS
@@ -78,23 +79,15 @@ def home(request: pytest.FixtureRequest, tmp_path: Path, elsewhere: None) -> Ite
 
 
 @pytest.fixture
-def run(
-    home: Home, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str]]:
-    """`run("forget", "cat")`: the status of the command, and all that it says."""
-    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(home.data))
+def cli(cli: CommandLine, home: Home, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """The command in this home."""
     if home.store is not None:
         monkeypatch.setenv("MEMORY_SERVER_STORE", home.store)
-
-    def run(*arguments: str) -> tuple[int, str]:
-        status = main(list(arguments))
-        return status, "".join(capfd.readouterr())
-
-    return run
+    return cli
 
 
-def is_in_use(run: Callable[..., tuple[int, str]], *words: str) -> bool:
-    return "Would forget" in run("forget", *words, "--dry-run")[1]
+def is_in_use(cli: CommandLine, *words: str) -> bool:
+    return "Would forget" in cli("forget", *words, "--dry-run").told
 
 
 Way = Callable[[App, str], Awaitable[None]]
@@ -164,6 +157,15 @@ async def line_that_was_set_aside(app: App, word: str) -> None:
     history_files.keep_broken(private, "short-term-memory.json", f'[{{"text": "{word}"'.encode(), 0)
 
 
+async def question_of_an_examination(app: App, word: str) -> None:
+    await app.conversation().short_term.add([Message("user", "The dog is called Rex")])
+    asked = {"messages": [{"role": "user", "content": f"And what was it with {word}?"}]}
+    await call(TOOLS["recall_turn"], app.call, asked)
+    await examine(app, ExamineRequest())
+    # The question stays when the record does not have the recall any more.
+    app.home.recalls.rewrite(lambda line: None if word in line.get("said", "") else line)
+
+
 WAYS: dict[str, Way] = {
     way.__name__: way
     for way in (
@@ -174,6 +176,7 @@ WAYS: dict[str, Way] = {
         replaced_trigger,
         edited_memory,
         question_that_brought_nothing,
+        question_of_an_examination,
         turn_that_waits_for_a_server,
         line_that_was_set_aside,
     )
@@ -207,7 +210,7 @@ A_FEW = (
     indirect=["home"],
 )
 def test_no_face_denies_a_word_of_the_past_and_erasing_leaves_it_nowhere(
-    home: Home, run: Callable[..., tuple[int, str]], names: tuple[str, ...]
+    home: Home, cli: CommandLine, names: tuple[str, ...]
 ) -> None:
     asyncio.run(fill(home, *WAYS))
     for name in names:
@@ -215,20 +218,20 @@ def test_no_face_denies_a_word_of_the_past_and_erasing_leaves_it_nowhere(
         if home.store is not None and name == "line_that_was_set_aside":
             continue
         assert home.usual_places_of(word), f"{name} keeps the word"
-        status, output = run("forget", word, "--yes")
+        status, output = cli("forget", word, "--yes").in_one
         assert status == 2, name
         assert "the stored history does" in output, name
-        answer = json.loads(run("call", "forget", json.dumps({"words": word}))[1])
+        answer = json.loads(cli("call", "forget", json.dumps({"words": word})).told)
         assert answer["found"] == 0
         assert "--for-good" in answer["note"], f"{name}: the tool says what it did not look through"
-        status, output = run("forget", word, "--for-good", "--dry-run")
+        status, output = cli("forget", word, "--for-good", "--dry-run").in_one
         assert (status, "Only the stored history contains these words" in output) == (0, True), name
         assert home.usual_places_of(word), f"{name}: a dry run changes nothing"
-        status, output = run("forget", word, "--for-good", "--yes")
+        status, output = cli("forget", word, "--for-good", "--yes").in_one
         assert status == 0, output
         assert "found in 0 places" in output, name
         assert home.usual_places_of(word) == [], name
-        status, output = run("forget", word, "--for-good", "--yes")
+        status, output = cli("forget", word, "--for-good", "--yes").in_one
         assert status == 2, name
         assert "No memory or entry contains these words" in output, name
     if home.store is not None:
@@ -242,22 +245,22 @@ def test_no_face_denies_a_word_of_the_past_and_erasing_leaves_it_nowhere(
         "Dr Who",
         "Miso",
     ):
-        assert is_in_use(run, *text.split()), "what was corrected stays as it is now"
+        assert is_in_use(cli, *text.split()), "what was corrected stays as it is now"
 
 
-def test_words_in_two_texts_are_not_in_one(home: Home, run: Callable[..., tuple[int, str]]) -> None:
+def test_words_in_two_texts_are_not_in_one(home: Home, cli: CommandLine) -> None:
     asyncio.run(fill(home, "corrected_fact", "corrected_note"))
     together = WORDS["corrected_fact"], WORDS["corrected_note"]
-    status, output = run("forget", *together, "--for-good", "--yes")
+    status, output = cli("forget", *together, "--for-good", "--yes").in_one
     assert status == 2
     assert "No memory or entry contains these words" in output
-    status, _output = run("forget", WORDS["corrected_note"], "rule", "--for-good", "--yes")
+    status, _output = cli("forget", WORDS["corrected_note"], "rule", "--for-good", "--yes").in_one
     assert status == 0, "the topic of the note stays, and its former text has both"
     assert home.places_of(WORDS["corrected_note"]) == []
 
 
 def test_a_backup_is_named_and_what_it_holds_goes_with_the_past(
-    home: Home, run: Callable[..., tuple[int, str]]
+    home: Home, cli: CommandLine
 ) -> None:
     if home.store is not None:
         pytest.skip("a database is backed up by pg_dump")
@@ -270,17 +273,17 @@ def test_a_backup_is_named_and_what_it_holds_goes_with_the_past(
             await short_term.edit(memory.memory.id, ["my doctor is Dr Who"], by="test")
 
     asyncio.run(fill())
-    status, output = run("forget", "Halvorsen", "--for-good", "--dry-run")
+    status, output = cli("forget", "Halvorsen", "--for-good", "--dry-run").in_one
     assert (status, "not of these backups (--in-backups): b" in output) == (0, True)
-    status, output = run("forget", "Halvorsen", "--for-good", "--in-backups", "--yes")
+    status, output = cli("forget", "Halvorsen", "--for-good", "--in-backups", "--yes").in_one
     assert (status, "found in 0 places" in output) == (0, True), output
     assert home.places_of("Halvorsen") == []
-    assert run("backup", "restore", "b", "--overwrite")[0] in (0, 1)
-    assert not is_in_use(run, "Halvorsen")
+    assert cli("backup", "restore", "b", "--overwrite")[0] in (0, 1)
+    assert not is_in_use(cli, "Halvorsen")
 
 
 def test_a_former_text_that_was_erased_does_not_come_back_from_a_backup(
-    home: Home, run: Callable[..., tuple[int, str]]
+    home: Home, cli: CommandLine
 ) -> None:
     if home.store is not None:
         pytest.skip("a database is backed up by pg_dump")
@@ -296,15 +299,15 @@ def test_a_former_text_that_was_erased_does_not_come_back_from_a_backup(
             )
 
     asyncio.run(fill())
-    status, output = run("forget", "Ploverton", "--for-good", "--yes")
+    status, output = cli("forget", "Ploverton", "--for-good", "--yes").in_one
     assert "b.knowledge.sqlite3" in output
     assert status == 0, "backups were not meant"
-    run("backup", "restore", "b", "--overwrite")
-    assert not is_in_use(run, "Ploverton")
+    cli("backup", "restore", "b", "--overwrite")
+    assert not is_in_use(cli, "Ploverton")
 
 
 def test_a_former_text_that_was_erased_does_not_come_back_with_the_past_of_a_backup(
-    home: Home, run: Callable[..., tuple[int, str]]
+    home: Home, cli: CommandLine
 ) -> None:
     if home.store is not None:
         pytest.skip("a database is backed up by pg_dump")
@@ -320,16 +323,14 @@ def test_a_former_text_that_was_erased_does_not_come_back_with_the_past_of_a_bac
             await app.memories.backups.make("b")
 
     asyncio.run(fill())
-    assert run("forget", "Ploverton", "--for-good", "--yes")[0] == 0
-    assert run("backup", "restore", "b", "--overwrite")[0] == 0
-    assert is_in_use(run, "the rule of some place")
+    assert cli("forget", "Ploverton", "--for-good", "--yes")[0] == 0
+    assert cli("backup", "restore", "b", "--overwrite")[0] == 0
+    assert is_in_use(cli, "the rule of some place")
     backups = str(home.data / ".memory-server" / "backups")
     assert [path for path in home.places_of("Ploverton") if not path.startswith(backups)] == []
 
 
-def test_the_name_of_a_conversation_stays_and_is_said(
-    home: Home, run: Callable[..., tuple[int, str]]
-) -> None:
+def test_the_name_of_a_conversation_stays_and_is_said(home: Home, cli: CommandLine) -> None:
     async def fill() -> None:
         async with open_memory(home.data, settings=home.settings) as app:
             await app.conversation("Quxlantern-plans").short_term.add(
@@ -337,31 +338,29 @@ def test_the_name_of_a_conversation_stays_and_is_said(
             )
 
     asyncio.run(fill())
-    status, output = run("forget", "Quxlantern", "--for-good", "--yes")
+    status, output = cli("forget", "Quxlantern", "--for-good", "--yes").in_one
     assert status == 0
     assert "found in 0 places" in output
     assert "as the name of a conversation, folder or user." in output
-    status, output = run("forget", "Quxlantern", "--for-good", "--yes")
+    status, output = cli("forget", "Quxlantern", "--for-good", "--yes").in_one
     assert status == 2
     assert "The words stay in" in output
 
 
-def test_what_a_tenant_has_is_not_denied_to_the_owner(
-    home: Home, run: Callable[..., tuple[int, str]]
-) -> None:
-    run("remember", "The cat is called Miso")
+def test_what_a_tenant_has_is_not_denied_to_the_owner(home: Home, cli: CommandLine) -> None:
+    cli("remember", "The cat is called Miso")
     if home.store is not None:
         pytest.skip("these tests are a tenant themselves there")
-    run("remember", "The spare key is under Plimsoap", "--tenant", "carol")
-    status, output = run("forget", "Plimsoap", "--for-good", "--yes")
+    cli("remember", "The spare key is under Plimsoap", "--tenant", "carol")
+    status, output = cli("forget", "Plimsoap", "--for-good", "--yes").in_one
     assert status == 2
     assert "Tenants have this text too (carol)" in output
-    assert run("forget", "Plimsoap", "--for-good", "--yes", "--tenant", "carol")[0] == 0
+    assert cli("forget", "Plimsoap", "--for-good", "--yes", "--tenant", "carol")[0] == 0
     assert home.places_of("Plimsoap") == []
 
 
 def test_all_of_a_user_is_erased_where_only_the_history_is_left(
-    home: Home, run: Callable[..., tuple[int, str]]
+    home: Home, cli: CommandLine
 ) -> None:
     async def fill() -> None:
         async with open_memory(home.data, settings=home.settings) as app:
@@ -370,62 +369,62 @@ def test_all_of_a_user_is_erased_where_only_the_history_is_left(
             )
 
     asyncio.run(fill())
-    assert run("forget", "--user", "zoe-grel", "--for-good", "--yes")[0] == 0
-    status, output = run("forget", "--user", "zoe-grel", "--for-good", "--yes")
+    assert cli("forget", "--user", "zoe-grel", "--for-good", "--yes")[0] == 0
+    status, output = cli("forget", "--user", "zoe-grel", "--for-good", "--yes").in_one
     assert status == 2
     assert "There are no facts of the user zoe-grel" in output
     assert home.places_of("zoe-grel") == []
 
 
 def test_a_page_that_was_made_of_notes_is_named_and_a_server_does_not_tell_of_pages_where_it_runs(
-    home: Home, run: Callable[..., tuple[int, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
-    run(
+    cli(
         "call",
         "remember",
         json.dumps({"type": "tech", "topic": "pool", "content": "at most 20 of Ploverton"}),
     )
-    run("knowledge", "document")
-    assert run("forget", "Ploverton", "--yes")[0] == 0
-    status, output = run("forget", "Ploverton", "--for-good", "--yes")
+    cli("knowledge", "document")
+    assert cli("forget", "Ploverton", "--yes")[0] == 0
+    status, output = cli("forget", "Ploverton", "--for-good", "--yes").in_one
     assert status == 1
     assert "memory-docs/tech.md" in output
-    status, output = run("forget", "Ploverton", "--yes")
+    status, output = cli("forget", "Ploverton", "--yes").in_one
     assert "No memory or entry contains these words" in output, "other machines ask this too"
-    run("knowledge", "document")
+    cli("knowledge", "document")
     assert (
         "No memory or entry contains these words"
-        in run("forget", "Ploverton", "--for-good", "--yes")[1]
+        in cli("forget", "Ploverton", "--for-good", "--yes").told
     )
 
 
 def test_a_search_removes_no_file_and_names_what_it_cannot_read(
-    home: Home, run: Callable[..., tuple[int, str]], tmp_path: Path
+    home: Home, cli: CommandLine, tmp_path: Path
 ) -> None:
-    run("remember", "The cat is called Miso")
+    cli("remember", "The cat is called Miso")
     private = home.data / ".memory-server"
     private.mkdir(parents=True, exist_ok=True)
     being_written = private / f".x.{16 * 'a'}.next"
     being_written.write_text('{"text": "Halvorsen is written just now"}')
     (private / "backups").mkdir(exist_ok=True)
     (private / "backups" / "torn.backup.gz").write_bytes(gzip.compress(b"x" * 100)[:20])
-    assert "the stored history does" in run("forget", "Halvorsen", "--yes")[1]
+    assert "the stored history does" in cli("forget", "Halvorsen", "--yes").told
     assert being_written.exists()
-    status, output = run("forget", "Halvorsen", "--for-good", "--yes")
+    status, output = cli("forget", "Halvorsen", "--for-good", "--yes").in_one
     assert (status, "found in 0 places" in output) == (0, True), output
     assert not being_written.exists(), "a killed process left it"
-    status, output = run("forget", "Halvorsen", "--yes")
+    status, output = cli("forget", "Halvorsen", "--yes").in_one
     assert "No memory or entry contains these words" in output
     assert "This could not be searched: .memory-server/backups/torn.backup.gz." in output
 
 
 def test_a_text_with_a_character_that_nobody_sees_is_found_and_is_the_same_text(
-    home: Home, run: Callable[..., tuple[int, str]]
+    home: Home, cli: CommandLine
 ) -> None:
-    run("remember", "My keeper is Qux\u200blan\u00adtern, and nobody else")
-    assert run("forget", "Quxlantern", "--for-good", "--yes")[0] == 0
+    cli("remember", "My keeper is Qux\u200blan\u00adtern, and nobody else")
+    assert cli("forget", "Quxlantern", "--for-good", "--yes")[0] == 0
 
     async def are_erased() -> list[bool]:
         async with open_memory(home.data, settings=home.settings) as app:

@@ -17,14 +17,14 @@ import pytest
 from test_package import modules
 
 from memory_server.conversations.recall.passages import chunks_of
-from memory_server.interchange import folder_forms, transcript_words
-from memory_server.kernel.captured_io import CapturedIO
+from memory_server.interchange import folder_forms, transcripts
+from memory_server.kernel import work
 from memory_server.kernel.messages import said_in
 from memory_server.kernel.private import without_private
 from memory_server.kernel.recalled_block import HEAD, without_recalled
-from memory_server.kernel.streams import CapturedStream
+from memory_server.kernel.streams import CapturedIO, CapturedStream
 from memory_server.knowledge import differences
-from memory_server.tools.base import budget
+from memory_server.tools.base import result
 from nlp.date_words import date_spans
 from nlp.index_terms import terms_of
 from nlp.normal_forms import script_spans
@@ -52,7 +52,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
         "",
         ('"type":', '"type": ', " "),
     ),
-    "memory_server.interchange.transcript_words._INTERRUPTED": (
+    "memory_server.interchange.transcripts._INTERRUPTED": (
         anywhere,
         "",
         ("[Request interrupted by user", "[", "a"),
@@ -68,7 +68,17 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
         ("a", "\\.", "\\b", "\\", "(?<!\\w)", "/i"),
     ),
     "nlp.plans._CLAUSE": (anywhere, "", ("a", "a,", "a?", "。")),
+    "nlp.plans._CLAUSE_OF_DAY": (anywhere, "", ("a", "a,", "an", " and ", "a?", "。")),
     "nlp.plans._CONDITION": (at_start, "", (" ", " if", "如")),
+    "memory_server.kernel.work._SIMPLE_COMMAND": (
+        anywhere,
+        "",
+        ('"', "'", "\\", "&", "a", ';"', "\"'"),
+    ),
+    "memory_server.kernel.work._CLOSED": (at_start, "", ("a", '"', "'", "\\", "a'", '"\\', "''")),
+    "memory_server.kernel.work._COMMENTS": (anywhere, "", ("#", " ", "# a\n", " #", "\n")),
+    "memory_server.kernel.work._UP_TO_QUOTE": (anywhere, "", ("a", " ", '"', "a'", " a")),
+    "memory_server.memories.point_of_action._WORDS": (anywhere, "", ("a", "a.", ".", "-", "a ")),
     "memory_server.kernel.work._OPTION_WITH_PASSWORD": (whole, "--", ("a", "a-", "pass-", "key")),
     "nlp.corrections._PRONOUN": (anywhere, "", ("it ", " ", "it", "so\n")),
     "sandbox.conditions._ASCII_WORD": (anywhere, "", ("a", "a ", "_", "é")),
@@ -195,8 +205,8 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
         ("a", "** (", "a** (2026-01-01 ", "*"),
     ),
     "memory_server.kernel.erasure._ESCAPED": (anywhere, "", ("\\", "\\u", "\\u00", "u0000")),
-    "memory_server.tools.base.tolerance._NUMBER": (whole, "", ("1", "1.", ".", "1e")),
-    "memory_server.tools.base.tolerance._STRICT_NAME": (whole, "", ("a", "_id", "Id", "_")),
+    "memory_server.tools.base.shapes._NUMBER": (whole, "", ("1", "1.", ".", "1e")),
+    "memory_server.tools.base.shapes._STRICT_NAME": (whole, "", ("a", "_id", "Id", "_")),
     "nlp.questions._ASKS": (anywhere, "", ("?", "? ", "吗", "a")),
     "nlp.questions._CLAUSES": (anywhere, "", (",", ", ", "a,")),
     "nlp.questions._POLITE": (anywhere, "", ("hey ", "please ", " now", "a ")),
@@ -205,10 +215,14 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "sandbox.javascript.tracing._PLAIN": (whole, "", ("a", " ", "a-", "'")),
     "memory_server.serving.http.middleware._HOST": (whole, "", ("a", "[:", "[a]", "a:1", ":", ".")),
     "memory_server.storage.backups.files._LEFT": (whole, ".", (".", "a", ".body", ".0")),
-    "memory_server.storage.entries.entry_files._PLAIN": (whole, "a", ("a", ".", "-", "é", "a ")),
+    "memory_server.storage.entries.markdown_folder._PLAIN": (
+        whole,
+        "a",
+        ("a", ".", "-", "é", "a "),
+    ),
     "memory_server.knowledge.front_matter._CONFLICT": (whole, "<<<<<<<", ("<", " ", " a", "a")),
     "memory_server.kernel.files.NEXT": (whole, ".", (".", "0", ".0", ".0000000000000000", ".next")),
-    "memory_server.storage.json_store.faults._BETWEEN_RECORDS": (at_start, "", (" ", ",", ", ")),
+    "memory_server.storage.json_store.snapshots._BETWEEN_RECORDS": (at_start, "", (" ", ",", ", ")),
     "nlp.date_words._NUMBERS": (anywhere, "", ("1", "1a")),
     "nlp.stems._RUN": (anywhere, "", ("中", "中a")),
     "nlp.stems._CYRILLIC": (whole, "", ("я",)),
@@ -225,14 +239,14 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     "sandbox.javascript.dates._DATE": (whole, "2026-07-17T10:00", ("a", "1")),
     "sandbox.javascript.dates._CHINESE": (anywhere, "", ("1", "1 ", " ")),
     "sandbox.javascript.key_calls._BETWEEN_KEYS": (anywhere, "", (" ", ",", " ,")),
-    "memory_server.interchange.lore_keys._EXPRESSION": (whole, "/", ("/", "a", "/g")),
-    "memory_server.operations.incoming_lore._EXPRESSION": (whole, "/", ("/", "a", "/g")),
+    "memory_server.interchange.lore_memories._EXPRESSION": (whole, "/", ("/", "a", "/g")),
+    "memory_server.operations.lore_import._EXPRESSION": (whole, "/", ("/", "a", "/g")),
     "memory_server.lore.memory._COMMENT_LINE": (
         anywhere,
         "",
         ("//", " ", "// a\n", " \n", "a"),
     ),
-    "memory_server.lore.firing_forms._FIRST_COMMENT": (
+    "memory_server.lore.forms._FIRST_COMMENT": (
         anywhere,
         "",
         ("//", "// a\n", "a"),
@@ -257,12 +271,12 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
         ("<think", '<details type="', '<details type="a', '<details type="code', "a"),
     ),
     "sandbox.chats.programs._RESULT_OF_CLINE": (at_start, "[a", ("a", " for ", "] ", " for a]")),
-    "sandbox.javascript.depths._DEPTHS": (
+    "sandbox.javascript.literals._DEPTHS": (
         anywhere,
         "",
         ("'any',", "'any' ", " ", "messages ", "messages.slice ( ", "messages.slice(- ", "1"),
     ),
-    "sandbox.workbench.fixture_yaml._UNQUOTED": (anywhere, "", ("user", "user ", "user: ", " ")),
+    "sandbox.workbench.fixtures._UNQUOTED": (anywhere, "", ("user", "user ", "user: ", " ")),
     "memory_server.lore.macros._PARTS": (whole, "{{", (" ", "a", ":", "{{a", " a")),
     "memory_server.lore.macros._TRIM": (
         anywhere,
@@ -284,7 +298,7 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
         "",
         ("{", "{a", "{a:", "{a::"),
     ),
-    "memory_server.interchange.lore_decorators._LINE": (whole, "@@a", ("a", " ", "\t", "@@")),
+    "memory_server.interchange.lorebooks._LINE": (whole, "@@a", ("a", " ", "\t", "@@")),
     "memory_server.interchange.lore_memories._TEMPLATE": (
         anywhere,
         "",
@@ -314,7 +328,7 @@ FUNCTIONS: Mapping[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
         ("a ", ".", "!", ".!", ",", "的.", "a-", "'"),
     ),
     "the words of a transcript": (
-        transcript_words.prompt_in,
+        transcripts.prompt_in,
         (
             "<system-reminder>",
             "<bash-stdout>x",
@@ -324,8 +338,13 @@ FUNCTIONS: Mapping[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
             "<tick a>",
         ),
     ),
+    "the context of hooks": (
+        transcripts.without_hook_context,
+        ("<hook_context>", "</hook_context>", "<hook_context>a</hook_context>"),
+    ),
+    "the head of a command": (work.command_head, ("' ", '"\\" ', "a' b ", "-p ", "\\\n", "'a b' ")),
     "the answers of a transcript": (
-        transcript_words.answer_in,
+        transcripts.answer_in,
         ("<system-reminder>", "<system-reminder></tick>", "<tick>"),
     ),
     "terms of an index": (terms_of, ("a", "的", "a\u0300", "c++", "c#", "🎂\u200d", "🇨", "्", "a्")),
@@ -358,7 +377,7 @@ FUNCTIONS: Mapping[str, tuple[Callable[[str], object], tuple[str, ...]]] = {
         ("é", "aé", "か", "😀", "😀\u200d", "🇨"),
     ),
     "the place of a long word": (
-        lambda text: budget._first_match(text, [text[: len(text) // 2] + "b"]),
+        lambda text: result._first_match(text, [text[: len(text) // 2] + "b"]),
         ("a", "ab "),
     ),
     "a chat as plain text": (plain.parse, ("user: a\n", "user: \n ", "user:a b \n")),

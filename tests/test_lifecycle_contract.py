@@ -21,7 +21,7 @@ from memory_server.kernel import backups as kernel_backups
 from memory_server.kernel.backups import BackupNotFound
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError
-from memory_server.kernel.items import FAMILIES, Sought
+from memory_server.kernel.items import FAMILIES, ItemFilter
 from memory_server.kernel.lifecycle import Lifecycle, engine_of
 from memory_server.kernel.messages import Message
 from memory_server.kernel.text import Finding
@@ -155,7 +155,7 @@ async def test_each_engine_knows_its_own_changes_and_no_others(engine: Engine) -
 async def test_an_item_is_found_by_words_of_its_text_and_by_its_id(engine: Engine) -> None:
     await engine.store("Apples grow in the garden of 張偉")
     await engine.store("pears grow in Ｇｄａńｓｋ")
-    both = await engine.past.find(Sought())
+    both = await engine.past.find(ItemFilter())
     assert [item.text.rpartition(": ")[2] for item in both] == [
         "pears grow in Ｇｄａńｓｋ",
         "Apples grow in the garden of 張偉",
@@ -168,37 +168,37 @@ async def test_an_item_is_found_by_words_of_its_text_and_by_its_id(engine: Engin
         (("app", "gar"), [apples]),
         (("apples", "pears"), []),
     ):
-        assert await engine.past.find(Sought(words)) == matches
+        assert await engine.past.find(ItemFilter(words)) == matches
     assert {item.place for item in both} == {engine.place_name}
-    assert await engine.past.find(Sought(ids=(apples.id,))) == [apples]
-    assert await engine.past.find(Sought(ids=(pears.id[:6].upper(),))) == [pears]
-    assert await engine.past.find(Sought(ids=(pears.id[:3],))) == []
-    assert await engine.past.find(Sought(("grow",), ids=(pears.id,))) == [pears]
+    assert await engine.past.find(ItemFilter(ids=(apples.id,))) == [apples]
+    assert await engine.past.find(ItemFilter(ids=(pears.id[:6].upper(),))) == [pears]
+    assert await engine.past.find(ItemFilter(ids=(pears.id[:3],))) == []
+    assert await engine.past.find(ItemFilter(("grow",), ids=(pears.id,))) == [pears]
 
 
 async def test_an_item_is_found_in_its_family_place_and_time_and_in_the_archive_only_there(
     engine: Engine,
 ) -> None:
     await engine.store("apples grow here")
-    [item] = await engine.past.find(Sought())
+    [item] = await engine.past.find(ItemFilter())
     assert not item.archived
     matches = [item]
     for sought, is_found in (
-        (Sought(family=item.family), True),
-        (Sought(family="layers"), False),
-        (Sought(place=engine.place_name), True),
-        (Sought(place="elsewhere"), False),
-        (Sought(since_ms=item.at_ms, until_ms=item.at_ms), True),
-        (Sought(since_ms=item.at_ms + 1), False),
-        (Sought(until_ms=item.at_ms - 1), False),
-        (Sought(user="alice"), False),
-        (Sought(archived=True), False),
-        (Sought(archived=None), True),
+        (ItemFilter(family=item.family), True),
+        (ItemFilter(family="layers"), False),
+        (ItemFilter(place=engine.place_name), True),
+        (ItemFilter(place="elsewhere"), False),
+        (ItemFilter(since_ms=item.at_ms, until_ms=item.at_ms), True),
+        (ItemFilter(since_ms=item.at_ms + 1), False),
+        (ItemFilter(until_ms=item.at_ms - 1), False),
+        (ItemFilter(user="alice"), False),
+        (ItemFilter(archived=True), False),
+        (ItemFilter(archived=None), True),
     ):
         assert await engine.past.find(sought) == (matches if is_found else []), sought
     await engine.delete("apples grow here")
-    assert await engine.past.find(Sought()) == []
-    [removed] = await engine.past.find(Sought(("apples",), archived=True))
+    assert await engine.past.find(ItemFilter()) == []
+    [removed] = await engine.past.find(ItemFilter(("apples",), archived=True))
     assert removed.archived
     assert removed.id == item.id
 
@@ -213,7 +213,7 @@ async def test_triggers_facts_of_users_and_entries_of_layers_are_found_too(
         families_and_places: set[tuple[str, str]] = set()
         for engine in app.memories.engines:
             families_and_places |= {
-                (item.family, item.place) for item in await engine.find(Sought(("apples",)))
+                (item.family, item.place) for item in await engine.find(ItemFilter(("apples",)))
             }
         places = ("triggers", "小明"), ("sessions", "sessions/alice"), ("sessions", "sessions/bob")
         others = (
@@ -224,11 +224,11 @@ async def test_triggers_facts_of_users_and_entries_of_layers_are_found_too(
         )
         assert families_and_places == {*places, *others}
         knowledge = app.memories.engines[1]
-        [fact] = await knowledge.find(Sought(user="alice"))
+        [fact] = await knowledge.find(ItemFilter(user="alice"))
         assert fact.text == "apples are red"
-        [entry] = await knowledge.find(Sought(("tree",)))
+        [entry] = await knowledge.find(ItemFilter(("tree",)))
         assert (entry.id, entry.title) == ("fruit", "fruit")
-        assert await app.memories.engines[0].find(Sought(user="alice")) == []
+        assert await app.memories.engines[0].find(ItemFilter(user="alice")) == []
 
 
 async def test_what_is_forgotten_is_one_change_in_the_archive_and_comes_back_by_one_undo(
@@ -237,12 +237,12 @@ async def test_what_is_forgotten_is_one_change_in_the_archive_and_comes_back_by_
     for text in ("apples grow here", "pears grow there", "stones do not"):
         await engine.store(text)
     engines = engine.app.memories.engines
-    meant = (await forgetting.find(engines, ["grow"], Sought()))[0]
+    meant = (await forgetting.find(engines, ["grow"], ItemFilter()))[0]
     change = await forgetting.forget(engines, meant)
     assert change is not None
     assert await engine.texts() == ["stones do not"]
-    assert await engine.past.find(Sought(("grow",))) == []
-    assert [item.id for item in await engine.past.find(Sought(("grow",), archived=True))] == [
+    assert await engine.past.find(ItemFilter(("grow",))) == []
+    assert [item.id for item in await engine.past.find(ItemFilter(("grow",), archived=True))] == [
         item.id for item in meant
     ]
     newest, *_ = await engine.past.history()
@@ -264,13 +264,13 @@ async def test_one_undo_brings_back_what_was_forgotten_in_every_family(
     async with open_memory(tmp_path / "data", settings=settings) as app:
         await stored_in_every_family(app)
         engines = app.memories.engines
-        before = (await forgetting.find(engines, ["apples"], Sought()))[0]
+        before = (await forgetting.find(engines, ["apples"], ItemFilter()))[0]
         assert {item.family for item in before} == set(FAMILIES)
         change = await forgetting.forget(engines, before)
-        assert (await forgetting.find(engines, ["apples"], Sought()))[0] == []
+        assert (await forgetting.find(engines, ["apples"], ItemFilter()))[0] == []
         assert change is not None
         assert (await forgetting.undo(engines, change, by="undo")).steps
-        after = (await forgetting.find(engines, ["apples"], Sought()))[0]
+        after = (await forgetting.find(engines, ["apples"], ItemFilter()))[0]
         assert {(item.family, item.id) for item in after} == {
             (item.family, item.id) for item in before
         }
@@ -278,9 +278,9 @@ async def test_one_undo_brings_back_what_was_forgotten_in_every_family(
 
 async def erased(app: App, *words: str) -> None:
     engines = app.memories.engines
-    meant = (await forgetting.find(engines, words, Sought(archived=None)))[0]
+    meant = (await forgetting.find(engines, words, ItemFilter(archived=None)))[0]
     erasure = await forgetting.erasure_of(engines, meant, words)
-    await forgetting.erase(engines, erasure, app.home.erased, app.home.recalls)
+    await forgetting.erase(engines, erasure, app.home.erased, app.home.recalls, app.home.questions)
     app.home.erased.end()
     assert app.home.holding(erasure) == []
 
@@ -292,7 +292,9 @@ async def test_what_is_erased_is_in_no_store_and_no_undo_brings_it_back(engine: 
     await erased(engine.app, "apples")
     assert await engine.texts() == ["pears grow there"]
     assert [
-        item.text for item in await engine.past.find(Sought(archived=None)) if "apples" in item.text
+        item.text
+        for item in await engine.past.find(ItemFilter(archived=None))
+        if "apples" in item.text
     ] == []
     history = await engine.past.history()
     assert stored in {change.id for change in history}, "the versions stay"
@@ -335,9 +337,9 @@ async def test_a_restore_leaves_out_what_was_erased_and_says_so(engine: Engine, 
 
 async def erased_but_in_backups(app: App, *words: str) -> None:
     engines = app.memories.engines
-    meant = (await forgetting.find(engines, words, Sought(archived=None)))[0]
+    meant = (await forgetting.find(engines, words, ItemFilter(archived=None)))[0]
     erasure = await forgetting.erasure_of(engines, meant, words)
-    await forgetting.erase(engines, erasure, app.home.erased, app.home.recalls)
+    await forgetting.erase(engines, erasure, app.home.erased, app.home.recalls, app.home.questions)
     app.home.erased.end()
     assert {path.parent for path in app.home.holding(erasure)} == {app.home.backups.folder}
 
@@ -353,7 +355,7 @@ async def test_a_backup_is_rewritten_without_what_is_erased_or_if_it_is_damaged_
         await backups.make(name)
     engines = engine.app.memories.engines
     erasure = await forgetting.erasure_of(
-        engines, (await forgetting.find(engines, ["apples"], Sought()))[0], ["apples"]
+        engines, (await forgetting.find(engines, ["apples"], ItemFilter()))[0], ["apples"]
     )
     await backups.erase("one", erasure)
     assert await engine.texts() == ["apples grow here", "pears grow there"]
@@ -371,9 +373,13 @@ async def test_what_another_memory_says_too_stays_there(engine: Engine) -> None:
     await engine.store("apples grow here")
     await engine.store("apples grow here and there")
     engines = engine.app.memories.engines
-    [short] = [item for item in await engine.past.find(Sought()) if item.text.endswith("grow here")]
+    [short] = [
+        item for item in await engine.past.find(ItemFilter()) if item.text.endswith("grow here")
+    ]
     erasure = await forgetting.erasure_of(engines, [short])
-    await forgetting.erase(engines, erasure, engine.app.home.erased, engine.app.home.recalls)
+    await forgetting.erase(
+        engines, erasure, engine.app.home.erased, engine.app.home.recalls, engine.app.home.questions
+    )
     assert await engine.texts() == ["apples grow here and there"]
     assert engine.app.home.erased.begun() == erasure_without_more(erasure)
 
@@ -389,9 +395,9 @@ async def test_words_are_looked_for_and_ids(engine: Engine) -> None:
     await engine.store("apples grow here")
     await engine.store("pears grow there")
     engines = engine.app.memories.engines
-    [pears] = (await forgetting.find(engines, ["pears grow"], Sought()))[0]
-    assert await forgetting.find(engines, [pears.id[:8]], Sought()) == ([pears], ())
-    assert (await forgetting.find(engines, ["plums"], Sought()))[0] == []
+    [pears] = (await forgetting.find(engines, ["pears grow"], ItemFilter()))[0]
+    assert await forgetting.find(engines, [pears.id[:8]], ItemFilter()) == ([pears], ())
+    assert (await forgetting.find(engines, ["plums"], ItemFilter()))[0] == []
 
 
 async def test_the_history_is_newest_first_and_goes_on_in_pages(engine: Engine) -> None:
@@ -411,7 +417,7 @@ async def test_the_history_is_newest_first_and_goes_on_in_pages(engine: Engine) 
 async def test_a_change_of_many_steps_is_told_up_to_a_bound(engine: Engine) -> None:
     for number in range(4):
         await engine.store(f"apples of the {number}. tree")
-    items = await engine.past.find(Sought(words=("apples",)))
+    items = await engine.past.find(ItemFilter(words=("apples",)))
     assert await engine.past.forget(items, by="test") == 4
     [whole] = await engine.past.history(limit=1)
     [bounded] = await engine.past.history(limit=1, most_steps=3)

@@ -12,7 +12,7 @@ import pytest
 from memory_server.config import Settings
 from memory_server.conversations.insight import ListRequest
 from memory_server.conversations.recall.request import RecallRequest
-from memory_server.kernel.items import Sought
+from memory_server.kernel.items import ItemFilter
 from memory_server.kernel.messages import Message
 from memory_server.memories import forgetting
 from memory_server.runtime.app import App, open_memory
@@ -147,19 +147,21 @@ async def _faults_of(app: App, word: str, chance: Chance) -> list[str]:
 
     engines = app.memories.engines
     look = chance.look(word)
-    meant, _ = await forgetting.find(engines, [look], Sought())
+    meant, _ = await forgetting.find(engines, [look], ItemFilter())
     expect({item.family for item in meant} == {"memories", "triggers", "notes"}, "forget", look)
     change = await forgetting.forget(engines, meant)
     assert change is not None
-    expect((await forgetting.find(engines, [look], Sought()))[0] == [], "forget twice", look)
+    expect((await forgetting.find(engines, [look], ItemFilter()))[0] == [], "forget twice", look)
     await forgetting.undo(engines, change, by="test")
 
     look = chance.look(word)
-    everything, words = await forgetting.find(engines, [look], Sought(archived=None))
+    everything, words = await forgetting.find(engines, [look], ItemFilter(archived=None))
     erasure = await forgetting.erasure_of(engines, everything, words)
-    await forgetting.erase(engines, erasure, app.home.erased, app.home.recalls)
+    await forgetting.erase(engines, erasure, app.home.erased, app.home.recalls, app.home.questions)
     app.home.erased.end()
-    expect((await forgetting.find(engines, [look], Sought(archived=None)))[0] == [], "erase", look)
+    expect(
+        (await forgetting.find(engines, [look], ItemFilter(archived=None)))[0] == [], "erase", look
+    )
     return faults
 
 

@@ -105,7 +105,8 @@ class MemoryServerPlugin(Star):
 
     @filter.on_llm_request()
     async def recall(self, event: AstrMessageEvent, req: ProviderRequest) -> None:
-        """Add what comes to mind to the user's message, in place of what came before."""
+        """Add what comes to mind to the user's message, in place of what came before. Without a memory for this message,
+        take only the tool away from the model."""
         req.contexts = [_without_blocks(message) for message in req.contexts]
         talk, text = await self._talk(event), event.message_str.strip()
         has_memory = talk is not None and talk.person not in self._paused and text
@@ -186,8 +187,12 @@ class MemoryServerPlugin(Star):
     @filter.event_message_type(filter.EventMessageType.GROUP_MESSAGE)
     async def overhear(self, event: AstrMessageEvent) -> None:
         """Store what is said in a group and not to the bot, if the owner wants that."""
-        said = event.message_str.strip() and event.get_sender_id() != event.get_self_id()
-        if self.config["remember_all_group_messages"] and said and not event.is_at_or_wake_command:
+        is_message = event.message_str.strip() and event.get_sender_id() != event.get_self_id()
+        if (
+            self.config["remember_all_group_messages"]
+            and is_message
+            and not event.is_at_or_wake_command
+        ):
             await self._store(event, f"{event.unified_msg_origin}#overheard")
 
     @filter.after_message_sent()
@@ -221,21 +226,27 @@ class MemoryServerPlugin(Star):
         return await self._listed(talk, {"query": words}) if words else self._say("help")
 
     async def _listed(self, talk: Talk, asked: dict[str, Any]) -> str:
+        """Return the newest memories that `asked` finds, as lines for the chat."""
         # Only this chat's own conversation: a command in a group shows nothing of a private talk.
         asked |= {
             "conversation_id": talk.stored[0],
             "scope": "conversation",
             "memory_type": "short_term",
         }
-        found = await self.memory.call("search_memories", {**asked, "limit": _SHOWN})
-        rows = [f"· {_when(one['timestamp'])} {_line(one['text'])}" for one in found["results"]]
+        answer = await self.memory.call("search_memories", {**asked, "limit": _SHOWN})
+        rows = [
+            f"· {_when(result['timestamp'])} {_line(result['text'])}"
+            for result in answer["results"]
+        ]
         return (
-            "\n".join([self._say("listed", found["total_found"]), *rows])
+            "\n".join([self._say("listed", answer["total_found"]), *rows])
             if rows
             else self._say("nothing")
         )
 
     async def _forget(self, event: AstrMessageEvent, talk: Talk, words: str) -> str:
+        """Show the memories with these words, and remember which they are; with `yes`, forget those that were shown
+        last."""
         # Only what was shown last can be forgotten, or nothing.
         shown_before = self._to_forget.pop(talk.person, [])
 
@@ -254,20 +265,20 @@ class MemoryServerPlugin(Star):
 
         meant, shown = [], []
         for conversation in talk.stored:
-            found = await self.memory.call(
+            answer = await self.memory.call(
                 "forget", {"words": words, "conversation_id": conversation}
             )
             # In a group, who is not an admin forgets only what they said there themselves.
             of_all = not talk.is_group or (event.is_admin() and conversation == talk.stored[0])
             rows = [
-                one
-                for one in found["items"]
-                if of_all or (one.get("turn") or "").startswith(talk.mark)
+                item
+                for item in answer["items"]
+                if of_all or (item.get("turn") or "").startswith(talk.mark)
             ]
 
-            rows = [one for one in rows if one["family"] == "memories"]
-            meant += [(conversation, [one["id"] for one in rows])] if rows else []
-            shown += [_line(one["text"]) for one in rows]
+            rows = [item for item in rows if item["family"] == "memories"]
+            meant += [(conversation, [item["id"] for item in rows])] if rows else []
+            shown += [_line(item["text"]) for item in rows]
 
         _keep(self._to_forget, talk.person, meant)
         lines = [f"· {line}" for line in dict.fromkeys(shown)]
@@ -278,6 +289,7 @@ class MemoryServerPlugin(Star):
         )
 
     async def _undo(self, event: AstrMessageEvent, talk: Talk, words: str) -> str:
+        """Undo the last change of this person that was not undone, in all conversations that it changed."""
         if not self._changes.get(talk.person):
             return self._say("no_change")
         for conversation, change in self._changes[talk.person].pop():
@@ -287,20 +299,31 @@ class MemoryServerPlugin(Star):
         return self._say("undone")
 
     async def _why(self, event: AstrMessageEvent, talk: Talk, words: str) -> str:
+        """Return the memories that came to this person's last message, with the reason of each."""
         tiers = ("topRelevant", "nextRelevant", "randomFlashback")
-        found = [result.get("shortTerm", {}) for result in self._last.get(talk.person, ())]
+        searches = [result.get("shortTerm", {}) for result in self._last.get(talk.person, ())]
         items = {
-            one["id"]: one for search in found for tier in tiers for one in search.get(tier, ())
+            item["id"]: item
+            for search in searches
+            for tier in tiers
+            for item in search.get(tier, ())
         }.values()
         # A private memory that the owner lets come in a group is still not shown there.
-        told = [
-            one for one in items if not talk.is_group or one.get("keptIn") in (None, *talk.stored)
+        items_of_talk = [
+            item
+            for item in items
+            if not talk.is_group or item.get("keptIn") in (None, *talk.stored)
         ]
-        rows = [f"· {_line(one['text'])}\n  {one['reason']}" for one in told]
-        rows += [self._say("private", len(items) - len(told))] if len(told) < len(items) else []
+        rows = [f"· {_line(item['text'])}\n  {item['reason']}" for item in items_of_talk]
+        rows += (
+            [self._say("private", len(items) - len(items_of_talk))]
+            if len(items_of_talk) < len(items)
+            else []
+        )
         return "\n".join(rows) or self._say("nothing_came")
 
     async def _pause(self, event: AstrMessageEvent, talk: Talk, words: str) -> str:
+        """Pause the memory for a person or, if it is paused, go on; say which."""
         self._paused ^= {talk.person}
         await self.put_kv_data("paused", sorted(self._paused))
         return self._say("paused" if talk.person in self._paused else "resumed")
@@ -336,11 +359,17 @@ class MemoryServerPlugin(Star):
         return "" if chosen in (None, "[%None]", "default") else str(chosen)
 
     async def _store(self, event: AstrMessageEvent, session: str, *answer: dict[str, str]) -> None:
+        """Store what was said in each conversation of the talk, in the background, and note the changes for an undo. Do
+        nothing if the place is not known or the person paused their memory."""
         talk = await self._talk(event)
         if talk is None or talk.person in self._paused:
             return
 
-        said = {"role": "user", "content": event.message_str.strip(), "name": self._name_of(event)}
+        message = {
+            "role": "user",
+            "content": event.message_str.strip(),
+            "name": self._name_of(event),
+        }
         # With the chat: Telegram counts the messages of each group from 1.
         turn, changes = (
             _bounded(f"{talk.person}/{event.message_obj.message_id}", 200),
@@ -356,7 +385,7 @@ class MemoryServerPlugin(Star):
                         self._changed(talk.person, changes)
 
             asked = {
-                "messages": [said, *answer],
+                "messages": [message, *answer],
                 "conversation_id": conversation,
                 "session": session,
                 "turn_id": turn,
@@ -390,6 +419,7 @@ def _bounded(name: str, most: int) -> str:
 
 
 def _keep(among: OrderedDict[str, Any], person: str, value: Any) -> None:
+    """Set a person's value, and drop the person of whom a value was set longest ago if there are too many."""
     among[person] = value
     among.move_to_end(person)
     if len(among) > _MOST_PEOPLE:
@@ -408,12 +438,12 @@ def _without_blocks(message: dict[str, Any]) -> dict[str, Any]:
         )
     if not isinstance(content, list):
         return message
-    kept = [
+    without_blocks = [
         part
         for part in content
         if not (isinstance(part, dict) and _BLOCK.match(str(part.get("text", ""))))
     ]
-    return {**message, "content": kept}
+    return {**message, "content": without_blocks}
 
 
 def _said(message: dict[str, Any]) -> str:

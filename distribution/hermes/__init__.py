@@ -127,6 +127,7 @@ class MemoryServerProvider(MemoryProvider):
         return True
 
     def initialize(self, session_id: str, **kwargs: Any) -> None:
+        """Begin a session: read the settings and the token, and note whose conversation it is."""
         file = Path(kwargs.get("hermes_home") or "~/.hermes").expanduser() / _FILE
         self._settings |= json.loads(file.read_text("utf-8")) if file.exists() else {}
         self._settings["token"] = os.environ.get(_TOKEN) or self._settings["token"]
@@ -143,14 +144,15 @@ class MemoryServerProvider(MemoryProvider):
         return [_TOOL] if not self._is_begun or (self.conversation and is_on) else []
 
     def handle_tool_call(self, tool_name: str, args: Mapping[str, Any], **_: Any) -> str:
+        """Return the JSON of what the model's call of the recall tool brings, or of a sentence that it brings nothing."""
         words = other_words(args.get("query"), args.get("otherWords"))
         if tool_name != _TOOL["name"] or not self.conversation or not words:
             return json.dumps({"result": _NOTHING}, ensure_ascii=False)
         # Hermes does not search for some messages; then the model's own question replaces what the user did not say.
         query = str(args.get("query") or "").strip()
         message = self._asked_last or {"role": "assistant", "content": query or "…"}
-        found = self._recalled({**self._search(message), "otherWords": words, "flashbacks": 0})
-        result = (found["prompt"] or _NOTHING) if "prompt" in found else _AWAY
+        recalled = self._recalled({**self._search(message), "otherWords": words, "flashbacks": 0})
+        result = (recalled["prompt"] or _NOTHING) if "prompt" in recalled else _AWAY
         return json.dumps({"result": result}, ensure_ascii=False)
 
     def prefetch(self, query: str, *, session_id: str = "") -> str:
@@ -182,6 +184,8 @@ class MemoryServerProvider(MemoryProvider):
         session_id: str = "",
         messages: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
+        """Store a turn, and wait for that up to `_MOST_SECONDS`. Do nothing without a conversation, for a sub-agent, or if
+        one side said nothing."""
         if not (
             self.conversation
             and self._writes
@@ -228,7 +232,8 @@ class MemoryServerProvider(MemoryProvider):
         ]
 
     def save_config(self, values: dict[str, Any], hermes_home: str) -> None:
-        kept = {key: value for key, value in values.items() if key in SETTINGS}
+        """Write the known settings among `values` to a file that only this user can read."""
+        stored = {key: value for key, value in values.items() if key in SETTINGS}
         file = Path(hermes_home) / _FILE
         aside = file.with_name(f".{_FILE}.next")
         aside.unlink(missing_ok=True)
@@ -236,13 +241,13 @@ class MemoryServerProvider(MemoryProvider):
             aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600
         )  # the token may be among them
         with open(descriptor, "w", encoding="utf-8") as written:
-            written.write(json.dumps(kept, ensure_ascii=False, indent=2))
+            written.write(json.dumps(stored, ensure_ascii=False, indent=2))
         aside.replace(file)
 
     def _said(self, text: str) -> dict[str, str]:
         """Return a message with the name of its speaker. In a chat of several people the name comes before the text."""
-        told = _SPEAKER.match(text) if self._is_group else None
-        name, text = told.groups() if told else (self._user, text)
+        speaker = _SPEAKER.match(text) if self._is_group else None
+        name, text = speaker.groups() if speaker else (self._user, text)
         return {"role": "user", "content": text, **({"name": name} if name else {})}
 
     def _memory(self) -> tuple[MemoryClient, asyncio.AbstractEventLoop]:

@@ -1,34 +1,36 @@
-"""The generated parts of docs/project/architecture.md: the map of folders, and the import contracts."""
+"""The generated part of docs/project/architecture.md: the map of folders."""
 
 from __future__ import annotations
 
 import ast
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 from generation.markdown import replaced
 
 ROOT = Path(__file__).resolve().parents[2]
+MOST_PARTS = 3
+"""A package, a room of it, and the file that opens the room."""
 PACKAGES = ("memory_server", "sandbox", "nlp", "languages")
 
 
 def architecture_page(text: str) -> str:
-    """The architecture page with its generated parts as they should be."""
-    text = replaced(text, "modules", "\n".join(_module_map()))
-    return replaced(text, "contracts", "\n".join(f"- {name}" for name in contract_names()) + "\n")
+    """Return the architecture page with its generated part as it should be."""
+    return replaced(text, "modules", "\n".join(_module_map()))
 
 
 def _module_map() -> Iterator[str]:
-    """A line for each folder: what it is."""
+    """Return a line for each folder: what it is."""
     for package in PACKAGES:
         for opening in sorted((ROOT / package).rglob("__init__.py")):
-            if "samples" not in opening.parts:
+            # The opening of a room says what the folders in it are.
+            depth = len(opening.relative_to(ROOT).parts)
+            if "samples" not in opening.parts and depth <= MOST_PARTS:
                 yield f"- **`{opening.parent.relative_to(ROOT).as_posix()}/`**: {_purpose(opening)}."
 
 
 def _purpose(path: Path) -> str:
-    """The first sentence of a module's docstring."""
+    """Return the first sentence of a module's docstring."""
     text = " ".join(
         (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
         .split("\n\n")[0]
@@ -39,9 +41,3 @@ def _purpose(path: Path) -> str:
         len(text),
     )
     return text[:end]
-
-
-def contract_names() -> list[str]:
-    """The import contracts that `make check` proves, by name."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    return [contract["name"] for contract in project["tool"]["importlinter"]["contracts"]]

@@ -8,12 +8,8 @@ from typing import NamedTuple
 OPENING = """\
 # Lint rules
 
-These rules find triggers that compile and run, but do not do what their author meant: a condition that never comes
-true, a key that matches nothing. Three places report them:
-
-- `add_long_term_memory` and `update_long_term_memory` store the trigger and return `warnings`;
-- `memory-server import` and `memory-server convert` print them;
-- `trigger-sandbox check` and `pack check` print them, with the name of the rule in parentheses:
+These rules find triggers that run, but do not do what their author meant. `add_long_term_memory`,
+`update_long_term_memory`, `memory-server import`, `convert` and `trigger-sandbox check` report them as warnings:
 
 ```console
 $ trigger-sandbox check -e "new Date().getMonth() === 12"
@@ -23,14 +19,9 @@ $ trigger-sandbox check -e "new Date().getMonth() === 12"
 …
 ```
 
-A finding is a warning, though the exit status of `check` is 1. The server refuses errors: text that does not compile,
-names that do not exist, triggers that take too long.
-
-Other linters have the general rules for JavaScript, such as code that is never reached. A trigger of more than 20,000
-characters, or nested more than 200 deep, is not checked.
-
-`check --json` and `pack check --json` print an object for each trigger: `file`, `name`, `errors`, `warnings`. Each
-error or warning has `rule`, `message`, `line`, `column` and `caret`, the line with a mark under the place.
+A trigger of more than 20,000 characters, or nested more than 200 deep, is not checked. `check --json` and
+`pack check --json` print an object for each trigger: `file`, `name`, `errors`, `warnings`, each with `rule`, `message`,
+`line`, `column` and `caret`.
 
 ## Rules
 """
@@ -48,36 +39,32 @@ class Rule(NamedTuple):
 RULES = (
     Rule(
         "always-true",
-        "A condition or operand that is always true: a text, a list, a function that is not called, a comparison that "
-        "holds for every value. A trigger that is only `true` is fine: its memory always comes.",
+        "A condition or operand that is always true: a text, a list, a function that is not called. `true` alone is fine.",
         "match_keys(context.messages, ['生日']) >= 0",
         "match_keys(context.messages, ['生日']) > 0",
     ),
     Rule(
         "never-true",
-        "A condition or operand that can never be true: bounds that exclude each other, a comparison with another "
-        "type, more matches than keys and messages can give, a trigger without a condition.",
+        "Bounds that exclude each other, a comparison with another type, more matches than there can be.",
         "const hour = new Date().getHours()\nhour >= 23 && hour < 5",
         "const hour = new Date().getHours()\nhour >= 23 || hour < 5",
     ),
     Rule(
         "date-never-comes",
-        "A date that does not exist or is past. In `Date`, months count from 0 to 11 and days of the week from 0 "
-        "(Sunday) to 6. JavaScript does not read `new Date('2026年7月17日')` as a date. `on_day`, `days_until` and "
-        "`on_lunar_day` count months from 1 to 12.",
+        "A date that does not exist or is past. In `Date`, months count from 0 and days of the week from 0 (Sunday); in "
+        "`on_day`, `days_until` and `on_lunar_day` months count from 1. `new Date('2026年7月17日')` is not a date.",
         "new Date().getMonth() === 12 && new Date().getDate() === 25",
         "new Date().getMonth() === 11 && new Date().getDate() === 25",
     ),
     Rule(
         "unknown-role",
-        "A comparison with a role that does not exist. The roles are `user`, `assistant` and `system`.",
+        "The roles are `user`, `assistant` and `system`.",
         "context.messages.at(-1)?.role === 'human'",
         "context.messages.at(-1)?.role === 'user'",
     ),
     Rule(
         "unknown-field",
-        "A field that `context` (`messages`, `conversation_id`, `participants`) or a message (`role`, `content`, "
-        "`timestamp`, `name`) does not have. It is always undefined.",
+        "A field that `context` or a message [does not have](trigger-api.md#names-in-a-trigger) is always undefined.",
         "context.messages.some((m) => m.text?.includes('生日'))",
         "context.messages.some((m) => m.content.includes('生日'))",
     ),
@@ -89,58 +76,54 @@ RULES = (
     ),
     Rule(
         "day-rounding",
-        "Days between a date and now. A date is a midnight, and now has a time of day: `Math.round` turns to the next "
-        "day at noon, and `Math.floor` of the time until a date is -1 on the date itself. Between two midnights only "
-        "`Math.round` is right, because the day on which summer time begins has 23 hours. `days_until` counts whole "
-        "days.",
+        "Between a date, which is a midnight, and now, `Math.round` turns to the next day at noon, and `Math.floor` of the "
+        "time until a date is -1 on the date itself. Between two midnights only `Math.round` is right. `days_until` counts "
+        "whole days.",
         "const day = new Date(2027, 6, 17)\nMath.round((day - Date.now()) / 864e5) >= 0",
         "const day = new Date(2027, 6, 17)\nMath.ceil((day - Date.now()) / 864e5) >= 0",
     ),
     Rule(
         "date-without-time",
-        "`new Date('2001-05-01')` is midnight in UTC, but `getDate()` reads it in the time zone of the search: in "
-        "America it is 30 April. `new Date('2001-05-01T00:00')` and `new Date(2001, 4, 1)` are midnight in that zone.",
+        "`new Date('2001-05-01')` is midnight in UTC, in America 30 April; `new Date('2001-05-01T00:00')` is midnight in "
+        "the time zone of the search.",
         "const born = new Date('2001-05-01')\nnew Date().getDate() === born.getDate()",
         "on_day(5, 1)",
     ),
     Rule(
         "leap-day",
-        "A comparison with 29 February, which comes in leap years only. In other years `on_day(2, 29)` is true on 28 "
-        "February, or with `{leap: 'after'}` on 1 March.",
+        "29 February comes in leap years only; `on_day(2, 29)` knows the other years.",
         "const now = new Date()\nnow.getMonth() === 1 && now.getDate() === 29",
         "on_day(2, 29)",
     ),
     Rule(
         "timestamp-missing",
-        "Arithmetic with the `timestamp` of a message without a test. If a message has none, the result is NaN, and "
-        "no comparison with NaN is true.",
+        "If a message has no `timestamp`, arithmetic with it gives NaN, and no comparison with NaN is true.",
         "Date.now() - context.messages.at(-1).timestamp > 36e5",
         "const last = context.messages.at(-1).timestamp\nlast !== undefined && Date.now() - last > 36e5",
     ),
     Rule(
         "last-fired-null",
-        "`context.last_fired` is null until the memory has come in this chat. Reading a field of null fails. With "
-        "`?.` the field is undefined, no comparison of it with a number is true, and the memory never comes.",
+        "`context.last_fired` is null until the memory has come in this chat. A field of null fails; with `?.` the memory "
+        "never comes.",
         "context.last_fired.messages >= 10",
         "context.last_fired === null || context.last_fired.messages >= 10",
     ),
     Rule(
         "not-a-number",
-        "Arithmetic with `undefined` gives NaN, and no comparison with NaN is ever true.",
+        "Arithmetic with `undefined` gives NaN.",
         "const last = undefined\nDate.now() - last > 864e5",
         "const last = Date.parse('2026-07-17')\nDate.now() - last > 864e5",
     ),
     Rule(
         "strange-depth",
-        "The fourth argument of `match_keys` is the number of last messages that count, 0 for all. A negative depth "
-        "leaves out the *first* messages.",
+        "The fourth argument of `match_keys` is the number of last messages that count, 0 for all. A negative one leaves "
+        "out the *first* messages.",
         "match_keys(context.messages, ['生日'], 'any', -4) > 0",
         "match_keys(context.messages, ['生日'], 'any', 4) > 0",
     ),
     Rule(
         "beyond-hooks",
-        "The trigger looks further back than a [hook](hooks.md) gives, which is 50 messages at most. Other callers, such as a "
-        "companion, give as many as they like.",
+        "The trigger looks further back than a [hook](hooks.md) gives, which is 50 messages at most.",
         "match_keys(context.messages, ['生日'], 'user', 80) >= 3",
         "match_keys(context.messages, ['生日'], 'user', 40) >= 3",
     ),
@@ -178,7 +161,7 @@ RULES = (
 
 
 def lint_rules_page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return OPENING + "".join(map(_section, RULES))
 
 
@@ -188,7 +171,7 @@ def _section(rule: Rule) -> str:
 
 
 def _example(title: str, code: str) -> str:
-    """A line of code stands in the list, several in a block."""
+    """Write an example: a line of code in the list, several in a block."""
     if "\n" in code:
         block = indent(f"```js\n{code}\n```", "  ")
         return f"- {title}:\n\n{block}\n"

@@ -3,68 +3,69 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from generation.markdown import replaced
 
-from memory_server.kernel import errors
+import memory_server
 
+Definitions = Mapping[str, list[tuple[str, ast.ClassDef | ast.FunctionDef]]]
+"""The functions and classes of each name, with their modules."""
 ROOT = Path(__file__).resolve().parents[2]
-API = (
+CALLED = (
     "open_memory",
+    "load",
     "language",
     "App",
-    "CallerView",
     "Conversation",
     "Conversations",
     "Memories",
-    "RecallRequest",
-    "Origin",
     "ShortTermManager",
+    "LongTermManager",
+    "InsightManager",
+    "Knowledge",
+)
+"""What a companion calls: a section each."""
+MADE = (
+    "Message",
+    "Session",
+    "Origin",
+    "RecallRequest",
+    "GivenRules",
+    "Reader",
+    "ListRequest",
+    "MemoryFilter",
+)
+"""Values that a companion makes and gives: shown with the defaults of their fields."""
+RESULTS = (
     "Stored",
     "Found",
     "Recall",
     "Recalled",
-    "HeldBack",
-    "Reader",
-    "PromptLines",
     "Receipt",
-    "MatchedWord",
+    "HeldBack",
+    "PromptLines",
     "Removed",
-    "Forgotten",
-    "Statistics",
-    "InsightManager",
+    "ShortTermMemory",
     "ExplainedMemory",
-    "ListRequest",
-    "MemoryFilter",
     "Filtered",
-    "Overview",
-    "LongTermManager",
     "TriggerStored",
     "Activation",
     "Shelved",
+    "LongTermMemory",
     "Failed",
     "Problem",
-    "Knowledge",
-    "Notes",
-    "Remembered",
-    "ReindexedNotes",
-    "Layers",
-    "Layer",
-    "Refs",
     "Hits",
-    "Message",
-    "Session",
-    "GivenRules",
-    "ShortTermMemory",
-    "LongTermMemory",
-    "load",
 )
-"""What a companion calls and gets, in the order of the page; the module of each is looked up."""
+"""Values that a companion gets: shown with their fields."""
+API = (*CALLED, *MADE, *RESULTS)
+"""What is on the page, in its order; the module of each is looked up."""
 INTERNAL = {
     "App": {
+        "view",
         "maintenance",
         "word_giver",
         "server",
@@ -72,21 +73,32 @@ INTERNAL = {
         "for_one_question",
         "settle",
         "vectors",
+        "machine",
+        "serve_stdio",
+        "zone",
     },
-    "CallerView": {
-        "word_giver",
-        "knowledge",
-        "vectors",
-        "paused",
-        "conversation",
-        "recall_turn",
-        "server",
-        "warm",
-        "settle",
+    "Conversation": {"day_notes", "correct"},
+    "ShortTermMemory": {"key", "made_ms"},
+    "LongTermMemory": {"key", "made_ms", "text", "is_constant"},
+    "RecallRequest": {"said", "names", "of", "timezone"},
+    "ShortTermManager": {"plans_today", "decision", "query_of", "unordered"},
+    "LongTermManager": {"with_shared", "messages_of_a_hook"},
+    "Recall": {"gains", "came_unasked"},
+    "Conversations": {
+        "get",
+        "most_frequent",
+        "view",
+        "served_by",
+        "outdated",
+        "tidy_vectors",
+        "version",
     },
-    "Conversations": {"view", "served_by", "outdated", "tidy_vectors", "version"},
-    "Memories": {"for_callers", "engines"},
+    "Memories": {"for_callers", "engines", "language", "knowledge"},
     "Receipt": {
+        "relevance",
+        "shared",
+        "match",
+        "shares",
         "evidence",
         "counted",
         "words_shared",
@@ -96,95 +108,167 @@ INTERNAL = {
         "shares_any",
         "relevance_counted",
     },
-    "MatchedWord": {"other", "only_orders", "incidental", "counts"},
-    "Shelved": {"name", "text", "rules", "book_id"},
-    "Knowledge": {"lifecycle", "unasked", "found", "places", "aclose"},
+    "Shelved": {"keys", "name", "text", "rules", "book_id", "version_key"},
+    "Knowledge": {
+        "overview",
+        "unasked",
+        "found",
+        "places",
+        "aclose",
+        "notes",
+        "refs",
+        "layers",
+    },
     "Notes": {
+        "assign",
         "project_of",
         "project_names",
         "project_counts",
-        "waiting",
+        "hint_of_waiting",
         "pages",
         "aclose",
         "changed",
     },
-    "Layers": {"known", "promote", "aclose"},
     "Layer": {"unasked", "file_of"},
-    "Refs": {"with_summary", "summarize"},
+    "GivenRules": {"applied_to"},
+    "Refs": {"with_summary"},
 }
-"""Public names that other rooms of the server call, and companions do not; and those of `CallerView` that stand at
-`App`."""
-WITHOUT_FIELDS = {
-    "App",
-    "CallerView",
-    "Conversation",
-    "Conversations",
-    "Memories",
-    "Knowledge",
-    "Notes",
-    "Layers",
-    "Layer",
-    "Refs",
+"""Public names that other rooms of the server call, and companions do not."""
+AS_TOOLS = {
+    "Notes": ("notes", "[notes](tools/notes.md)"),
+    "Layer": ('layers["project"]` or `layers["global"]', "[layers](tools/layers.md)"),
+    "Refs": ("refs", "[refs](tools/refs.md)"),
 }
-"""Values that a companion gets and never makes: their fields, and the paragraphs about them,
-are not shown."""
+"""Classes whose calls do what tools do: where `Knowledge` has them, and the page of these tools."""
+WHOLE = {"open_memory"}
+"""Names whose docstring stands whole, because a companion needs each of its sentences to use them."""
 
-ERRORS = {name for name, value in vars(errors).items() if isinstance(value, type)}
-RAISES = re.compile(r"\s*\bRaises:?\s+")
+PLAIN = {
+    "App.knowledge",
+    "Conversation.books",
+    "Conversation.archive",
+    "Conversation.insight",
+    "Memories.backups",
+    "ShortTermManager.memory",
+    "ShortTermManager.memories",
+    "ShortTermManager.statistics",
+    "LongTermManager.update",
+    "LongTermManager.delete",
+    "LongTermManager.get",
+    "LongTermManager.memories",
+    "Knowledge.sessions",
+    "InsightManager.patterns",
+    "Origin",
+    "Reader",
+    "HeldBack",
+    "PromptLines",
+    "Removed",
+    "ShortTermMemory",
+    "LongTermMemory",
+    "ExplainedMemory",
+    "Filtered",
+    "TriggerStored",
+    "Shelved",
+    "Failed",
+    "Problem",
+}
+"""Calls and values that are what their names say: the page has no sentence for them."""
+
+RAISES = re.compile(r"(?:^|(?<=\.) )Raises?:? (?=[A-Z`])")
+FIRST_SENTENCE = re.compile(r".*?[.…](?=$| [A-Z`])")
 
 
 def python_api_page(text: str) -> str:
-    """The page of the Python API with its generated part as it should be."""
-    known: dict[str, list[tuple[str, ast.ClassDef | ast.FunctionDef]]] = {}
-    for path in [*sorted((ROOT / "memory_server").rglob("*.py")), ROOT / "sandbox" / "verdicts.py"]:
-        module = (
-            path.relative_to(ROOT)
-            .with_suffix("")
-            .as_posix()
-            .replace("/", ".")
-            .removesuffix(".__init__")
-        )
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
-                known.setdefault(node.name, []).append((module, node))
-    parts: list[str] = []
-    for name in API:
+    """Return the page of the Python API with its generated part as it should be."""
+    known = definitions()
+    for name in (*API, *AS_TOOLS):
         if len(known.get(name, ())) != 1:
             raise SystemExit(
-                f"{len(known.get(name, ()))} modules define {name}: correct API in python_api_page.py"
+                f"{len(known.get(name, ()))} modules define {name}: correct the lists of python_api_page.py"
             )
+
+    parts: list[str] = []
+    for name in CALLED:
         ((module, node),) = known[name]
-        parts += [f"### {name}\n", f"`{module}`\n"]
+        parts.append(f"### {name}\n")
         if isinstance(node, ast.FunctionDef):
-            parts.append(_call(node))
-        else:
-            bases = [
-                known[base.id][0][1]
-                for base in node.bases
-                if isinstance(base, ast.Name) and base.id in known
-            ]
-            parts += _class(node, [base for base in bases if isinstance(base, ast.ClassDef)])
+            parts.append(f"`{module}`: `{_call(node)}`. {_prose(node)}\n")
+            continue
+        lines = [f"- {line}" for line in _members(node, known)]
+        if name == "Knowledge":
+            lines += _calls_of_tools(known)
+        parts += [f"`{module}`: {_prose(node)}\n", "\n".join(lines) + "\n"]
+
+    parts += ["### Values to give\n", _list_of_values(MADE, known)]
+    parts += ["### Results\n", _list_of_values(RESULTS, known)]
     return replaced(text, "api", "\n".join(parts))
 
 
-def _class(node: ast.ClassDef, bases: Sequence[ast.ClassDef]) -> Iterator[str]:
-    """A class with what it has of its bases."""
-    frozen = any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
-    own = set(map(_name, node.body))
-    body = [*node.body, *(item for base in bases for item in base.body if _name(item) not in own)]
-    has_fields = frozen and node.name not in WITHOUT_FIELDS
-    fields = [item for item in body if isinstance(item, ast.AnnAssign) and has_fields]
-    if fields:
-        lines = [ast.unparse(item) for item in fields]
-        yield f"```text\n{chr(10).join(lines)}\n```\n"
-    prose = _prose(node)
-    yield f"{prose.split(chr(10) * 2)[0].strip()}\n" if node.name in WITHOUT_FIELDS else prose
-    for item in body:
+def _list_of_values(names: Sequence[str], known: Definitions) -> str:
+    """Return a line for each of these values: what it is, and how it is made or which fields it has."""
+    lines: list[str] = []
+    for name in names:
+        ((module, node),) = known[name]
+        assert isinstance(node, ast.ClassDef)
+        fields = _fields(node, known)
+        prose = "" if name in PLAIN else f": {_prose(node)}"
+        if name in MADE:
+            place = "" if name in memory_server.__all__ else f" (`{module}`)"
+            lines.append(f"- `{name}({', '.join(map(_given, fields))})`{place}{prose}")
+        else:
+            shown = ", ".join(str(_name(field)) for field in fields)
+            lines.append(f"- `{name}({shown})`{prose}")
+        lines += [f"  - {line}" for line in _members(node, known)]
+    return "\n".join(lines) + "\n"
+
+
+def _calls_of_tools(known: Definitions) -> Iterator[str]:
+    """Return a line for each class whose calls do what tools do."""
+    for name, (place, page) in AS_TOOLS.items():
+        ((_, node),) = known[name]
+        calls = [
+            f"`{item.name}`"
+            for item in node.body
+            if isinstance(item, ast.AsyncFunctionDef) and _is_shown(name, item.name)
+        ]
+        yield f"- `{place}` can {', '.join(calls)}, as the tools of {page} do."
+
+
+def definitions() -> Definitions:
+    """Return the functions and classes that have each name, with their modules."""
+    known: dict[str, list[tuple[str, ast.ClassDef | ast.FunctionDef]]] = {}
+    for path in [*sorted((ROOT / "memory_server").rglob("*.py")), ROOT / "sandbox" / "verdicts.py"]:
+        name = path.relative_to(ROOT).with_suffix("").as_posix()
+        module = name.replace("/", ".").removesuffix(".__init__")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+                known.setdefault(node.name, []).append((module, node))
+    return known
+
+
+def _members(node: ast.ClassDef, known: Definitions) -> Iterator[str]:
+    """Return the call, and what it does, of each call of a class."""
+    for item in _body(node, known):
         if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)) and _is_shown(
             node.name, item.name
         ):
-            yield f"#### {node.name}.{item.name}\n"
-            yield _call(item, bound=True)
+            prose = "" if f"{node.name}.{item.name}" in PLAIN else _prose(item, node.name)
+            yield f"`{_call(item, bound=True)}`" + (f": {prose}" if prose else "")
+
+
+def _fields(node: ast.ClassDef, known: Definitions) -> list[ast.AnnAssign]:
+    return [item for item in _body(node, known) if isinstance(item, ast.AnnAssign)]
+
+
+def _body(node: ast.ClassDef, known: Definitions) -> list[ast.stmt]:
+    """Return the statements of a class and of its bases, each name once."""
+    own = set(map(_name, node.body))
+    body = list(node.body)
+    for base in node.bases:
+        if isinstance(base, ast.Name) and base.id in known:
+            ((_, definition),) = known[base.id]
+            body += [item for item in definition.body if _name(item) not in own]
+    return body
 
 
 def _is_shown(owner: str, name: str) -> bool:
@@ -197,25 +281,48 @@ def _name(item: ast.stmt) -> str | None:
     return getattr(item, "name", None)
 
 
+def _given(field: ast.AnnAssign) -> str:
+    """Return a field as an argument of the constructor, with its default."""
+    if field.value is None:
+        return ast.unparse(field.target)
+    default = ast.unparse(field.value)
+    factory = re.fullmatch(r"field\(default_factory=(?:lambda: (\w+)|(\w+))\)", default)
+    if factory:
+        default = factory[1] or f"{factory[2]}()"
+    return f"{ast.unparse(field.target)}={default}"
+
+
 def _call(node: ast.FunctionDef | ast.AsyncFunctionDef, *, bound: bool = False) -> str:
-    arguments = ast.unparse(node.args)
+    """Return a call with the names and defaults of its arguments; `help()` and editors show their types."""
+    arguments = ast.unparse(_untyped(node.args))
     if bound:
-        arguments = arguments.removeprefix("self").removeprefix(", ")
-    is_property = any(ast.unparse(decorator) == "property" for decorator in node.decorator_list)
+        arguments = re.sub(r"^(self|cls)(, )?", "", arguments)
+    # The page says once that a call which changes something has this argument.
+    arguments = re.sub(r"(?:, |^)(?:\*, )?by='\w+'$", "", arguments)
+    is_property = any(
+        ast.unparse(decorator) in ("property", "cached_property")
+        for decorator in node.decorator_list
+    )
     before = "await " if isinstance(node, ast.AsyncFunctionDef) else ""
     call = node.name if is_property else f"{before}{node.name}({arguments})"
-    result = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-    prose = _prose(node)
-    return f"`{call}{result}`\n" + (f"\n{prose}" if prose else "")
+    result = ast.unparse(node.returns) if node.returns else "None"
+    return call if result == "None" else f"{call} -> {result}"
 
 
-def _prose(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    """A docstring as Markdown. Of what it raises, the names stand there: the message of an error has the reason."""
-    text = (ast.get_docstring(node) or "").strip()
-    plain, *reasons = RAISES.split(text, 1)
-    kinds = [
-        kind for kind in dict.fromkeys(re.findall(r"\w+", " ".join(reasons))) if kind in ERRORS
-    ]
-    if kinds:
-        return f"{plain} Raises {', '.join(f'`{kind}`' for kind in kinds)}.\n"
-    return f"{text}\n" if text else ""
+def _untyped(arguments: ast.arguments) -> ast.arguments:
+    """Return the arguments without their types."""
+    plain = copy.deepcopy(arguments)
+    for argument in ast.walk(plain):
+        if isinstance(argument, ast.arg):
+            argument.annotation = None
+    return plain
+
+
+def _prose(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, owner: str = "") -> str:
+    """Return the first sentence of a docstring, or all of it for a name of `WHOLE`. The page says of each error when it
+    comes."""
+    text = RAISES.split(" ".join((ast.get_docstring(node) or "").split()), maxsplit=1)[0]
+    if f"{owner}.{node.name}".lstrip(".") in WHOLE:
+        return text.strip()
+    first = FIRST_SENTENCE.match(text)
+    return (first[0] if first else text).strip()

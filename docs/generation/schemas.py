@@ -13,7 +13,7 @@ def shape_name(name: str) -> str:
 
 
 def type_of(schema: Schema) -> str:
-    """A JSON Schema as a short phrase, with links to the shapes it names."""
+    """Return a JSON Schema as a short phrase, with links to the shapes it names."""
     if "$ref" in schema:
         name = shape_name(schema["$ref"].rsplit("/", 1)[1])
         return f"[{name}](#{name.lower()})"
@@ -25,7 +25,8 @@ def type_of(schema: Schema) -> str:
         return "/".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
     match schema.get("type"):
         case "array":
-            return f"list of {type_of(schema['items'])}{bounds(schema)}"
+            items = type_of(schema["items"])
+            return ("texts" if items == "text" else f"list of {items}") + bounds(schema)
         case "object" if isinstance(schema.get("additionalProperties"), dict):
             return f"object of {type_of(schema['additionalProperties'])}"
         case "string":

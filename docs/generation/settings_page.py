@@ -1,4 +1,4 @@
-"""docs/reference/settings.md: every setting with its default, its variable and its flag."""
+"""docs/reference/settings.md: every setting with its default and its flag."""
 
 from __future__ import annotations
 
@@ -15,67 +15,55 @@ from generation.schemas import Schema, type_of
 
 from memory_server import config
 from memory_server.cli import parser
-from memory_server.config import http_settings, llm_settings, settings
+from memory_server.config import settings
 from memory_server.conversations.recall import parameters as recall_parameters
 from memory_server.conversations.recall.parameters import USUAL, RecallParameters
 from memory_server.knowledge import options as knowledge_options
 from memory_server.storage import options as storage_options
 
-SETTINGS_OPENING = f"""\
+ADVANCED = "short_term.advanced"
+SETTINGS_OPENING = """\
 # Settings
 
 A flag overrides the environment, the environment overrides the settings file, and the file overrides the defaults.
-The program reads settings once, when it starts.
+The program reads settings once, when it starts. It names a setting that it cannot use, and ends.
 
 - **File**: TOML, with a table for each section below. `memory-server where` shows the path of `memory-server.toml`;
   `--config FILE` or `MEMORY_SERVER_CONFIG` names another file.
-- **Environment**: the name in capitals after `{config.ENVIRONMENT_PREFIX}`. Two underscores join a section and its
-  setting.
+- **Environment**: `MEMORY_SERVER_`, then the table and the name in capitals, with `__` between:
+  `MEMORY_SERVER_HTTP__JWT__ISSUER`.
 - **Flag**: before or after the command.
-
-If a name does not exist or a value cannot be used, the program ends and names it.
 
 ## The ten that people change most
 
-| setting | why change it |
-| --- | --- |
-| [`data_dir`](#general) | the memories shall be in another folder or on another disk |
-| [`timezone`](#general) | you live in another zone than the machine; a container mostly has UTC |
-| [`language`](#general) | commands shall print Chinese or English, whatever the locale is |
-| [`conversation`](#general) | an assistant shall have memories of its own |
-| [`recall_scope`](#general) | an assistant shall recall from other conversations too |
-| [`toolsets`](#general) | your model shall have more tools, such as those for notes |
-| [`threshold`](#short_term) | too few or too many memories come unasked: lower or raise it |
-| [`flashback_count`](#short_term) | you want more random memories, or none |
-| [`names`](#words) | names of people and pets shall never be cut into words |
-| [`archive_days`](#storage) | removed memories shall be gone for good sooner, or later |
+- `data_dir`: another folder or disk for the memories
+- `timezone`: you live in another zone than the machine; a container mostly has UTC
+- `language`: commands in Chinese or English, whatever the locale is
+- `conversation`: an assistant with memories of its own
+- `recall_scope`: recall from other conversations too
+- `toolsets`: more tools, such as those for notes; each costs tokens
+- `short_term.threshold`: lower it if too few memories come unasked, raise it if too many
+- `short_term.flashback_count`: more random memories, or none
+- `words.names`: names of people and pets that are never cut into words
+- `storage.archive_days`: how soon removed memories are gone for good
 
-All ten in a file:
+Some of them in a file:
 
 ```toml
-data_dir = "/srv/memories"
 timezone = "Europe/London"
-language = "en"
-conversation = "work"
-recall_scope = "all"
 toolsets = "default,notes"
 
 [short_term]
 threshold = 45
-flashback_count = 0
 
 [words]
 names = "Miso,Aunt May"
-
-[storage]
-archive_days = 30
 ```
 
-In the environment, the seventh is `MEMORY_SERVER_SHORT_TERM__THRESHOLD=45`.
 [Tune recall](../how-to/tune-recall.md) shows how to try a change.
 
-Each line below has the name, the type, the default, the variable, the flag and the meaning. *Node* is the default
-with `compat = "node"`.
+Brackets hold the type (unless the default shows it), the default (unless it is not set) and the flag. A number is at
+least 0. *Node* is the default with `compat = "node"`.
 """
 
 
@@ -83,7 +71,7 @@ DEFAULTS = config.Settings()
 
 
 def settings_page() -> str:
-    """Every setting with its default, its name in the environment and its flag."""
+    """Every setting with its default and its flag."""
     flags = {
         action.dest: action.option_strings[0]
         for action in parser.parser()._actions
@@ -92,8 +80,6 @@ def settings_page() -> str:
     schema = config.Settings.model_json_schema()
     holders = (
         settings,
-        http_settings,
-        llm_settings,
         knowledge_options,
         storage_options,
         recall_parameters,
@@ -120,7 +106,7 @@ def _sections(model: Schema, known: Schema, before: str) -> Iterator[tuple[str, 
 
 
 def _meanings(module: ModuleType) -> dict[tuple[str, str], str]:
-    """What stands below each field of each class of settings."""
+    """Find what stands below each field of each class of settings."""
     return {
         (owner.name, field.target.id): inspect.cleandoc(said)
         for owner in ast.parse(inspect.getsource(module)).body
@@ -140,20 +126,32 @@ def _settings_list(
         if "$ref" in field:
             continue
         given = attrgetter(section)(DEFAULTS) if section else DEFAULTS
-        variable = "__".join((*section.split("."), name)) if section else name
         default, meaning = getattr(given, name), meanings.get((model["title"], name))
         if meaning is None:
             default, meaning = getattr(USUAL, name), meanings[RecallParameters.__name__, name]
             if (node := getattr(RecallParameters(), name)) != default:
                 meaning += f" *Node*: {_value(node)}."
-        names = [
-            f"`{config.ENVIRONMENT_PREFIX}{variable.upper()}`",
-            *([f"`{flags[name]}`"] if name in flags else []),
-        ]
-        facts = f"{type_of(field)}; {_value(default)}; {', '.join(names)}"
+        # A default shows that a setting is a switch or a text, and one that is not set has none to show.
+        kind, value = type_of(field), _value(default)
+        if value != "not set":
+            kind = re.sub(r"^(?:number|integer)(?:, (?:[≥>] 0$)?|$)", "", kind)
+        shown = [part for part in (kind, value) if part not in ("", "text", "boolean", "not set")]
+        flag = [f"`{flags[name]}`"] if name in flags else []
+        facts = "; ".join([*shown, *flag])
         meaning = re.sub(r" \(the Node original[^)]*\)", "", " ".join(meaning.split()))
-        lines.append(f"- `{name}` ({facts}): {meaning}")
+        if section == ADVANCED:
+            meaning = _without_reasons(meaning)
+        label = f"`{name}` ({facts})" if facts else f"`{name}`"
+        lines.append(f"- {label}: {meaning}")
     return "\n".join(lines) + "\n"
+
+
+def _without_reasons(meaning: str) -> str:
+    """Return the first sentence of a meaning, and what holds for the Node original. The code has the rest."""
+    first = re.match(r".*?[.](?=$| [A-Z`*])", meaning)
+    node = re.search(r" \*Node\*: [^.]*\.(?:\d+`\.)?$", meaning)
+    short = first[0] if first else meaning
+    return short if node is None or node[0] in short else short + node[0]
 
 
 def _value(value: Any) -> str:

@@ -6,10 +6,10 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 
-from languages import _, counted
+from languages import N_, _, counted
 from memory_server.cli.call_tool import called
 from memory_server.cli.inspection import for_each_conversation
-from memory_server.cli.terminal import console, escape, print_columns, time_text
+from memory_server.cli.terminal import print_columns, print_plain, say, time_text
 from memory_server.conversations.book_manager import named_so
 from memory_server.conversations.conversation import Conversation
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
@@ -21,7 +21,8 @@ from memory_server.tools.books import BookRow, entry_row, state_text
 
 
 async def books(view: CallerView, flags: Namespace) -> None:
-    """Run one action."""
+    """Run one action. Raises InvalidInput if the action needs a name and has none, or takes none
+    and has one."""
     if flags.action == "list":
         if flags.name is not None:
             raise InvalidInput(
@@ -53,22 +54,25 @@ async def _all_books(view: CallerView, flags: Namespace) -> list[HeldBook]:
 
 
 def _print_books(view: CallerView, listed: Sequence[HeldBook], flags: Namespace) -> None:
+    """Print a row for each lorebook, or with --json a JSON line; a hint if none exist."""
     if flags.json:
         for book in listed:
             write(BookRow.of(book).fields())
         return
     if not listed:
-        console().print(_("No lorebooks; `memory-server import FILE` brings one in."))
+        say("No lorebooks; `memory-server import FILE` brings one in.")
         return
-    headings = (
-        _("book"),
-        _("conversation"),
-        _("entries"),
-        _("constants"),
-        _("length"),
-        _("state"),
-        _("changed"),
-        _("from"),
+    headings = N_(
+        (
+            "book",
+            "conversation",
+            "entries",
+            "constants",
+            "length",
+            "state",
+            "changed",
+            "from",
+        )
     )
     print_columns([headings, *(_book_cells(view, book) for book in listed)])
 
@@ -87,6 +91,8 @@ def _book_cells(view: CallerView, book: HeldBook) -> tuple[str, ...]:
 
 
 async def _show(view: CallerView, flags: Namespace) -> None:
+    """Print a lorebook and its first entries, or with --json the entries as lines. Raises
+    MemoryNotFound if no lorebook, or several, have the typed name."""
     book = await _meant(view, flags)
     entries = await view.conversation(book.conversation_id).books.entries(book.book_id)
     shown = entries[: max(1, flags.limit)]
@@ -95,13 +101,13 @@ async def _show(view: CallerView, flags: Namespace) -> None:
         for memory in shown:
             write(entry_row(memory).fields())
         return
-    console().print(escape(str(BookRow.of(book))))
+    print_plain(BookRow.of(book))
 
-    headings = (_("order"), _("length"), _("constant"), _("rules"), _("name"))
+    headings = N_(("order", "length", "constant", "rules", "name"))
     print_columns([headings, *map(_entry_cells, shown)])
     more = len(entries) - len(shown)
     if more:
-        console().print(_("{entries} more; --limit N shows more of them.", counted(more, "entry")))
+        say("{entries} more; --limit N shows more of them.", counted(more, "entry"))
 
 
 def _entry_cells(memory: LongTermMemory) -> tuple[str, ...]:
@@ -116,13 +122,14 @@ def _entry_cells(memory: LongTermMemory) -> tuple[str, ...]:
 
 
 async def _change(view: CallerView, flags: Namespace) -> None:
+    """Remove the book that is meant, or switch it on or off, and print the tool's answer."""
     book = await _meant(view, flags)
     arguments: dict[str, object] = {"name": book.book_id, "conversation_id": book.conversation_id}
     if flags.action == "remove":
         answer = await called(view, "remove_book", arguments)
     else:
         answer = await called(view, "switch_book", {**arguments, "on": flags.action == "on"})
-    console().print(escape(answer.text))
+    print_plain(answer.text)
 
 
 async def _meant(view: CallerView, flags: Namespace) -> HeldBook:

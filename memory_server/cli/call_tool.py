@@ -7,8 +7,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
-from languages import _
-from memory_server.cli.terminal import console, escape
+from memory_server.cli.terminal import print_plain
 from memory_server.config import Settings
 from memory_server.kernel.streams import complain, write
 from memory_server.process.hosts import Host
@@ -29,7 +28,8 @@ from memory_server.tools.turn import recall_turn, remember_turn
 
 
 async def call(view: CallerView, flags: Namespace) -> None:
-    """Print the result of a tool call: its JSON, or with --text the block for people."""
+    """Call a tool and print its JSON, or with --text the block for people. Raises ReadOnly for a tool that may change
+    something where nothing may be changed, InvalidInput, and ToolFailed."""
     tool = tool_named(flags.tool)
     if not tool.only_reads:
         view.settings.refuse_change(tool.name)
@@ -73,10 +73,13 @@ async def called(
 def print_result(view: CallerView, result: Result) -> None:
     """Print the text of a tool's result, with local times."""
     SHOWN_ZONE.set(view.settings.zone)
-    console().print(escape(str(result)))
+    print_plain(result)
 
 
 async def recall(settings: Settings, flags: Namespace, host: Host) -> None:
+    """Print what comes to mind for the typed messages, or with --json the result of the tool; print nothing if
+    nothing comes. Notes go to standard error; they name other conversations with memories if the searched one is
+    empty. Raises InvalidInput if the messages or the session cannot be read, and ToolFailed."""
     arguments = messages_of(flags.words) | typed_for_recall(flags)
 
     async with host.view(
@@ -109,15 +112,15 @@ async def _tell_of_others(view: CallerView, answer: Mapping[str, Any]) -> None:
     if others:
         named = ", ".join(others[:_MOST_NAMED])
         complain(
-            _(
-                "The conversation {here} is empty; the memories are in {others}. Name one with -c.",
-                here.id,
-                named,
-            )
+            "The conversation {here} is empty; the memories are in {others}. Name one with -c.",
+            here.id,
+            named,
         )
 
 
 async def remember(settings: Settings, flags: Namespace, host: Host) -> None:
+    """Store the typed messages, and print the text of the tool, or with --json its result. Raises InvalidInput if the
+    messages cannot be read, and ToolFailed."""
     arguments = messages_of(flags.words)
     if flags.turn is not None:
         arguments["turn_id"] = flags.turn

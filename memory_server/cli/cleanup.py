@@ -5,12 +5,13 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 
-from languages import _, counted
+from languages import counted
 from memory_server.cli.inspection import chosen
-from memory_server.cli.terminal import console, escape
+from memory_server.cli.terminal import console, print_plain, say
 from memory_server.cli.word_giving import words_after_cleanup
-from memory_server.kernel.lifecycle import Leaving, Lifecycle
+from memory_server.kernel.lifecycle import CleanupItem, Lifecycle
 from memory_server.kernel.streams import complain
+from memory_server.knowledge.lifecycle import KnowledgeLifecycle
 from memory_server.runtime.app import CallerView
 from memory_server.tools.archive import archived_text, forgotten_text, kept_text
 
@@ -43,7 +44,7 @@ async def cleanup(view: CallerView, flags: Namespace) -> None:
                 text = archived_text(cleaned.left, dry_run=flags.dry_run)
             else:
                 continue
-            console().print(_("[bold]{place}[/]: {text}", escape(cleaned.place), escape(text)))
+            say("[bold]{place}[/]: {text}", cleaned.place, text)
 
     if keeps_everything:
         console().print(kept_text(always_kept))
@@ -51,12 +52,13 @@ async def cleanup(view: CallerView, flags: Namespace) -> None:
 
 
 async def cleanup_of_knowledge(view: CallerView, flags: Namespace) -> None:
-    """Archive expired entries and make missing vectors."""
-    engine = view.knowledge.lifecycle
-    archived: list[Leaving] = []
+    """Archive what is past its limits, and make missing vectors, if meaning is used. With --dry-run
+    only say what would be archived."""
+    engine = KnowledgeLifecycle(view.knowledge)
+    archived: list[CleanupItem] = []
     async for cleaned in engine.clean_up(dry_run=flags.dry_run):
         archived += cleaned.left
-    console().print(escape(archived_text(archived, dry_run=flags.dry_run)))
+    print_plain(archived_text(archived, dry_run=flags.dry_run))
 
     meaning = view.knowledge.sessions.meaning
     if flags.dry_run or meaning.embeddings is None:
@@ -67,8 +69,6 @@ async def cleanup_of_knowledge(view: CallerView, flags: Namespace) -> None:
         await view.conversations.tidy_vectors(meaning),
     ):
         if count:
-            console().print(_("Made the vectors of {texts}.", counted(count, "text")))
+            say("Made the vectors of {texts}.", counted(count, "text"))
         if missing:
-            console().print(
-                _("Vectors of {texts} are missing: {why}", counted(missing, "text"), escape(reason))
-            )
+            say("Vectors of {texts} are missing: {why}", counted(missing, "text"), reason)

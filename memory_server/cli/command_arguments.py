@@ -19,8 +19,6 @@ MOST_MESSAGES = 1_000_000
 """Most messages of a chat that a caller may name; real chats are shorter."""
 ALL = N_("only this conversation; by default all")
 USUAL = N_("the conversation; by default that of the settings, or `default`")
-UNLISTED = ("", "")
-"""The row of a command that the help of all commands does not list."""
 
 
 def other_words(parser: ArgumentParser, about: str) -> None:
@@ -38,15 +36,15 @@ def switch(parser: ArgumentParser | _ArgumentGroup, name: str, about: str) -> No
 
 
 def json_lines(parser: ArgumentParser) -> None:
-    switch(parser, "--json", _("print JSON, one object a line"))
+    switch(parser, "--json", "print JSON, one object a line")
 
 
 def family(parser: ArgumentParser) -> None:
-    argument(parser, "--family", None, _("only this kind"), choices=FAMILIES)
+    argument(parser, "--family", None, "only this kind", choices=FAMILIES)
 
 
 def dry_run(parser: ArgumentParser, action: str) -> None:
-    switch(parser, "--dry-run", _("only {what}", action))
+    switch(parser, "--dry-run", _("only {what}", _(action)))
 
 
 def count(text: str) -> int:

@@ -13,20 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from languages import _, counted
-from memory_server.cli.terminal import console
+from memory_server.cli.terminal import console, say
 from memory_server.config import Settings
 from memory_server.process import protocol
 from memory_server.process.protocol import STATUS, STOP, CannotShare
 
 
 async def daemon(settings: Settings, flags: Namespace) -> int:
-    """Show the shared processes of this user, or end them."""
+    """Show the shared processes of this user, or end them. Return 0."""
     out = console()
     processes = running()
     if not processes:
-        out.print(
-            _("No shared process is running; a client starts one with `memory-server serve`.")
-        )
+        say("No shared process is running; a client starts one with `memory-server serve`.")
     for socket_path, facts in processes:
         if flags.action == STOP and facts:
             out.print(await _stopped(socket_path, facts))

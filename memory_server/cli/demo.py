@@ -13,7 +13,7 @@ from typing import Any
 
 from languages import _, spoken
 from memory_server.cli.inspection import ask
-from memory_server.cli.terminal import console, hint, watched
+from memory_server.cli.terminal import hint, say, watched
 from memory_server.config import Settings
 from memory_server.kernel import json_text
 from memory_server.operations.imports import sample_of, store
@@ -34,7 +34,7 @@ def samples() -> Path:
 
 
 async def demo(settings: Settings, flags: Namespace) -> None:
-    """Print what each question recalls, why, and which triggers fire."""
+    """Store a sample chat in a temporary folder, and print what each question recalls and why."""
     language: str = settings.language
     if language == "auto":
         language = spoken()
@@ -52,7 +52,6 @@ async def demo(settings: Settings, flags: Namespace) -> None:
 
 async def _run(settings: Settings, sample: Path, flags: Namespace) -> None:
     """Ask the brief questions of the sample without random memories, or with --all every question."""
-    out = console()
     chat = sample_of(
         (sample / "companion.jsonl").read_bytes(),
         (sample / "triggers.json").read_bytes(),
@@ -71,16 +70,14 @@ async def _run(settings: Settings, sample: Path, flags: Namespace) -> None:
     async with _that_day(settings, questions[0]) as app:
         await store(app, chat, "chat", dry_run=False)
 
-    out.print(
-        _(
-            "{messages} messages of [bold]{conversation}[/] became {short_term} memories; there are {long_term} "
-            "triggers. Now it is later, and {name} says:\n",
-            messages,
-            conversation_id,
-            len(chat.short_term),
-            len(chat.long_term),
-            chat.short_term[0].messages[0].name,
-        )
+    say(
+        "{messages} messages of [bold]{conversation}[/] became {short_term} memories; there are {long_term} "
+        "triggers. Now it is later, and {name} says:\n",
+        messages,
+        conversation_id,
+        len(chat.short_term),
+        len(chat.long_term),
+        chat.short_term[0].messages[0].name,
     )
 
     as_expected = 0
@@ -91,22 +88,18 @@ async def _run(settings: Settings, sample: Path, flags: Namespace) -> None:
             as_expected += await _ask(app, conversation_id, question, why=flags.why)
 
     if as_expected == len(questions):
-        out.print(_("All {questions} questions recalled the expected memories.", len(questions)))
+        say("All {questions} questions recalled the expected memories.", len(questions))
     else:
-        out.print(
-            _(
-                "{as_expected} of {questions} questions recalled the expected memories.",
-                as_expected,
-                len(questions),
-            )
+        say(
+            "{as_expected} of {questions} questions recalled the expected memories.",
+            as_expected,
+            len(questions),
         )
 
     if len(questions) < len(all_questions):
         hint(
-            _(
-                "--all asks all {questions}; --why shows the words and points behind each memory.",
-                len(all_questions),
-            )
+            "--all asks all {questions}; --why shows the words and points behind each memory.",
+            len(all_questions),
         )
 
 
@@ -124,7 +117,7 @@ async def _ask(
     """Ask the question, print the results, and return whether they are what the sample expects."""
     moment = datetime.fromisoformat(question["now"]).astimezone(view.settings.zone)
     title = f"{moment:%Y-%m-%d %H:%M}  {question['about']}"
-    short, long = await ask(view, console(), conversation_id, question["messages"], title, why=why)
+    short, long = await ask(view, conversation_id, question["messages"], title, why=why)
 
     relevant = [*short["topRelevant"], *short["nextRelevant"]]
     recalled_texts = [item["text"] for item in relevant if not item.get("weak")]

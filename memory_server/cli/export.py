@@ -7,14 +7,14 @@ from argparse import Namespace
 
 from languages import _, counted
 from memory_server.cli.inspection import chosen
-from memory_server.cli.terminal import console, escape, hint, progress, size_text, write_target
+from memory_server.cli.terminal import hint, progress, say, size_text, write_target
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import OF_CONVERSATIONS
 from memory_server.kernel.streams import complain
 from memory_server.operations.exchanged_files import write_folder
 from memory_server.operations.exports import (
     WITH_ENTRIES,
-    Exported,
+    ExportContent,
     ExportRequest,
     exported,
     file_content,
@@ -26,8 +26,8 @@ from memory_server.runtime.app import CallerView
 
 
 async def export(view: CallerView, flags: Namespace) -> int:
-    """Write everything that is stored, or the part that a conversation or a family holds. Return 1 if a conversation
-    could not be read."""
+    """Write everything that is stored, or the part that a conversation or a family holds. Return 1
+    if a conversation could not be read. Raises InvalidInput if there is nothing to write."""
     _refuse_contradiction(flags)
     conversation_id = None
     if hasattr(flags, "conversation"):
@@ -79,10 +79,11 @@ def _refuse_contradiction(flags: Namespace) -> None:
         )
 
 
-async def write_memories(view: CallerView, exported: Exported, flags: Namespace) -> None:
-    """Write memories to `flags.target` in the format `flags.to`; print how many were written and what was left out.
-    Raises InvalidInput if the target cannot be written, or if the format is a folder and the target is standard
-    output."""
+async def write_memories(view: CallerView, exported: ExportContent, flags: Namespace) -> None:
+    """Write memories to `flags.target` in the format `flags.to`; print how many were written and what was left out,
+    but nothing if the target is standard output (`-`). An existing file is replaced only with `flags.force`; a folder
+    must be new or empty in any case. Raises InvalidInput if the target cannot be written, or if the format is a
+    folder and the target is standard output."""
     form = flags.to
     target = flags.target
     if form == "node":
@@ -110,24 +111,19 @@ async def write_memories(view: CallerView, exported: Exported, flags: Namespace)
         size_text(size),
     )
 
-    out = console()
-    out.print(_("Wrote {target}: {what}, as {form}.", escape(target), contents_text, form))
+    say("Wrote {target}: {what}, as {form}.", target, contents_text, form)
     if entries:
         many = counted(len(entries), "entry")
         if form in WITH_ENTRIES:
-            out.print(_("It also has {entries} of other kinds.", many))
+            say("It also has {entries} of other kinds.", many)
         else:
-            out.print(
-                _(
-                    "Not included: {entries} of other kinds; use the format native or csv for them.",
-                    many,
-                )
+            say(
+                "Not included: {entries} of other kinds; use the format native or csv for them.",
+                many,
             )
 
     if left_out:
-        out.print(
-            _(
-                "Not included: {memories}; a pack holds only long-term memories.",
-                counted(left_out, "short-term memory"),
-            )
+        say(
+            "Not included: {memories}; a pack holds only long-term memories.",
+            counted(left_out, "short-term memory"),
         )

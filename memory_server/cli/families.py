@@ -6,14 +6,12 @@ Each command looks at all places, or at the conversation that `-c` names, or at 
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 from typing import Any
 
-from rich.text import Text
-
-from languages import _, counted
+from languages import N_, _, counted
 from memory_server.cli.call_tool import called
 from memory_server.cli.inspection import chosen, for_each_conversation
 from memory_server.cli.search_arguments import OF_TOOL
@@ -21,9 +19,10 @@ from memory_server.cli.terminal import (
     TEXT_CELLS,
     clipped,
     console,
-    escape,
     hint,
     print_columns,
+    print_plain,
+    say,
     spoken,
     time_text,
 )
@@ -31,12 +30,12 @@ from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.short_term import Statistics
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.items import FAMILIES, OF_CONVERSATIONS, Item, Sought
+from memory_server.kernel.items import FAMILIES, OF_CONVERSATIONS, Item, ItemFilter
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.streams import write
 from memory_server.kernel.text import beginning
 from memory_server.kernel.times import iso
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import JsonObject, frozen
 from memory_server.knowledge.entry import Figures
 from memory_server.operations.whereabouts import SHOWN_NAMES, whereabouts
 from memory_server.runtime.app import CallerView
@@ -62,7 +61,7 @@ _OF_ENTRIES = frozenset(
 """Arguments of `search_memories` that also apply to entries."""
 
 
-async def sought_items(view: CallerView, flags: Namespace, sought: Sought) -> list[Item]:
+async def sought_items(view: CallerView, flags: Namespace, sought: ItemFilter) -> list[Item]:
     """Find the items that are meant, newest first. Report and skip a conversation that cannot be read. Raises
     InvalidInput if the conversation of `-c` does not exist, or if the wanted family is not kept in conversations."""
     conversations, knowledge = view.memories.engines
@@ -92,14 +91,14 @@ def print_items(
     nothing: str,
     json_of: Callable[[Item], dict[str, Any]] | None = None,
 ) -> None:
-    """Print the first items as a table, or as JSON lines that `json_of` may make. `nothing` is the sentence for an
-    empty list."""
+    """Print the first items as a table, or as JSON lines that `json_of` may make, and hint at how many more there are.
+    `nothing` is the sentence for an empty list. Raises InvalidInput if --limit is below 1."""
     shown = items[: limit_of(flags)]
     if flags.json:
         for item in shown:
             write((json_of or item_json)(item))
     elif shown:
-        heading = (_("id"), _("where"), _("time"), _("title"), _("text"))
+        heading = N_(("id", "where", "time", "title", "text"))
         rows = [_item_row(item, view.settings.zone) for item in shown]
         print_columns([heading, *rows])
     else:
@@ -109,6 +108,8 @@ def print_items(
 
 
 def _item_row(item: Item, zone: tzinfo | None) -> tuple[str, str, str, str, str]:
+    """Return the cells of an item. The title is empty if it is the id; the place names a project
+    too."""
     title = ""
     if item.title != item.id:
         title = clipped(item.title, 30)
@@ -136,7 +137,7 @@ def nothing_text(family: str | None, *, archived: bool, narrowed: bool = False) 
     return _("No entries yet.")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ConversationRow:
     """The figures of a conversation in `list`."""
 
@@ -147,6 +148,7 @@ class _ConversationRow:
 
 
 def item_json(item: Item) -> dict[str, Any]:
+    """Return an item as `--json` prints it."""
     fields = {
         "family": item.family,
         "place": item.place,
@@ -168,25 +170,27 @@ def limit_of(flags: Namespace, usual: int = USUAL_LIMIT) -> int:
 
 def hint_more(count: int) -> None:
     if count > 0:
-        hint(_("{count} more: a larger --limit shows them", count))
+        hint("{count} more: a larger --limit shows them", count)
 
 
 # --- list ----------------------------------------------------------------------------------------------------
 
 
 async def list_(view: CallerView, flags: Namespace) -> None:
-    """List the places, with the memories of the only or the named conversation; or list the items of a family."""
+    """List the places, with the memories of the only or the named conversation; or list the items
+    of a family. Raises InvalidInput if the conversation does not exist, the family is not kept in
+    conversations, or --limit is below 1."""
     limit = limit_of(flags)
     has_conversation_flag = hasattr(flags, "conversation")
     if flags.family or flags.archived or (has_conversation_flag and flags.json):
-        sought = Sought(family=flags.family, archived=flags.archived)
+        sought = ItemFilter(family=flags.family, archived=flags.archived)
         items = await sought_items(view, flags, sought)
         print_items(view, items, flags, nothing_text(flags.family, archived=flags.archived))
         return
 
     pause = view.paused()
     if pause is not None and not flags.json:
-        console().print(escape(pause.text(view.settings.zone)))
+        print_plain(pause.text(view.settings.zone))
 
     conversations = await _conversation_rows(view, flags)
     if has_conversation_flag:
@@ -210,19 +214,19 @@ async def list_(view: CallerView, flags: Namespace) -> None:
     if conversations or figures_of_scopes:
         if tenants:
             hint(
-                _(
-                    "there are also the tenants {names}; use --tenant NAME for one of them",
-                    ", ".join(tenants),
-                )
+                "there are also the tenants {names}; use --tenant NAME for one of them",
+                ", ".join(tenants),
             )
     elif tenants:
-        console().print(escape(await whereabouts(view)))
+        print_plain(await whereabouts(view))
     else:
-        console().print(escape(_("No conversations in {place} yet.", escape(view.home.shown))))
+        say("No conversations in {place} yet.", view.home.shown)
 
 
 async def _conversation_rows(view: CallerView, flags: Namespace) -> list[_ConversationRow]:
-    """Count what each conversation holds, or only the conversation that `-c` names. Newest first."""
+    """Count what each conversation holds, or only the conversation that `-c` names. Newest first; one
+    that cannot be read is reported and left out. Raises InvalidInput if the named one does not exist,
+    StorageError if it cannot be read."""
     rows: list[_ConversationRow] = []
 
     async def add(conversation: Conversation) -> None:
@@ -269,8 +273,10 @@ def _print_places(
     *,
     zone: tzinfo | None,
 ) -> None:
+    """Print a table of the conversations and a table of the families, each with at most `limit`
+    rows; no table where there are none."""
     if conversations:
-        conversation_table = [(_("conversation"), _("short-term"), _("long-term"), _("last said"))]
+        conversation_table = [N_(("conversation", "short-term", "long-term", "last said"))]
         for row in conversations[:limit]:
             newest = time_text(row.newest_ms, zone)
             conversation_table.append(
@@ -280,11 +286,11 @@ def _print_places(
         hint_more(len(conversations) - limit)
 
     if figures_of_scopes:
-        family_table = [(_("family"), _("entries"), _("newest"))]
+        family_table = [N_(("family", "entries", "newest"))]
         for name, figures in figures_of_scopes[:limit]:
             family_table.append((name, str(figures.count), time_text(figures.newest_ms, zone)))
         print_columns(family_table)
-        hint(_("--family shows the entries of one kind: {families}", ", ".join(FAMILIES)))
+        hint("--family shows the entries of one kind: {families}", ", ".join(FAMILIES))
 
 
 async def _list_memories(view: CallerView, conversation: Conversation, limit: int) -> None:
@@ -296,11 +302,11 @@ async def _list_memories(view: CallerView, conversation: Conversation, limit: in
     )
 
     if memories:
-        memory_table = [(_("id"), _("time"), _("score"), _("text"))]
+        memory_table = [N_(("id", "time", "score", "text"))]
         memory_table += [_memory_row(memory, zone) for memory in memories[:limit]]
         print_columns(memory_table)
     if triggers:
-        trigger_table = [(_("name"), _("created"), _("trigger"))]
+        trigger_table = [N_(("name", "created", "trigger"))]
         for trigger in triggers[:limit]:
             text = clipped(trigger.trigger, TEXT_CELLS)
             trigger_table.append((trigger.name, time_text(trigger.created_ms, zone), text))
@@ -317,7 +323,7 @@ async def _list_memories(view: CallerView, conversation: Conversation, limit: in
         )
         console().print(f"[yellow]{damaged}[/]")
     elif not memories and not triggers:
-        console().print(_("Nothing is stored in the conversation {id}.", escape(conversation.id)))
+        say("Nothing is stored in the conversation {id}.", conversation.id)
 
 
 def _memory_row(memory: ShortTermMemory, zone: tzinfo | None) -> tuple[str, str, str, str]:
@@ -353,12 +359,15 @@ def _figures_text(figures: Statistics, zone: tzinfo | None) -> str:
 
 
 async def search(view: CallerView, flags: Namespace) -> None:
-    """Show what `search_memories` finds, and the entries of other families that hold all words."""
+    """Show what `search_memories` finds, and after it the entries of other families that hold all words. With `-c` or
+    a flag that only memories have (such as --min-score) no entries are searched. If nothing is found, say which
+    conversations were looked in (all without `-c`) and where memories are; with --json print nothing then. Raises
+    InvalidInput if the conversation of `-c` does not exist or does not go with --family, and ToolFailed."""
     arguments = _tool_arguments(flags)
-    conversation_ids = await chosen(view, flags)
-    out = console()
+    looked_in = await chosen(view, flags)
     memories_total = 0
-    if flags.family is None or flags.family in OF_CONVERSATIONS:
+    searches_memories = flags.family is None or flags.family in OF_CONVERSATIONS
+    if searches_memories:
         memories_total = await _search_memories(view, flags, arguments)
 
     entries = await _entries(view, flags, arguments)
@@ -373,21 +382,23 @@ async def search(view: CallerView, flags: Namespace) -> None:
         return
     for item in shown:
         when = time_text(item.at_ms, view.settings.zone)
-        out.print(Text(f"{when} {item.id} {_('in {place}', item.place)}"))
+        print_plain(f"{when} {item.id} {_('in {place}', item.place)}")
         text = ": ".join(filter(None, (item.title, item.text)))
-        out.print(Text(f"  {one_line(beginning(text))}"))
+        print_plain(f"  {one_line(beginning(text))}")
 
     if entries:
-        out.print(_("{entries} found, {shown} shown.", counted(len(entries), "entry"), len(shown)))
+        say("{entries} found, {shown} shown.", counted(len(entries), "entry"), len(shown))
+
+    elif not searches_memories:
+        say("{entries} found, {shown} shown.", counted(0, "entry"), 0)
 
     elif not memories_total:
-        out.print(_("{memories} found, {results} shown.{more}", counted(0, "memory"), 0, ""))
+        say("{memories} found, {results} shown.{more}", counted(0, "memory"), 0, "")
         where_text = await whereabouts(view)
-        if conversation_ids:
-            where_text = _(
-                "Looked in {names}; {holds}", ", ".join(conversation_ids[:SHOWN_NAMES]), where_text
-            )
-        out.print(escape(where_text))
+        if looked_in:
+            names = ", ".join(looked_in[:SHOWN_NAMES])
+            where_text = _("Looked in {names}; {holds}", names, where_text)
+        print_plain(where_text)
 
 
 def _tool_arguments(flags: Namespace) -> dict[str, Any]:
@@ -416,13 +427,15 @@ async def _search_memories(view: CallerView, flags: Namespace, arguments: dict[s
         for hit in answer.structured["results"]:
             write(_hit_json(hit))
     elif total:
-        console().print(escape(answer.text))
+        print_plain(answer.text)
     return total
 
 
-async def _entries(view: CallerView, flags: Namespace, arguments: Mapping[str, Any]) -> list[Item]:
-    """Find notes, facts, entries of layers and refs. Return nothing if a condition applies only to memories. Other
-    words count only if no word is required: then an entry must hold at least one such text."""
+async def _entries(view: CallerView, flags: Namespace, arguments: JsonObject) -> list[Item]:
+    """Find notes, facts, entries of layers and refs. Return nothing if a condition applies only to
+    memories. Other words count only if no word is required: then an entry must hold at least one
+    such text. Raises InvalidInput if a time cannot be read, or if -c is given with a family of
+    entries."""
     if flags.family in OF_CONVERSATIONS or not _OF_ENTRIES.issuperset(arguments):
         return []
 
@@ -432,7 +445,7 @@ async def _entries(view: CallerView, flags: Namespace, arguments: Mapping[str, A
 
     zone = view.settings.zone
     words = tuple(arguments.get("query", "").split())
-    sought = Sought(
+    sought = ItemFilter(
         words=words or tuple(arguments.get("keywords", ())),
         family=flags.family,
         since_ms=moment_ms("--since", arguments.get("date_from"), zone),
@@ -454,7 +467,7 @@ async def _entries(view: CallerView, flags: Namespace, arguments: Mapping[str, A
     return items
 
 
-def _holding_any(items: Sequence[Item], texts: Sequence[str], sought: Sought) -> list[Item]:
+def _holding_any(items: Sequence[Item], texts: Sequence[str], sought: ItemFilter) -> list[Item]:
     """Return the items that hold all words of at least one of the texts."""
     matching_keys: set[tuple[str, str, str]] = set()
     for text in texts:
@@ -463,7 +476,9 @@ def _holding_any(items: Sequence[Item], texts: Sequence[str], sought: Sought) ->
     return [item for item in items if item.key in matching_keys]
 
 
-def _hit_json(hit: Mapping[str, Any]) -> dict[str, Any]:
+def _hit_json(hit: JsonObject) -> dict[str, Any]:
+    """Return a found memory as `--json` prints it: under the same names for both kinds, with the
+    further fields that it has."""
     if hit["memory_type"] == "short_term":
         fields = {
             "family": "memories",

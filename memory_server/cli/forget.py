@@ -6,20 +6,20 @@ from argparse import Namespace
 from collections.abc import Sequence
 from itertools import accumulate
 
-from languages import _, counted
+from languages import N_, _, counted
 from memory_server.cli import erasing
 from memory_server.cli.inspection import chosen
 from memory_server.cli.terminal import (
     TEXT_CELLS,
     clipped,
-    console,
-    escape,
     print_columns,
+    print_plain,
+    say,
     spoken,
     time_text,
 )
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.items import Item, Sought
+from memory_server.kernel.items import Item, ItemFilter
 from memory_server.kernel.streams import confirmed
 from memory_server.memories import forgetting
 from memory_server.operations.erasing import EraseRequest, NothingToErase, nothing_chosen, refusal
@@ -62,7 +62,7 @@ async def forget(view: CallerView, flags: Namespace) -> int:
             raise nothing_chosen()
         raise await refusal(view, flags.words)
     if beside:
-        console().print(escape(forgetting.beside_text(beside)))
+        print_plain(forgetting.beside_text(beside))
 
     # Show the items first, because the user is asked about them.
     _show(view, items, flags.words)
@@ -70,7 +70,7 @@ async def forget(view: CallerView, flags: Namespace) -> int:
 
 
 async def _for_good(
-    view: CallerView, flags: Namespace, where: Sought, *, finished: bool | None
+    view: CallerView, flags: Namespace, where: ItemFilter, *, finished: bool | None
 ) -> int:
     """Erase what is meant. `finished` says whether an interrupted erasure, which was just finished, is complete."""
     try:
@@ -85,7 +85,7 @@ async def _for_good(
     return await erasing.carry_out(view, flags, plan)
 
 
-async def _where(view: CallerView, flags: Namespace) -> Sought:
+async def _where(view: CallerView, flags: Namespace) -> ItemFilter:
     """Return the conditions that the flags set for items, except their words. An erasure also searches archived
     items."""
     zone = view.settings.zone
@@ -97,7 +97,7 @@ async def _where(view: CallerView, flags: Namespace) -> Sought:
     if flags.for_good:
         archived = None
 
-    return Sought(
+    return ItemFilter(
         family=flags.family,
         place=conversation_id,
         since_ms=moment_ms("--since", flags.since, zone),
@@ -108,31 +108,31 @@ async def _where(view: CallerView, flags: Namespace) -> Sought:
 
 
 async def _into_the_archive(view: CallerView, flags: Namespace, items: Sequence[Item]) -> int:
+    """Move items into the archive after a question, or with --dry-run only say how many. Return 0.
+    Raises InvalidInput if the user cannot be asked and --yes is missing."""
     count = counted(len(items), "memory")
-    out = console()
     if flags.dry_run:
-        out.print(_("Would forget {count}.", count))
+        say("Would forget {count}.", count)
         return 0
     without = _("Nothing was forgotten, because this is not a terminal; add --yes to forget it.")
     if not flags.yes and not confirmed(_("Forget {count}?", count), otherwise=without):
-        out.print(_("Nothing was forgotten."))
+        say("Nothing was forgotten.")
         return 0
 
     change = await forgetting.forget(view.memories.engines, items)
     until_text = time_text(view.clock() + view.settings.storage.keep_ms, view.settings.zone)
-    out.print(
-        _(
-            "Forgot {count}. Until {until} it is in the archive, and `memory-server undo {change}` brings it back.",
-            count,
-            until_text,
-            escape(str(change)),
-        )
+    say(
+        "Forgot {count}. Until {until} it is in the archive, and `memory-server undo {change}` brings it back.",
+        count,
+        until_text,
+        str(change),
     )
     return 0
 
 
 def _show(view: CallerView, items: Sequence[Item], words: Sequence[str]) -> None:
-    rows = [(_("id"), _("where"), _("when"), _("text"))]
+    """Print a table of the items, with the part of their texts around the first of the words."""
+    rows = [N_(("id", "where", "when", "text"))]
     for item in items:
         where = item.place
         if item.family not in item.place:
@@ -142,11 +142,11 @@ def _show(view: CallerView, items: Sequence[Item], words: Sequence[str]) -> None
             text = f"{item.title}: {item.text}"
         when = time_text(item.at_ms, view.settings.zone)
 
-        rows.append((item.id, where, when, clipped(_around(text, words), TEXT_CELLS)))
+        rows.append((item.id, where, when, clipped(_excerpt(text, words), TEXT_CELLS)))
     print_columns(rows, words)
 
 
-def _around(text: str, words: Sequence[str]) -> str:
+def _excerpt(text: str, words: Sequence[str]) -> str:
     """Return the text from a little before the first of the words. A word matches as in a search: in any case,
     full-width or not, in Traditional or Simplified characters."""
     from nlp.index_terms import seen_form

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from languages import _
 from memory_server.cli.families import limit_of
 from memory_server.cli.inspection import chosen
-from memory_server.cli.terminal import console, escape, hint
+from memory_server.cli.terminal import hint, print_plain, say
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import OF_CONVERSATIONS
 from memory_server.kernel.lifecycle import (
@@ -72,11 +71,11 @@ async def past_changes(
         if flags.family is not None and engine.keeps == "knowledge":
             # Only the places of this family, because the engine keeps several families.
             places = [
-                place for place in await engine.places() if place.partition("/")[0] == flags.family
+                name for name in await engine.places() if name.partition("/")[0] == flags.family
             ]
 
-        for place in places:
-            changes = await engine.history(place, before=before, limit=limit, most_steps=most_steps)
+        for name in places:
+            changes = await engine.history(name, before=before, limit=limit, most_steps=most_steps)
             if engine.keeps == "conversations":
                 sequences += _by_place(changes)
             else:
@@ -92,7 +91,8 @@ def _by_place(changes: Sequence[PastChange]) -> Iterable[Sequence[PastChange]]:
 
 
 async def history(view: CallerView, flags: Namespace, keeps: Kept | None = None) -> None:
-    """Show the changes of all engines, or of the engine that `keeps` names."""
+    """Show the changes of all engines, or of the engine that `keeps` names. Raises InvalidInput if
+    a family has no history, or --limit is below 1."""
     limit = limit_of(flags, 20)
     most_steps = USUAL_STEPS
     if flags.steps is not None:
@@ -122,24 +122,23 @@ async def history(view: CallerView, flags: Namespace, keeps: Kept | None = None)
         places_total = sum(map(len, places.values()))
         sequences = len(places.get("conversations", ())) + bool(places.get("knowledge"))
 
-    out = console()
     for change in shown:
         shown_place = ""
         if places_total > 1:
             shown_place = change.place
-        out.print(escape(HistoryEntry.of(change).line(shown_place)))
+        print_plain(HistoryEntry.of(change).line(shown_place))
 
     if any(change.more_steps for change in shown):
-        hint(_("A larger --steps shows more steps of a change."))
+        hint("A larger --steps shows more steps of a change.")
     if not changes:
-        out.print(_("The history has no changes; {whereabouts}", escape(await whereabouts(view))))
+        say("The history has no changes; {whereabouts}", await whereabouts(view))
 
     # `--before` continues one sequence of changes only.
     elif len(changes) > limit:
         if sequences == 1:
-            hint(_("More: --before {last}", changes[limit - 1].id))
+            hint("More: --before {last}", changes[limit - 1].id)
         else:
-            hint(_("More: -c ID, or a larger --limit"))
+            hint("More: -c ID, or a larger --limit")
 
 
 def _change_json(change: PastChange) -> dict[str, Any]:

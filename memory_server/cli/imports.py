@@ -15,7 +15,6 @@ from io import BytesIO
 from pathlib import Path
 
 from rich.console import Console
-from rich.text import Text
 
 from languages import _, counted, foreign
 from memory_server.cli.export import write_memories
@@ -26,7 +25,9 @@ from memory_server.cli.terminal import (
     console,
     escape,
     hint,
+    print_plain,
     progress,
+    say,
     spoken,
     time_text,
 )
@@ -39,7 +40,7 @@ from memory_server.kernel.text import shown
 from memory_server.knowledge.entry import Entry
 from memory_server.lore import PLAIN, GivenRules, LongTermMemory
 from memory_server.operations.exchanged_files import all_of, content_of
-from memory_server.operations.exports import Exported
+from memory_server.operations.exports import ExportContent
 from memory_server.operations.imports import (
     LOREBOOK,
     ImportRequest,
@@ -50,9 +51,7 @@ from memory_server.operations.imports import (
     lines_of,
     memories_of_pack,
 )
-from memory_server.operations.lore_import import (
-    book_text,
-)
+from memory_server.operations.lore_import import book_text
 from memory_server.operations.ports import ReadOptions, Source
 from memory_server.runtime.app import CallerView
 from memory_server.tools.backup import tally_text
@@ -62,7 +61,8 @@ _READ_OPTIONS = frozenset(field.name for field in fields(ReadOptions))
 
 
 async def import_(view: CallerView, flags: Namespace) -> int:
-    """Read, report, store (unless --dry-run) and then ask the questions. Return 1 if nothing could be used."""
+    """Read, report, store (unless --dry-run) and then ask the questions. Return 1 if nothing could
+    be used. Raises InvalidInput if a source cannot be read; those before it are stored."""
     out = console()
     request = ImportRequest(
         [source_of(name) for name in flags.source],
@@ -80,13 +80,11 @@ async def import_(view: CallerView, flags: Namespace) -> int:
         complain(warning)
 
     nothing = _(" Nothing was changed.") if flags.dry_run else ""
-    out.print(
-        _(
-            "{memories} can be used, {records} left out.{nothing}",
-            counted(report.count, "memory"),
-            counted(report.left_out, "record"),
-            nothing,
-        )
+    say(
+        "{memories} can be used, {records} left out.{nothing}",
+        counted(report.count, "memory"),
+        counted(report.left_out, "record"),
+        nothing,
     )
 
     if not flags.dry_run:
@@ -95,7 +93,7 @@ async def import_(view: CallerView, flags: Namespace) -> int:
         # The questions show at once what the import is good for.
         for question in flags.ask:
             messages = [{"role": "user", "content": question}]
-            await ask(view, out, conversation_id, messages, conversation_id)
+            await ask(view, conversation_id, messages, conversation_id)
 
     return 0 if report.count or not report.left_out else 1
 
@@ -124,7 +122,7 @@ def _print_source(view: CallerView, report: SourceReport, *, dry_run: bool) -> N
 
     # A lorebook says its format in its own line below.
     if report.form != LOREBOOK:
-        out.print(_("{named} has the format {form}.", named, report.form))
+        say("{named} has the format {form}.", named, report.form)
 
     for taken in report.conversations:
         contents = taken.contents
@@ -134,11 +132,9 @@ def _print_source(view: CallerView, report: SourceReport, *, dry_run: bool) -> N
 
         if taken.undated:
             number = counted(taken.undated, "memory")
-            out.print(
-                _(
-                    "Without a time in the file: {memories}; the last counts as said an hour ago.",
-                    number,
-                )
+            say(
+                "Without a time in the file: {memories}; the last counts as said an hour ago.",
+                number,
             )
         if dry_run:
             _print_memories(view, contents)
@@ -147,7 +143,7 @@ def _print_source(view: CallerView, report: SourceReport, *, dry_run: bool) -> N
         line = book_text(taken_book.book, taken_book.stored.update)
         if report.form == LOREBOOK:
             line = _("{named} has the format {form}: {line}", named, report.form, line)
-        out.print(escape(line))
+        print_plain(line)
         if taken_book.stored.erased:
             complain(taken_book.stored.erased)
 
@@ -158,11 +154,12 @@ def _print_source(view: CallerView, report: SourceReport, *, dry_run: bool) -> N
         if dry_run:
             for entry in of_place.entries:
                 when = time_text(entry.updated_ms or None, view.zone)
-                out.print(Text(f"  {when}  {clipped(entry.title or entry.body, TEXT_CELLS)}"))
+                print_plain(f"  {when}  {clipped(entry.title or entry.body, TEXT_CELLS)}")
 
 
 async def add_trigger(view: CallerView, flags: Namespace) -> None:
-    """Store triggers from files, after the same checks as `add_long_term_memory` makes."""
+    """Store triggers from files, after the same checks as `add_long_term_memory` makes. Raises
+    InvalidInput if a .js file has no --prompt, or if there are several."""
     files = [
         (source, await asyncio.to_thread(content_of, source_of(source), flags.encoding))
         for source in flags.source
@@ -197,7 +194,8 @@ async def add_trigger(view: CallerView, flags: Namespace) -> None:
 async def _add_trigger(
     conversation: Conversation, memory: LongTermMemory, flags: Namespace
 ) -> None:
-    """Store a memory with the rules of the options, and print its name and change."""
+    """Store a memory with the rules of the options, and print its name and change. Raises
+    InvalidInput if a rule has a value that it cannot have."""
     out = console()
     rules = GivenRules(
         order=flags.order, group=flags.group, cooldown=flags.cooldown, once=flags.once or None
@@ -213,14 +211,12 @@ async def _add_trigger(
     )
 
     verb = _("Replaced") if stored.replaced else _("Stored")
-    out.print(
-        _(
-            "{verb} {name} in {id}; change {change_id}.",
-            verb,
-            escape(memory.name),
-            escape(conversation.id),
-            stored.change_id,
-        )
+    say(
+        "{verb} {name} in {id}; change {change_id}.",
+        verb,
+        memory.name,
+        conversation.id,
+        stored.change_id,
     )
 
     for problem in stored.warnings:
@@ -228,7 +224,8 @@ async def _add_trigger(
 
 
 async def convert(view: CallerView, flags: Namespace) -> int:
-    """Read, write and report. Return 1, and write nothing, if nothing could be used."""
+    """Read, write and report. Return 1, and write nothing, if nothing could be used. Raises
+    InvalidInput if the source cannot be read, or the target cannot be written."""
     source = source_of(flags.source)
     incoming = await converted(view, source, read_options(view, flags), flags.to, progress)
     for sentence in incoming.found:
@@ -237,18 +234,17 @@ async def convert(view: CallerView, flags: Namespace) -> int:
         entries: list[tuple[str, Entry]] = []
         for place, of_place in incoming.entries.items():
             entries += [(place, entry) for entry in of_place]
-        await write_memories(view, Exported(incoming.conversations, entries), flags)
+        await write_memories(view, ExportContent(incoming.conversations, entries), flags)
     _report(console(stderr=flags.target == "-"), lines_of(incoming, all_of_them=flags.all))
     return 0 if incoming.count else 1
 
 
 def _print_memories(view: CallerView, contents: Contents) -> None:
-    out = console()
     for memory in contents.short_term:
         when = time_text(memory.time_ms, view.zone)
-        out.print(Text(f"  {when}  {clipped(spoken(memory.text), TEXT_CELLS)}"))
+        print_plain(f"  {when}  {clipped(spoken(memory.text), TEXT_CELLS)}")
     for trigger in contents.long_term:
-        out.print(Text(f"  {trigger.name}: {clipped(trigger.prompt, TEXT_CELLS)}"))
+        print_plain(f"  {trigger.name}: {clipped(trigger.prompt, TEXT_CELLS)}")
 
 
 def _report(out: Console, lines: Iterable[ReportLine]) -> None:

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import secrets
 from argparse import Namespace
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, tzinfo
 from textwrap import indent
 from typing import Any
-
-from rich.console import Console
 
 from languages import N_, _, foreign
 from languages.columns import padded
 from memory_server.cli.call_tool import called
 from memory_server.cli.recalls import receipt
-from memory_server.cli.terminal import console, escape, spoken, time_text, watched
+from memory_server.cli.terminal import (
+    console,
+    escape,
+    print_plain,
+    say,
+    spoken,
+    time_text,
+    watched,
+)
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.items import LEAST_ID_CHARS
 from memory_server.kernel.streams import complain, write
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import JsonObject, frozen
 from memory_server.operations.whereabouts import whereabouts
 from memory_server.runtime.app import CallerView
 
@@ -78,7 +84,7 @@ def taken_text(place_name: str, counts: str, *, dry_run: bool, change_id: str | 
     return _("[bold]{place}[/]: {counts}{change}", escape(place_name), counts, change)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LocatedMemory:
     """A short-term memory and the conversation that holds it."""
 
@@ -87,7 +93,9 @@ class LocatedMemory:
 
 
 async def with_id(view: CallerView, flags: Namespace, begins: str) -> list[LocatedMemory]:
-    """Find the short-term memories whose id begins with `begins`, each with its conversation."""
+    """Find the short-term memories whose id begins with `begins`, each with its conversation. A
+    conversation that cannot be read is reported and passed over, unless -c names it. Raises
+    InvalidInput if the conversation of -c does not exist."""
     matches: list[LocatedMemory] = []
 
     async def look(conversation: Conversation) -> None:
@@ -103,8 +111,9 @@ async def with_id(view: CallerView, flags: Namespace, begins: str) -> list[Locat
 
 
 async def explain(view: CallerView, flags: Namespace) -> None:
-    """Explain one memory. A memory named by the beginning of its id is explained as a search of its own conversation
-    sees it; words choose the memory that shares most of them, as a search of all conversations sees it."""
+    """Explain one memory. A memory named by the beginning of its id is explained as a search of its
+    own conversation sees it; words choose the memory that shares most of them, as a search of all
+    conversations sees it. Raises InvalidInput if the memory, or --ask, is missing."""
     if flags.recall is not None:
         await receipt(view, flags)
         return
@@ -128,12 +137,13 @@ async def explain(view: CallerView, flags: Namespace) -> None:
     if flags.json:
         write(answer.structured)
     else:
-        console().print(escape(answer.text))
+        print_plain(answer.text)
 
 
 async def _memory_arguments(view: CallerView, flags: Namespace) -> dict[str, Any]:
-    """Return the arguments of `explain_recall` that name the memory: by the beginning of its id, in the store or in
-    the archive, or else by words and where to look for them."""
+    """Return the arguments of `explain_recall` that name the memory: by the beginning of its id, in
+    the store or in the archive, or else by words and where to look for them. Raises InvalidInput if
+    a trigger has this name."""
     sought: str = flags.memory
 
     # A shorter text is more likely a word than the beginning of an id.
@@ -182,7 +192,7 @@ async def _archived_memory_arguments(
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Tier:
     """A list of the result of a search of short-term memories: its key there, its shown name and its colour."""
 
@@ -200,9 +210,8 @@ _TIERS = (
 
 async def ask(
     view: CallerView,
-    out: Console,
     conversation_id: str,
-    messages: Sequence[Mapping[str, Any]],
+    messages: Sequence[JsonObject],
     title: str,
     *,
     why: bool = True,
@@ -215,22 +224,19 @@ async def ask(
     long_arguments = {"conversation_id": conversation_id, "messages": messages}
     long = await called(view, "search_long_term_memories", long_arguments)
 
-    out.print(f"[bold]── {escape(title)} ──[/]")
+    console().print(f"[bold]── {escape(title)} ──[/]")
     for message in messages:
         speaker = message.get("name") or _(message["role"])
-        out.print(f"[bold]{escape(speaker)}:[/] {escape(message['content'])}")
+        console().print(f"[bold]{escape(speaker)}:[/] {escape(message['content'])}")
 
-    _print_recall(
-        out, short=short.structured, long=long.structured, zone=view.settings.zone, why=why
-    )
+    _print_recall(short=short.structured, long=long.structured, zone=view.settings.zone, why=why)
     return short.structured, long.structured
 
 
 def _print_recall(
-    out: Console,
     *,
-    short: Mapping[str, Any],
-    long: Mapping[str, Any],
+    short: JsonObject,
+    long: JsonObject,
     zone: tzinfo | None,
     why: bool,
 ) -> None:
@@ -240,57 +246,49 @@ def _print_recall(
         for item in short[tier.key]:
             if why or not item.get("weak"):
                 any_memory = True
-                _print_memory(out, tier, item, zone, why=why)
+                _print_memory(tier, item, zone, why=why)
 
     if short.get("note"):
-        out.print(f"  [yellow]{escape(short['note'])}[/]")
+        console().print(f"  [yellow]{escape(short['note'])}[/]")
     if why:
-        _print_search_counts(out, short)
+        _print_search_counts(short)
     elif not (any_memory or long["activated"] or long["random"]):
-        out.print(_("  [dim]nothing comes to mind[/]"))
+        say("  [dim]nothing comes to mind[/]")
 
-    _print_triggers(out, long)
+    _print_triggers(long)
     if long.get("note"):
-        out.print(f"  [yellow]{escape(long['note'])}[/]")
-    out.print()
+        console().print(f"  [yellow]{escape(long['note'])}[/]")
+    console().print()
 
 
-def _print_memory(
-    out: Console, tier: _Tier, item: Mapping[str, Any], zone: tzinfo | None, *, why: bool
-) -> None:
+def _print_memory(tier: _Tier, item: JsonObject, zone: tzinfo | None, *, why: bool) -> None:
     """Print a memory: tier, time, the reason if `why`, and the text below."""
     seconds = datetime.fromisoformat(item["timestamp"]).timestamp()
     moment = time_text(round(seconds * 1000), zone)
     reason = ""
     if why:
         reason = f"  [dim]{item['relevance']:.1f} = {escape(item['why'])}[/]"
-    out.print(f"  [{tier.colour}]{padded(tier.name, 9)}[/] {moment}{reason}")
-    out.print(escape(indent(spoken(item["text"]), " " * 12)))
+    console().print(f"  [{tier.colour}]{padded(tier.name, 9)}[/] {moment}{reason}")
+    print_plain(indent(spoken(item["text"]), " " * 12))
 
 
-def _print_search_counts(out: Console, short: Mapping[str, Any]) -> None:
+def _print_search_counts(short: JsonObject) -> None:
     held_back = short["heldBack"]
-    counts = _(
+    say(
         "  [dim]searched {total_searched}; held back {too_recent} too recent, {same_moment} of the same moment[/]",
         short["totalSearched"],
         held_back["tooRecent"],
         held_back["sameMoment"],
     )
-    out.print(counts)
 
 
-def _print_triggers(out: Console, long: Mapping[str, Any]) -> None:
+def _print_triggers(long: JsonObject) -> None:
+    """Print the triggers that fired, came by chance or failed, a line each."""
     for trigger in long["activated"]:
-        out.print(
-            _(
-                "  [bold red]fired[/]     {name}: {prompt}",
-                escape(trigger["name"]),
-                escape(trigger["prompt"]),
-            )
-        )
+        say("  [bold red]fired[/]     {name}: {prompt}", trigger["name"], trigger["prompt"])
 
     for trigger in long["random"]:
-        out.print(_("  [dim]by chance {name}[/]", escape(trigger["name"])))
+        say("  [dim]by chance {name}[/]", trigger["name"])
 
     for failure in long["failed"]:
         failure_text = _(
@@ -299,4 +297,4 @@ def _print_triggers(out: Console, long: Mapping[str, Any]) -> None:
             failure["kind"],
             escape(foreign(failure["message"])),
         )
-        out.print(f"  [yellow]{padded('failed', 9)} {failure_text}[/]")
+        console().print(f"  [yellow]{padded('failed', 9)} {failure_text}[/]")

@@ -14,15 +14,15 @@ from memory_server.cli.families import item_json, nothing_text, print_items
 from memory_server.cli.history import history
 from memory_server.cli.project_notes import assign, projects
 from memory_server.cli.show import entry_text
-from memory_server.cli.terminal import console, escape
+from memory_server.cli.terminal import console, escape, print_plain, say
 from memory_server.cli.word_giving import words_of_memories
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.items import Sought
-from memory_server.kernel.scopes import Scope
+from memory_server.kernel.items import ItemFilter, Scope
 from memory_server.kernel.times import iso
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.knowledge.entry import Entry
 from memory_server.knowledge.layers import LayerName, tool_name
+from memory_server.knowledge.lifecycle import KnowledgeLifecycle
 from memory_server.knowledge.notes.duplicates import Pair
 from memory_server.knowledge.notes.pages import FOLDER
 from memory_server.knowledge.sessions.ids import SessionIds
@@ -70,20 +70,21 @@ def _all_flags() -> set[str]:
 
 
 async def _list(view: CallerView, flags: Namespace) -> None:
-    sought = Sought(
+    """Print the entries that the flags name, or a sentence that there are none."""
+    sought = ItemFilter(
         words=tuple(flags.words), family=flags.space, user=flags.user, archived=flags.archived
     )
-    found = await view.knowledge.lifecycle.found_entries(sought)
+    matches = await KnowledgeLifecycle(view.knowledge).found_entries(sought)
 
     # `print_items` knows only items, so remember the entry of each for JSON.
-    entry_of = {id(row.item): row.entry for row in found}
+    entry_of = {id(row.item): row.entry for row in matches}
 
     narrowed = bool(flags.words or flags.user)
     nothing = nothing_text(flags.space, archived=flags.archived, narrowed=narrowed)
 
     print_items(
         view,
-        [row.item for row in found],
+        [row.item for row in matches],
         flags,
         nothing,
         lambda item: item_json(item) | _entry_json(entry_of[id(item)]),
@@ -127,16 +128,20 @@ async def _show(view: CallerView, flags: Namespace) -> None:
 
 
 async def _document(view: CallerView, flags: Namespace) -> None:
+    """Write the pages of notes, or only that of --type, and print their paths. Raises InvalidInput if a page would
+    replace a person's file without --force."""
     pages = await view.knowledge.notes.pages(stable=flags.stable)
     chosen_pages: dict[str, str] = {
         kind: text for kind, text in pages.items() if flags.type in (None, kind)
     }
     folder = Path(flags.output or FOLDER)
     for path in write_pages(folder, chosen_pages, force=flags.force):
-        console().print(escape(str(path)))
+        print_plain(path)
 
 
 async def _reindex(view: CallerView, flags: Namespace) -> None:
+    """Merge notes that say the same, and remove deleted ones for good; print what was done, or with
+    --dry-run what would be."""
     reindexed = await view.knowledge.notes.reindex(dry_run=flags.dry_run, by="knowledge reindex")
     if flags.dry_run:
         merged = _("Would merge")
@@ -151,22 +156,15 @@ async def _reindex(view: CallerView, flags: Namespace) -> None:
 
     pairs = counted(len(reindexed.merged), "pair")
     notes = counted(reindexed.remaining, "note")
-    out = console()
-    out.print(_("{merged} {pairs}{change}; {notes} left.", merged, pairs, change, notes))
+    say("{merged} {pairs}{change}; {notes} left.", merged, pairs, change, notes)
 
     if flags.dry_run or flags.verbose:
         for pair in (*reindexed.merged, *reindexed.kept_apart):
             _print_pair(pair)
-    out.print(
-        _(
-            "{removed} {notes} from the archive for good.",
-            removed,
-            counted(reindexed.removed, "note"),
-        )
-    )
+    say("{removed} {notes} from the archive for good.", removed, counted(reindexed.removed, "note"))
 
     if reindexed.copy is not None:
-        out.print(_("The database as it was: {copy}", escape(str(reindexed.copy))))
+        say("The database as it was: {copy}", str(reindexed.copy))
 
 
 def _print_pair(pair: Pair) -> None:
@@ -192,6 +190,8 @@ def _print_pair(pair: Pair) -> None:
 
 
 async def _delete(view: CallerView, flags: Namespace) -> None:
+    """Delete the entry with the typed id or key, as the tool of its space does. Raises
+    MemoryNotFound, InvalidInput if several entries have it, or ToolFailed if the tool refuses."""
     scope, entry = await view.knowledge.found(flags.words[0])
 
     # Each space has its own rules for deletion, which its tool follows.
@@ -209,13 +209,15 @@ async def _delete(view: CallerView, flags: Namespace) -> None:
 
 
 async def _restore(view: CallerView, flags: Namespace) -> None:
+    """Bring an entry of a layer or a note back from the archive. Raises MemoryNotFound, or
+    InvalidInput for entries of other spaces and if several entries have the typed id or key."""
     scope, entry = await view.knowledge.found(flags.words[0])
     match scope.space:
         case "layers":
             await _print_answer(view, tool_name("restore", _layer_of(scope)), key=entry.key)
         case "notes":
             change = await view.knowledge.notes.restore(entry.ref, by="knowledge restore")
-            console().print(_("{name} was restored. Change {change}.", escape(entry.title), change))
+            say("{name} was restored. Change {change}.", entry.title, change)
         case _:
             raise InvalidInput(
                 "`memory-server undo` brings it back; `knowledge history` lists the changes."
@@ -230,12 +232,12 @@ def _layer_of(scope: Scope) -> LayerName:
 
 async def _print_answer(view: CallerView, tool: str, **arguments: str | None) -> None:
     answer = await called(view, tool, arguments)
-    console().print(escape(answer.text))
+    print_plain(answer.text)
 
 
 async def _promote(view: CallerView, flags: Namespace) -> None:
     entry = await view.knowledge.layers.promote(flags.words[0], by="knowledge promote")
-    console().print(_("{title} is an entry of all projects now.", escape(entry.title)))
+    say("{title} is an entry of all projects now.", entry.title)
 
 
 async def _history(view: CallerView, flags: Namespace) -> None:
@@ -245,7 +247,7 @@ async def _history(view: CallerView, flags: Namespace) -> None:
     await history(view, history_flags, "knowledge")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Action:
     """An action, the names of the flags that it takes, and whether it changes something. `words` and `id` mean its
     arguments."""

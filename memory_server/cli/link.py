@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from languages import _, counted, n_
-from memory_server.cli.terminal import console, escape, hint
+from memory_server.cli.terminal import console, hint, say
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput, RemoteError
 from memory_server.kernel.link import Link, url_of
 from memory_server.kernel.streams import complain, confirmed
 from memory_server.operations.delivery import retry_refused
-from memory_server.operations.sending import SharedNames, shipment_of
+from memory_server.operations.exports import SharedNames, shipment_of
 from memory_server.process import linked_server
 from memory_server.process.remote import Remote
 from memory_server.runtime.app import App
@@ -24,8 +24,11 @@ _ASK_SECONDS = 15.0
 
 
 async def link(settings: Settings, flags: Namespace) -> int | None:
-    """Link this machine to a server; with --send, send it what was remembered here; with --retry-refused, send it the
-    turns again that it refused."""
+    """Link this machine to a server; with --send, send it what was remembered here; with
+    --retry-refused, send it the turns again that it refused. A link that exists is replaced.
+    Return the exit status of --send or --retry-refused, else None. Raises InvalidInput if a part
+    is missing or the token cannot be read, or if nothing may be changed; RemoteError or NotReached
+    if the server does not take it."""
     if flags.send:
         return await _send(settings, flags)
     if flags.retry_refused:
@@ -47,49 +50,37 @@ async def link(settings: Settings, flags: Namespace) -> int | None:
 
     home = linked_server.home_of(settings)
     home.link.write(link_typed)
-    out = console()
-    out.print(
-        escape(
-            _(
-                "Linked to {url} as {name} (version {version}): from now on windows, hooks and commands use its "
-                "memory.",
-                link_typed.url,
-                str(me.get("name") or _("a token without a name")),
-                str(me.get("version", "?")),
-            )
-        )
+    say(
+        "Linked to {url} as {name} (version {version}): from now on windows, hooks and commands use its "
+        "memory.",
+        link_typed.url,
+        str(me.get("name") or _("a token without a name")),
+        str(me.get("version", "?")),
     )
 
     _warn_of_turns(me, home)
     linked_server.warn_of_clock(remote)
 
     hint(
-        _(
-            "The memories of this machine stay here; `memory-server link --send` sends them to the server."
-        )
+        "The memories of this machine stay here; `memory-server link --send` sends them to the server."
     )
     return None
 
 
 def _warn_of_turns(me: Mapping[str, Any], home: Home) -> None:
-    """Say why turns of this machine would wait, and which turns were refused before."""
+    """Say why turns of this machine would wait: the token or the server is read-only, or the server
+    is older. Say also which turns were refused before."""
     if "write" not in str(me.get("scopes")):
         complain(
-            _(
-                "this token is read-only, so the turns of this machine are kept here until the machine has another token"
-            )
+            "this token is read-only, so the turns of this machine are kept here until the machine has another token"
         )
     elif me.get("read_only") is True:
         complain(
-            _(
-                "this server is read-only, so the turns of this machine are kept here until `read_only` is off there"
-            )
+            "this server is read-only, so the turns of this machine are kept here until `read_only` is off there"
         )
     elif "read_only" not in me:
         complain(
-            _(
-                "this server is of an older version, so the turns of this machine are kept here until it is updated"
-            )
+            "this server is of an older version, so the turns of this machine are kept here until it is updated"
         )
     linked_server.tell_of_refused(home.outbox)
 
@@ -112,7 +103,8 @@ def _named(flags: Namespace) -> Link:
 
 
 async def _refuse_older(remote: Remote) -> None:
-    """Refuse a server that does not run commands for other machines. Raises RemoteError."""
+    """Raise RemoteError if the server does not run commands for other machines or does not accept the token. If it
+    refuses the small command for another reason, do nothing: that shows that the server runs commands."""
     try:
         await remote.ask(
             "/v1/commands/list", {"arguments": ["list", "--limit", "1"]}, seconds=_ASK_SECONDS
@@ -123,7 +115,7 @@ async def _refuse_older(remote: Remote) -> None:
 
 
 async def unlink(settings: Settings, flags: Namespace) -> None:
-    """Use the memory of this machine again."""
+    """Use the memory of this machine again. Raises InvalidInput if it is not linked."""
     home = linked_server.home_of(settings)
     link_before = home.link.read()
     if link_before is None:
@@ -133,27 +125,19 @@ async def unlink(settings: Settings, flags: Namespace) -> None:
 
     settings.refuse_change("unlink")
     home.link.remove()
-    console().print(
-        escape(
-            _(
-                "This machine uses its own memory again, and no longer that of {url}.",
-                link_before.url,
-            )
-        )
-    )
+    say("This machine uses its own memory again, and no longer that of {url}.", link_before.url)
 
     waiting = len(home.outbox.waiting())
     if waiting:
         complain(
-            _(
-                "not delivered: {turns}; they are kept here, and sent when this machine is linked again",
-                counted(waiting, "turn"),
-            )
+            "not delivered: {turns}; they are kept here, and sent when this machine is linked again",
+            counted(waiting, "turn"),
         )
 
 
 async def _retry_refused(settings: Settings, *, dry_run: bool) -> int:
-    """Let the refused turns wait again, and deliver the waiting turns. Return 1 if a turn is not delivered."""
+    """Let the refused turns wait again, and deliver the waiting turns. Return 1 if a turn is not
+    delivered. Raises InvalidInput if this machine is not linked."""
     link_here = _link_here(settings)
 
     outbox = linked_server.home_of(settings).outbox
@@ -187,16 +171,14 @@ async def _retry_refused(settings: Settings, *, dry_run: bool) -> int:
         )
 
     if not report.turns:
-        out.print(_("There is no refused turn that could be sent again."))
+        say("There is no refused turn that could be sent again.")
         return 0
-    out.print(
-        _(
-            "{turns} sent again: {delivered} delivered, {refused} refused again, {waiting} still waiting.",
-            counted(report.turns, "turn"),
-            report.delivered,
-            report.refused,
-            report.waiting,
-        )
+    say(
+        "{turns} sent again: {delivered} delivered, {refused} refused again, {waiting} still waiting.",
+        counted(report.turns, "turn"),
+        report.delivered,
+        report.refused,
+        report.waiting,
     )
 
     if report.stopped is not None:
@@ -213,7 +195,9 @@ def _link_here(settings: Settings) -> Link:
 
 
 async def _send(settings: Settings, flags: Namespace) -> int:
-    """Let the server import what is here, after a dry run that only says what would change."""
+    """Let the server import what is here, after a dry run that only says what would change, and return the exit status,
+    which is 1 or more if something was too long to send. Raises InvalidInput if there is no link, nothing to send, or
+    the user cannot be asked."""
     link_here = _link_here(settings)
     server = linked_server.LinkedServer(link_here, settings, lasts=False)
     try:
@@ -244,7 +228,7 @@ async def _send(settings: Settings, flags: Namespace) -> int:
         if not flags.yes and not confirmed(
             _("Send this to {url}?", link_here.url), otherwise=without
         ):
-            console().print(_("Nothing was sent."))
+            say("Nothing was sent.")
             return 0
         status = await _import_there(server, shipment.texts)
         return max(status, int(shipment.too_large > 0))

@@ -8,11 +8,9 @@ import re
 from argparse import Namespace
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
-
-from rich.text import Text
 
 from languages import N_, _, counted, n_
 from languages.columns import cells, padded
@@ -20,14 +18,24 @@ from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.daemon import describe, running_for
 from memory_server.cli.inspection import chosen, for_each_conversation, with_id
 from memory_server.cli.install.command import tool_hooks_finding
-from memory_server.cli.terminal import console, escape, hint, progress, time_text, watched
+from memory_server.cli.terminal import (
+    console,
+    escape,
+    hint,
+    print_plain,
+    progress,
+    say,
+    time_text,
+    watched,
+)
 from memory_server.cli.word_giving import words_finding
 from memory_server.command_table import COMMANDS
 from memory_server.conversations.changes import Edited
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.lifecycle import outdated_text
+from memory_server.conversations.ports import RepairPlan
 from memory_server.conversations.short_term import Reindexed
-from memory_server.conversations.trigger_runner import examine_sandbox
+from memory_server.conversations.trigger_search import examine_sandbox
 from memory_server.kernel.backups import Mode
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.lifecycle import Examine
@@ -37,7 +45,7 @@ from memory_server.kernel.streams import complain, write
 from memory_server.kernel.text import Finding, Grade
 from memory_server.memories.held_secrets import held_secrets
 from memory_server.operations.backing_up import BackupRequest, back_up, back_up_all
-from memory_server.operations.ports import RepairPlan
+from memory_server.operations.examining import unexamined_finding
 from memory_server.operations.repairing import RepairRequest, repair
 from memory_server.operations.whereabouts import not_copied, shown_names
 from memory_server.runtime.app import NO_OPENCC, App, CallerView, tenants_of
@@ -102,23 +110,23 @@ async def _change(view: CallerView, flags: Namespace, tool: str, **arguments: ob
     arguments = {"id": match.memory.id, "conversation_id": match.conversation.id, **arguments}
     names = {"find": "FIND", "replace": "REPLACEMENT", "otherWords": "--other-words"}
     answer = await called(view, tool, arguments, names)
-    console().print(escape(answer.text))
+    print_plain(answer.text)
 
 
 async def pause(view: CallerView, flags: Namespace) -> None:
     new_pause = _pause(flags.for_, view.clock())
     view.home.pause.write(new_pause)
     pause_text = new_pause.text(view.settings.zone)
-    console().print(_("Memory is {zone}: nothing is stored, and hooks do not recall.", pause_text))
+    say("Memory is {zone}: nothing is stored, and hooks do not recall.", pause_text)
 
 
 async def resume(view: CallerView, _flags: Namespace) -> None:
     former_pause = view.paused()
     view.home.pause.remove()
     if former_pause:
-        console().print(_("Memory resumed."))
+        say("Memory resumed.")
     else:
-        console().print(_("Memory was not paused."))
+        say("Memory was not paused.")
 
 
 def _pause(duration: str | None, now_ms: int) -> Pause:
@@ -139,7 +147,8 @@ def _pause(duration: str | None, now_ms: int) -> Pause:
 
 
 async def backup(view: CallerView, flags: Namespace) -> int:
-    """Make a backup. Return 1 if a conversation or tenant had to be left out."""
+    """Make a backup. Return 1 if a conversation or tenant had to be left out. Raises InvalidInput if no
+    backup can be made here, or the name is the second word of a command."""
     view.home.backups.must_be_possible()  # before any advice on what else to back up
     if flags.all_tenants:
         return await _backup_of_all(view, flags)
@@ -161,11 +170,13 @@ async def backup(view: CallerView, flags: Namespace) -> int:
         for sentence in await not_copied(view, layers=False):
             hint(sentence)
         if view.home.tenant_names():
-            hint(_("`memory-server backup --all-tenants` backs up the tenants too."))
+            hint("`memory-server backup --all-tenants` backs up the tenants too.")
     return int(bool(new_backup.left_out))
 
 
 async def _backup_of_all(view: CallerView, flags: Namespace) -> int:
+    """Back up the memories of the owner and of each tenant. Return 1 if one of them is not
+    complete. Raises InvalidInput with -c or --tenant, or if nothing is stored at all."""
     if hasattr(flags, "conversation") or hasattr(flags, "tenant"):
         raise InvalidInput("--all-tenants backs up all memories; leave out --tenant and -c.")
 
@@ -176,9 +187,9 @@ async def _backup_of_all(view: CallerView, flags: Namespace) -> int:
     parts = await back_up_all(view, tenants, flags.name, progress)
     for part in parts:
         if part.reason:
-            complain(_("{tenant} was not backed up: {reason}", part.tenant, part.reason))
+            complain("{tenant} was not backed up: {reason}", part.tenant, part.reason)
         elif part.backup is None:
-            out.print(escape(_("{tenant}: nothing is stored.", part.tenant)))
+            say("{tenant}: nothing is stored.", part.tenant)
         else:
             if part.tenant is not None:
                 saved += 1
@@ -186,7 +197,7 @@ async def _backup_of_all(view: CallerView, flags: Namespace) -> int:
             print_result(view, backup_result(part.backup))
 
     if tenants:
-        out.print(_("{saved} of {tenants} backed up.", saved, counted(len(tenants), "tenant")))
+        say("{saved} of {tenants} backed up.", saved, counted(len(tenants), "tenant"))
     return int(not all(part.is_complete for part in parts))
 
 
@@ -210,25 +221,27 @@ async def restore(view: CallerView, flags: Namespace) -> int:
         )
 
     print_result(view, restore_result(restored, dry_run=flags.dry_run))
-    return int(any(place.left_out for place in restored))
+    return int(any(restored_place.left_out for restored_place in restored))
 
 
 async def delete(view: CallerView, flags: Namespace) -> None:
     answer = await called(view, "delete_backup", {"name": flags.name})
-    console().print(escape(answer.text))
+    print_plain(answer.text)
 
 
 async def backups(view: CallerView, _flags: Namespace) -> None:
     answer = await called(view, "list_backups", {})
     if answer.structured["backups"]:
-        console().print(escape(answer.text))
+        print_plain(answer.text)
     else:
-        console().print(escape(_(view.home.without_backups)))
+        print_plain(_(view.home.without_backups))
 
 
 async def _reindex(view: CallerView, flags: Namespace) -> int:
-    """Find the words of older memories again, with the present settings; with --dry-run only say what would change.
-    Return 1 if a conversation cannot be read. Raises InvalidInput if only tenants have conversations."""
+    """Find the words of older memories again, with the present settings; with --dry-run only say
+    what would change. Return 1 if some conversation cannot be read or written; with -c, raise
+    StorageError instead, or InvalidInput if it does not exist. Raises InvalidInput, too, if there
+    are only tenants."""
 
     async def renew(conversation: Conversation) -> None:
         reindexed = await conversation.short_term.reindex(dry_run=flags.dry_run, by="reindex")
@@ -243,7 +256,7 @@ async def _reindex(view: CallerView, flags: Namespace) -> int:
             shown_names(tenants),
         )
     if not count:
-        console().print(_("Nothing is stored yet."))
+        say("Nothing is stored yet.")
     elif not hasattr(flags, "conversation"):
         for sentence in await not_copied(view, layers=True):
             hint(sentence)
@@ -272,9 +285,9 @@ def _print_reindexed(
         return
     for edit in edits[:SHOWN]:
         when = time_text(edit.memory.time_ms, view.settings.zone)
-        out.print(Text(f"  {edit.memory.id} {when} {_words(edit)}"))
+        print_plain(f"  {edit.memory.id} {when} {_words(edit)}")
     if len(edits) > SHOWN:
-        out.print(_("  … and {other} more", len(edits) - SHOWN))
+        say("  … and {other} more", len(edits) - SHOWN)
 
 
 def _changes_words(edit: Edited) -> bool:
@@ -306,11 +319,12 @@ async def _repair(view: CallerView, flags: Namespace) -> int:
     for plan in report.plans:
         _print_repair(plan, dry_run=flags.dry_run)
     if not report.mended and not report.failures:
-        console().print(_("Nothing is broken."))
+        say("Nothing is broken.")
     return int(bool(report.failures))
 
 
 def _print_repair(plan: RepairPlan, *, dry_run: bool) -> None:
+    """Print the steps of a repair, and where the files as they were are kept."""
     out = console()
     unchanged = ""
     if dry_run and plan.steps:
@@ -319,14 +333,15 @@ def _print_repair(plan: RepairPlan, *, dry_run: bool) -> None:
     for step in plan.steps:
         out.print(f"  {escape(step)}")
     if plan.steps and not dry_run:
-        out.print(_("  The files as they were are in {kept_in}.", escape(str(plan.kept_in))))
+        say("  The files as they were are in {kept_in}.", str(plan.kept_in))
     for sentence in plan.set_aside:
         out.print(f"  {escape(sentence)}", soft_wrap=True)
 
 
 async def doctor(view: CallerView, flags: Namespace) -> int:
-    """Print the findings about the data folder, the disk, the clock and the sandbox. Return 1 if a finding is an
-    error. Change nothing, except with --repair and --reindex."""
+    """Print the findings about the data folder, the disk, the clock and the sandbox. Return 1 if a
+    finding is an error. Change nothing, except with --repair and --reindex. With these it raises
+    ReadOnly where nothing may be changed."""
     if flags.repair:
         if not flags.dry_run:
             view.settings.refuse_change("doctor --repair")
@@ -357,28 +372,16 @@ def _versions() -> Finding:
     return Finding("ok", _("versions"), sentence)
 
 
-async def _word_index_finding(view: CallerView) -> Finding | None:
+async def _word_index_finding(reader: App) -> Finding | None:
     """Report whether the present settings found the words of all memories. Return None if no conversation exists."""
-    if not await view.conversations.ids():
+    if not await reader.conversations.ids():
         return None
-    async with _reader(view) as reader:
-        outdated = await reader.conversations.outdated()
+    outdated = await reader.conversations.outdated()
     if outdated:
         return Finding("note", _("words"), outdated_text(outdated))
-    if view.settings.words.simplified and not can_simplify():
+    if reader.settings.words.simplified and not can_simplify():
         return Finding("note", _("words"), _(NO_OPENCC))
     return Finding("ok", _("words"), _("all memories were indexed with the current settings"))
-
-
-async def _secrets_finding(view: CallerView) -> Finding:
-    """Look for secrets in what is stored already."""
-    async with _reader(view) as reader:
-        return (await held_secrets(reader.memories)).finding
-
-
-def _reader(view: CallerView) -> AbstractAsyncContextManager[App]:
-    """Open the memories to read them: opening a conversation mends it, and doctor must not change anything."""
-    return App.for_one_question(view.settings.model_copy(update={"read_only": True}))
 
 
 async def _examined(view: CallerView) -> AsyncIterator[Finding]:
@@ -395,12 +398,18 @@ async def _examined(view: CallerView) -> AsyncIterator[Finding]:
         for finding in await examine():
             yield finding
 
-    possible_findings = [await _word_index_finding(view), await words_finding(view)]
-    for possible in (*possible_findings, tool_hooks_finding()):
-        if possible is not None:
-            yield possible
+    # Opening a conversation mends it, and doctor must not change anything.
+    async with App.for_one_question(view.settings.model_copy(update={"read_only": True})) as reader:
+        possible_findings = (
+            await _word_index_finding(reader),
+            await words_finding(view),
+            await asyncio.to_thread(unexamined_finding, view.home.questions),
+            tool_hooks_finding(),
+            (await held_secrets(reader.memories)).finding,
+        )
+    for possible in filter(None, possible_findings):
+        yield possible
 
-    yield await _secrets_finding(view)
     for finding in await examine_sandbox(view.sandbox):
         yield finding
 

@@ -58,6 +58,7 @@ class CommandParser(Parser):
     commands: argparse._SubParsersAction[Parser]
 
     def format_help(self) -> str:
+        """Return the help of the program: the commands in groups, and the settings."""
         lines = [_("usage: {usage}  (COMMAND --help has an example)", self.usage), _(ABOUT)]
         last_group = ""
         for group, name, summary in self.rows:
@@ -67,7 +68,7 @@ class CommandParser(Parser):
             if group != last_group:
                 title = f"{_(group)}:"
             blanks = " " * (10 - cells(title))
-            lines.append(f"{title}{blanks}{name:<20}{summary}")
+            lines.append(f"{title}{blanks}{name:<20}{_(summary)}")
             last_group = group
 
         lines += ["", _("settings, for every command:")]
@@ -79,6 +80,8 @@ class CommandParser(Parser):
         return "\n".join([*lines, ""])
 
     def parse_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
+        """Parse as argparse does, but accept a command of two words (`secrets erase`), words after
+        an option, and a sentence without quotation marks. Exits if words are left over."""
         if args is None:
             args = sys.argv[1:]
         words = _with_one_name(list(args))
@@ -139,19 +142,20 @@ def parser() -> CommandParser:
         summary: str,
         example: str,
         *,
-        about_c: str = argparse.SUPPRESS,
-        listed: tuple[str, str] | None = None,
+        meaning_of_c: str = argparse.SUPPRESS,
+        listed: tuple[str, str] | bool = False,
     ) -> argparse.ArgumentParser:
+        """Add the parser of a command with `-c` and the settings; `listed`: its row in the help."""
         raw = argparse.RawDescriptionHelpFormatter
         epilog = _("example:\n  memory-server {example}", example)
         command_parser = top.commands.add_parser(
             name, description=summary, epilog=epilog, formatter_class=raw, parents=[common]
         )
-        command_parser.add_argument("-c", "--conversation", help=about_c, **conversation)
+        command_parser.add_argument("-c", "--conversation", help=meaning_of_c, **conversation)
         command_parser.set_defaults(command=COMMANDS[name])
 
-        label, text = listed or (name, summary)
-        if label:
+        if listed:
+            label, text = listed if isinstance(listed, tuple) else (name, summary)
             top.rows.append((group, label, text))
         return command_parser
 
@@ -183,11 +187,12 @@ def main(arguments: list[str] | None = None) -> int:
         begin_again_in_utf8_mode()
     words = sys.argv[1:] if arguments is None else arguments
     with speaking(language_of(words, os.environ)):
-        return _begun(words, is_program=is_program)
+        return _exit_status_of(words, is_program=is_program)
 
 
-def _begun(words: Sequence[str], *, is_program: bool) -> int:
-    """Run the command line in the language of its reader and return the exit status."""
+def _exit_status_of(words: Sequence[str], *, is_program: bool) -> int:
+    """Run the command line and return the exit status; that of `hook` is 0 also after an error. Exits, as
+    argparse does, if the command line of another command is wrong."""
     command = _command_in(words)
     if command != "hook":
         if is_program and command in (None, "serve"):
@@ -195,7 +200,7 @@ def _begun(words: Sequence[str], *, is_program: bool) -> int:
         return _main(words, owns_process=is_program)
 
     say_if_waiting(_("the event of a hook as JSON"))
-    _hurry()
+    _start_faster()
     # An error of a hook, of its settings or flags must not end with 2, which would block the user's prompt.
     try:
         _main(words)
@@ -225,6 +230,7 @@ def _command_in(words: Sequence[str]) -> str | None:
 
 
 def _position_of_command(words: Sequence[str]) -> int | None:
+    """Return where the first word stands that is neither an option nor the value of a setting, or None."""
     positions = iter(range(len(words)))
     for position in positions:
         word = words[position]
@@ -236,7 +242,8 @@ def _position_of_command(words: Sequence[str]) -> int | None:
 
 
 def _with_one_name(words: list[str]) -> list[str]:
-    """Return the arguments with a command of two words as one word, and `call TOOL --help` as `tools TOOL`."""
+    """Change the arguments in place, and return them: a command of two words becomes one word, and
+    `call TOOL --help` becomes `tools TOOL`."""
     position = _position_of_command(words)
     if position is None:
         return words
@@ -248,7 +255,7 @@ def _with_one_name(words: list[str]) -> list[str]:
     return words
 
 
-def _hurry() -> None:
+def _start_faster() -> None:
     """Leave out what a process for one question does not need: this saves a fifth of the user's waiting time at a
     prompt."""
     if "asyncio" in sys.modules:
@@ -261,10 +268,12 @@ def _hurry() -> None:
 
 
 def _main(arguments: Sequence[str], *, owns_process: bool = False) -> int:
+    """Run a command line, and return its exit status. An error becomes a sentence on standard
+    error, and for a hook the status 0. Exits, as argparse does, if the command line is wrong."""
     show_all_characters()
     name = _command_in(arguments) or "serve"
     if sys.stdout is None and name != "serve":
-        complain(_("There is no standard output to write to; leave out `>&-`."))
+        complain("There is no standard output to write to; leave out `>&-`.")
         return 1
 
     flags = parsed(arguments)
@@ -296,10 +305,8 @@ def _main(arguments: Sequence[str], *, owns_process: bool = False) -> int:
             _tell_user(_failure(error))
             return 0
         complain(
-            _(
-                "The command failed inside the program: {reason}; please report this line.",
-                _failure(error),
-            )
+            "The command failed inside the program: {reason}; please report this line.",
+            _failure(error),
         )
         return 1
     except KeyboardInterrupt:
@@ -307,7 +314,8 @@ def _main(arguments: Sequence[str], *, owns_process: bool = False) -> int:
 
 
 def _failure(error: Exception) -> str:
-    """Say what failed inside the program, and where; with `--log-level DEBUG` the log gets the traceback."""
+    """Return what failed inside the program, and where, for a sentence to the user; the log gets the traceback at the
+    level DEBUG."""
     import logging
 
     from memory_server.kernel.failures import failure_text
@@ -334,6 +342,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 async def _run(settings: Settings, flags: argparse.Namespace, *, leaves: bool) -> int:
+    """Run the command in this process and return its exit status. With `leaves` the process ends instead."""
     from memory_server.process.command_runner import run_command
     from memory_server.process.hosts import OwnProcess
 

@@ -6,8 +6,8 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from languages import _, counted
-from memory_server.cli.terminal import console, escape, print_columns
+from languages import N_, _, counted
+from memory_server.cli.terminal import print_columns, print_plain, say
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.streams import write
 from memory_server.knowledge.entry import Entry
@@ -29,10 +29,10 @@ async def projects(view: CallerView, flags: Namespace) -> None:
             write({"project": key, "name": names[key], "notes": counts[key]})
         return
     if not ordered:
-        console().print(_("No project has a note yet."))
+        say("No project has a note yet.")
         return
 
-    rows = [(_("project"), _("notes"), _("place"))]
+    rows = [N_(("project", "notes", "place"))]
     rows += [(names[key], str(counts[key]), _place_text(key)) for key in ordered]
     print_columns(rows, cut=False)
 
@@ -77,15 +77,11 @@ async def assign(view: CallerView, flags: Namespace) -> None:
     count = counted(len(done.result.moved), "note")
 
     if flags.dry_run:
-        console().print(escape(_("Would assign {notes} to {project}.", count, name)))
+        say("Would assign {notes} to {project}.", count, name)
     elif done.change_id is None:
-        console().print(escape(_("Assigned {notes} to {project}.", count, name)))
+        say("Assigned {notes} to {project}.", count, name)
     else:
-        console().print(
-            escape(
-                _("Assigned {notes} to {project}. Change {change}.", count, name, done.change_id)
-            )
-        )
+        say("Assigned {notes} to {project}. Change {change}.", count, name, done.change_id)
 
     for note in done.result.in_the_way:
         sentence = _(
@@ -93,11 +89,13 @@ async def assign(view: CallerView, flags: Namespace) -> None:
             note.id,
             note.title,
         )
-        console().print(escape(sentence))
+        print_plain(sentence)
 
 
 def _target(view: CallerView, typed: str | None, keys: Sequence[str]) -> str:
-    """Return the key of the project that gets the notes: the typed one, or the project of this folder."""
+    """Return the key of the project that gets the notes: the typed one, or the project of this
+    folder. Raises InvalidInput if the folder has no project, or if what was typed does not name one
+    project."""
     if typed is None:
         here = view.knowledge.notes.project_of()
         if here is None:
@@ -112,7 +110,7 @@ def _target(view: CallerView, typed: str | None, keys: Sequence[str]) -> str:
         if project is not None:
             return project.key
 
-    # An unsettled project stands for several folders, so notes cannot be given to it.
+    # An unsettled project can be any of several folders, so notes cannot be given to it.
     meant = [key for key in projects_meant(typed, keys) if not key.startswith(UNSETTLED)]
     if len(meant) != 1:
         raise InvalidInput(
@@ -123,7 +121,8 @@ def _target(view: CallerView, typed: str | None, keys: Sequence[str]) -> str:
 
 
 async def _note_named(view: CallerView, word: str) -> int:
-    """Return the number of the project note that has this number or id."""
+    """Return the number of the project note that has this number or id. Raises InvalidInput if it
+    is not a note of the type project-tech."""
     scope, entry = await view.knowledge.found(word)
     if scope != NOTES or entry.kind not in OF_PROJECTS.kinds:
         raise InvalidInput(
@@ -134,6 +133,8 @@ async def _note_named(view: CallerView, word: str) -> int:
 
 
 def _chosen(keys: Sequence[str], ids: Sequence[int]) -> Callable[[ScopeView], Sequence[Entry]]:
+    """Return a function that finds the notes of these projects and those with these numbers, each once."""
+
     def chosen(view: ScopeView) -> Sequence[Entry]:
         notes = [note for note in view.entries(OF_PROJECTS, order="oldest") if note.project in keys]
         numbered = [view.get(id=number) for number in ids]

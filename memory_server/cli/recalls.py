@@ -5,15 +5,14 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 
-from rich.console import Console
-from rich.text import Text
-
 from languages import N_, _, counted, joined
 from memory_server.cli.terminal import (
     TEXT_CELLS,
     clipped,
     console,
     print_columns,
+    print_plain,
+    say,
     spoken,
     time_text,
 )
@@ -23,19 +22,15 @@ from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
 from memory_server.kernel.secrets import removed_text
 from memory_server.kernel.streams import write
 from memory_server.lore import left_out_text, trigger_text
-from memory_server.memories.reasons import (
-    StoredNow,
-    held_back,
-    what_it_lacked,
-    words_that_brought,
-)
+from memory_server.memories.reasons import StoredNow, held_back, what_it_lacked, words_that_brought
 from memory_server.runtime.app import CallerView
 
 _SESSION_START = N_("(session start)")
 
 
 async def recalls(view: CallerView, flags: Namespace) -> None:
-    """List the newest recalls; with --empty, list the recalls that found nothing."""
+    """List the newest recalls; with --empty, list the recalls that found nothing. Raises
+    InvalidInput if -n is less than 1."""
     if flags.n < 1:
         raise InvalidInput("-n must be at least 1 recall.")
     conversation_id = None
@@ -56,16 +51,14 @@ async def recalls(view: CallerView, flags: Namespace) -> None:
         return
 
     if shown:
-        heading = (_("recall"), _("time"), _("asked by"), _("recalled"), _("last message"))
+        heading = N_(("recall", "time", "asked by", "recalled", "last message"))
         print_columns([heading, *(_row(view, recall) for recall in shown)])
 
     if all_recalls:
         total = counted(len(all_recalls), "recall")
-        console().print(_("{empty} of {recalls} found nothing.", len(quiet_recalls), total))
+        say("{empty} of {recalls} found nothing.", len(quiet_recalls), total)
     else:
-        console().print(
-            _("No recalls are recorded; the setting recalls.days says how long they are kept.")
-        )
+        say("No recalls are recorded; the setting recalls.days says how long they are kept.")
 
 
 def _row(view: CallerView, recall: RecordedRecall) -> tuple[str, ...]:
@@ -101,8 +94,8 @@ def _time(view: CallerView, recall: RecordedRecall) -> str:
 
 
 async def receipt(view: CallerView, flags: Namespace) -> None:
-    """Print why each memory of a recall was given, and which memories nearly were. The recall's id begins with the
-    typed text."""
+    """Print why each memory of a recall was given, and which memories nearly were. The recall's id
+    begins with the typed text. Raises InvalidInput if no recall, or several, match."""
     recall = _named(view.recalls.found(), flags.recall)
     if flags.json:
         write(recall.line)
@@ -114,9 +107,9 @@ async def receipt(view: CallerView, flags: Namespace) -> None:
     out = console()
     about = ", ".join(filter(None, (_(recall.by), recall.client, recall.cwd, recall.conversation)))
     # Print `Text`, in which Rich finds no markup: users may have written some.
-    out.print(Text(f"{recall.id} {_time(view, recall)} {about}"))
+    print_plain(f"{recall.id} {_time(view, recall)} {about}")
 
-    _print_question(out, recall)
+    _print_question(recall)
     out.print(_amount(recall))
     if recall.line.get("secrets"):
         out.print(removed_text(recall.line["secrets"]))
@@ -126,39 +119,39 @@ async def receipt(view: CallerView, flags: Namespace) -> None:
         words = words_that_brought(item, texts.get(item.id, ""))
         if words:
             reason = f": {words}"
-        out.print(Text(f"  {_(item.tier)} {_shown(item, texts)}{reason}"))
+        print_plain(f"  {_(item.tier)} {_shown(item, texts)}{reason}")
         about = now.about(item)
         if about:
-            out.print(Text(f"    {about}"))
+            print_plain(f"    {about}")
 
     if recall.left_out:
-        out.print(_("Left out:"))
+        say("Left out:")
     for left_out in recall.left_out:
-        out.print(Text(f"  {left_out.id}: {left_out_text(left_out)}"))
+        print_plain(f"  {left_out.id}: {left_out_text(left_out)}")
 
     if recall.near:
-        out.print(_("Nearly recalled:"))
+        say("Nearly recalled:")
     for item in recall.near:
         lacked = what_it_lacked(item, recall.said)
-        out.print(Text(f"  {_shown(item, texts)}: {lacked}"))
+        print_plain(f"  {_shown(item, texts)}: {lacked}")
     for rule, count in recall.held.items():
         out.print(held_back(rule, count))
 
     # A book that is switched off is the usual reason why nothing came.
     if recall.is_quiet:
-        await _print_books_off(view, out, recall)
+        await _print_books_off(view, recall)
 
     if recall.used:
-        out.print(_("The answer used {ids}.", ", ".join(recall.used)))
+        say("The answer used {ids}.", ", ".join(recall.used))
     elif recall.used is not None:
-        out.print(_("The answer used none of them."))
+        say("The answer used none of them.")
 
 
-async def _print_books_off(view: CallerView, out: Console, recall: RecordedRecall) -> None:
+async def _print_books_off(view: CallerView, recall: RecordedRecall) -> None:
     """Name the lorebooks of the conversation that are switched off now, so that none of their entries is recalled."""
     for book in await view.conversation(recall.conversation).books.listed():
         if not book.is_on:
-            out.print(Text(_("The lorebook {name} is switched off now.", one_line(book.name))))
+            print_plain(_("The lorebook {name} is switched off now.", one_line(book.name)))
 
 
 async def _memories_now(view: CallerView, recall: RecordedRecall) -> StoredNow:
@@ -171,19 +164,19 @@ async def _memories_now(view: CallerView, recall: RecordedRecall) -> StoredNow:
     return now
 
 
-def _print_question(out: Console, recall: RecordedRecall) -> None:
+def _print_question(recall: RecordedRecall) -> None:
     """Print the last message, or that a session began, and the other words that the caller gave."""
     if recall.begins_session:
-        out.print(Text(_question(recall)))
+        print_plain(_question(recall))
     elif recall.said:
-        out.print(Text(f"{_('last message')}: {clipped(recall.said, 3 * TEXT_CELLS)}"))
+        print_plain(f"{_('last message')}: {clipped(recall.said, 3 * TEXT_CELLS)}")
     if recall.other_words:
         other_words = ", ".join(recall.other_words)
-        out.print(Text(f"{_('other words')}: {clipped(other_words, 3 * TEXT_CELLS)}"))
+        print_plain(f"{_('other words')}: {clipped(other_words, 3 * TEXT_CELLS)}")
 
 
 def _amount(recall: RecordedRecall) -> str:
-    """Say how much text was given."""
+    """Say how much text a recall gave, or why it gave none."""
     if recall.is_quiet:
         return _("Nothing came to mind.")
     if recall.chars:

@@ -8,7 +8,7 @@ from typing import Any
 
 from languages import N_
 from memory_server.kernel.text import words_between_commas
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 OF_TOOL = "argument "
 """The prefix of arguments of a tool, so that they differ from the settings of every command."""
@@ -17,7 +17,7 @@ ABOUT_ARCHIVED = N_("Search the memories that were forgotten or deleted and can 
 _SORT = N_("usually relevance if you search for something, otherwise timestamp")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SearchArgument:
     """An argument of `search_memories`: its name there, its flag, its meaning, the placeholder of its value, and
     further options for argparse. `metavar` is None if argparse shows its choices, or if it takes no value."""

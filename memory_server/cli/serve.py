@@ -7,7 +7,7 @@ import secrets
 import sys
 from argparse import Namespace
 
-from languages import ENGLISH, _, speaking
+from languages import ENGLISH, speaking
 from memory_server.config import Settings
 from memory_server.config.project_file import in_folder
 from memory_server.kernel.errors import InvalidInput
@@ -20,8 +20,9 @@ from memory_server.runtime.app import App, offered_tools, usual_offer
 
 
 async def serve(settings: Settings, flags: Namespace) -> None:
-    """Serve until the client closes its end. Raises InvalidInput if standard input or output is missing, a toolset is
-    unknown, or the folder's file cannot be used."""
+    """Serve over HTTP until a signal, or on standard input and output until the client closes its end; there a linked
+    machine passes the client's calls on to its server. Raises InvalidInput if standard input or output is missing, a
+    linked machine shall serve over HTTP, a toolset is unknown, or the folder's file cannot be used."""
     link = linked_server.link_of(settings)
     if (listen := getattr(flags, "http", None)) is not None:
         if link is not None:
@@ -45,10 +46,8 @@ async def serve(settings: Settings, flags: Namespace) -> None:
 
     if sys.stdin.isatty():
         complain(
-            _(
-                "serving MCP here; a client such as Claude or Cursor starts it by itself. "
-                "Ctrl-D ends it; --help says more."
-            )
+            "serving MCP here; a client such as Claude or Cursor starts it by itself. "
+            "Ctrl-D ends it; --help says more."
         )
 
     workspace = workspace_of(os.environ)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping
 from datetime import tzinfo
-from typing import Any
 
 from rich.text import Text
 
@@ -17,12 +15,11 @@ from memory_server.conversations import codec
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
-from memory_server.kernel.items import OF_CONVERSATIONS
+from memory_server.kernel.items import OF_CONVERSATIONS, Scope
 from memory_server.kernel.other_words import found_by_text
 from memory_server.kernel.recalled_block import one_line
-from memory_server.kernel.scopes import Scope
 from memory_server.kernel.streams import write
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import JsonObject, frozen
 from memory_server.kernel.work import Work
 from memory_server.knowledge.entry import Entry, json_of
 from memory_server.lore import LongTermMemory
@@ -35,16 +32,17 @@ MOST = 100
 """Most memories at once: a longer list is not read, and the other tenants of a server wait meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Record:
     """A memory, trigger or entry, as text with markup for people and as a row for programs."""
 
     markup: str
-    row: Mapping[str, Any]
+    row: JsonObject
 
 
 async def show(view: CallerView, flags: Namespace) -> None:
-    """Show everything that is known about the memories, triggers and entries with this id or name."""
+    """Show everything that is known about the memories, triggers and entries with this id or name.
+    Raises MemoryNotFound if nothing has it."""
     records: list[_Record] = []
     if flags.family is None or flags.family in OF_CONVERSATIONS:
         records += await _records_of_conversations(view, flags)
@@ -108,12 +106,13 @@ async def _records_of_conversations(view: CallerView, flags: Namespace) -> list[
     return records
 
 
-def _row(family: str, place_name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _row(family: str, place_name: str, fields: JsonObject) -> JsonObject:
     return {"family": family, "place": place_name, **fields}
 
 
 def _short_term(view: CallerView, conversation_id: str, memory: ShortTermMemory) -> str:
-    """Describe a memory as markup, with its text below."""
+    """Describe a memory as markup: time, score, words, plan, corrections and work, and then its
+    text."""
     age = age_at(memory, view.clock())
     pinned = ""
     if memory.pinned:
@@ -165,7 +164,7 @@ def work_lines(work: Work) -> list[str]:
 
 
 def _long_term(view: CallerView, conversation_id: str, memory: LongTermMemory) -> str:
-    """Describe a trigger as markup."""
+    """Describe a trigger as markup: times, source, prompt, and what it arose from."""
     zone = view.settings.zone
     updated = ""
     if memory.updated_ms:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from argparse import Namespace
 
-from languages import _, counted, n_
-from memory_server.cli.terminal import console, escape, progress
+from languages import counted, n_
+from memory_server.cli.terminal import console, print_plain, progress, say
 from memory_server.config import Settings
 from memory_server.kernel.streams import complain
 from memory_server.operations.copying import CopyReport, CopyRequest, copy_store
@@ -14,8 +14,9 @@ from memory_server.runtime.homes import HomesAt, TokenFile, home_of
 
 
 async def copy(settings: Settings, flags: Namespace) -> int:
-    """Copy memories from one store to another, and print a sum. Return 1 if something was not copied and the target
-    does not have it in the same form."""
+    """Copy memories from one store to another, and print a sum. Return 1 if something was not
+    copied and the target does not have it in the same form. Raises InvalidInput if both stores are
+    the same, or if a conversation or tenant does not exist."""
     request = CopyRequest(
         HomesAt(settings, flags.from_),
         HomesAt(settings, flags.to),
@@ -30,36 +31,29 @@ async def copy(settings: Settings, flags: Namespace) -> int:
 
 
 def _print_report(report: CopyReport, *, dry_run: bool) -> None:
-    out = console()
+    """Print the steps of a copy and its counts, or with `dry_run` what would be copied. Faults and
+    what was not copied go to standard error."""
     for step in report.steps:
         if step.is_fault:
             complain(step.sentence)
         else:
-            out.print(escape(step.sentence))
+            print_plain(step.sentence)
     conversations = counted(report.conversations, "conversation")
     present = counted(report.present, "conversation")
 
     if dry_run:
-        out.print(
-            _(
-                "{conversations} would be copied; {present} already in the other store.",
-                conversations,
-                present,
-            )
+        say(
+            "{conversations} would be copied; {present} already in the other store.",
+            conversations,
+            present,
         )
     else:
-        out.print(
-            _(
-                "{conversations} copied; {present} already in the other store.",
-                conversations,
-                present,
-            )
-        )
+        say("{conversations} copied; {present} already in the other store.", conversations, present)
 
     if report.tenants:
-        out.print(_("The memories of {tenants} are included.", counted(report.tenants, "tenant")))
+        say("The memories of {tenants} are included.", counted(report.tenants, "tenant"))
     if report.not_copied:
-        complain(_("Not copied: {names}.", ", ".join(report.not_copied)))
+        complain("Not copied: {names}.", ", ".join(report.not_copied))
 
 
 def _tenants_of_tokens(settings: Settings) -> list[str]:
@@ -80,7 +74,7 @@ async def migrate(settings: Settings, flags: Namespace) -> None:
     finally:
         await home.aclose()
     if not steps:
-        console().print(_("The tables of {place} are up to date.", escape(home.shown)))
+        say("The tables of {place} are up to date.", home.shown)
     elif flags.dry_run:
         console().print(
             n_(
@@ -91,4 +85,4 @@ async def migrate(settings: Settings, flags: Namespace) -> None:
             )
         )
     else:
-        console().print(_("Database updated to version {version}.", steps[-1]))
+        say("Database updated to version {version}.", steps[-1])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import tzinfo
@@ -13,9 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from languages import N_, _, counted
 from memory_server.kernel import times
-from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.messages import with_roles
-from memory_server.kernel.streams import OBEYED, CapturedStream
+from memory_server.kernel.streams import CAPTURED_IO, OBEYED, CapturedStream
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,15 +23,11 @@ ASKER = N_("command")
 """The name that the record of recalls has for recalls of commands."""
 TEXT_CELLS = 70
 """Columns of a memory's text in a list."""
-_OBEYED = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "\ufffd")
-"""Control characters besides tab and line feed: a terminal obeys them, and one may write to the clipboard."""
-_ESCAPED = {code: f"\\u{code:04x}" for code in range(127, 160)}
-"""The control characters that JSON does not escape, with their escapes."""
-_COLOUR_OR_OBEYED = re.compile("(\x1b\\[[0-9;]{0,40}m)|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return standard output, or standard error. Lines are not wrapped: in a pipe `grep` finds whole lines, and a
+    """Return a console of Rich for standard output, or standard error, of this process or of the command that it serves
+    (`CAPTURED_IO`). It prints no control characters. Lines are not wrapped: in a pipe `grep` finds whole lines, and a
     terminal breaks a Chinese sentence at its edge, while Rich would look for a blank."""
     from rich.console import Console
 
@@ -53,7 +47,12 @@ def console(*, stderr: bool = False) -> Console:
 
     streams = CAPTURED_IO.get()
 
-    options: dict[str, Any] = {"soft_wrap": True, "highlight": False, "stderr": stderr}
+    options: dict[str, Any] = {
+        "soft_wrap": True,
+        "highlight": False,
+        "emoji": False,  # `:cat:` may stand in a text
+        "stderr": stderr,
+    }
     if streams is not None:
         file: Any = CapturedStream(streams, stderr=stderr)
         options["file"] = file
@@ -85,7 +84,8 @@ def _unobeyed(printed: Any) -> Any:
 @contextlib.contextmanager
 def progress(title: str, total: int) -> Iterator[Callable[..., None]]:
     """Show a progress bar on standard error that disappears at the end, or nothing if that is not a terminal of this
-    process. Yields a function that advances it by one, or by its argument."""
+    process. `title` may hold any name. Yields a function that advances the bar by one, or by its argument; `total` is
+    the number of such steps."""
     if CAPTURED_IO.get() is not None:
         # The output goes to another process, which shows no bar.
         yield lambda *_: None
@@ -101,7 +101,7 @@ def progress(title: str, total: int) -> Iterator[Callable[..., None]]:
     )
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
@@ -109,7 +109,7 @@ def progress(title: str, total: int) -> Iterator[Callable[..., None]]:
 
     out = Console(stderr=True)
     with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
-        task_id = bar.add_task(_(title), total=total)
+        task_id = bar.add_task(_unobeyed(_(title)), total=total)
         yield partial(bar.advance, task_id)
 
 
@@ -131,6 +131,18 @@ def escape(text: str) -> str:
     from rich.markup import escape
 
     return escape(text)
+
+
+def say(template: str, *values: object) -> None:
+    """Print a message in the reader's language. The template may have marks of Rich; what comes to its places is shown as
+    it is."""
+    shown = [value if isinstance(value, int | float) else escape(str(value)) for value in values]
+    console().print(_(template, *shown))
+
+
+def print_plain(text: object) -> None:
+    """Print a text as it is."""
+    console().print(escape(str(text)))
 
 
 def print_columns(
@@ -196,9 +208,9 @@ def show_all_characters() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def hint(sentence: str) -> None:
+def hint(message: str, *values: object) -> None:
     """Say on standard error how to see more, so that it is not part of a list that a program reads."""
-    console(stderr=True).print(escape(sentence))
+    console(stderr=True).print(escape(_(message, *values)))
 
 
 def write_target(name: str, parts: Iterable[bytes], *, force: bool) -> int:

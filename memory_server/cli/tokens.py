@@ -7,8 +7,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 from datetime import datetime
 
-from languages import _
-from memory_server.cli.terminal import console, escape, hint, print_columns, time_text
+from languages import N_, _
+from memory_server.cli.terminal import hint, print_columns, say, time_text
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.streams import complain, confirmed, write
@@ -21,11 +21,11 @@ async def tokens(settings: Settings, flags: Namespace) -> None:
     unknown."""
     path = settings.http.tokens or tokens_at(settings.folder)
     file = TokenFile(path.expanduser())
+    if flags.erase and flags.action != "remove":
+        raise InvalidInput("--erase works only with `tokens remove NAME`.")
     if flags.action == "list":
         _list(file, settings)
         return
-    if flags.erase and flags.action != "remove":
-        raise InvalidInput("--erase works only with `tokens remove NAME`.")
 
     if flags.name is None:
         raise InvalidInput("Name the token: `memory-server tokens {action} NAME`.", flags.action)
@@ -37,7 +37,8 @@ async def tokens(settings: Settings, flags: Namespace) -> None:
 
 
 def _list(file: TokenFile, settings: Settings) -> None:
-    rows = [(_("name"), _("tenant"), _("rights"), _("created"), _("ends"), _("time zone"))]
+    """Print a table of the tokens, never the tokens themselves, and the path of their file."""
+    rows = [N_(("name", "tenant", "rights", "created", "ends", "time zone"))]
     for token in _tokens_of(file):
         tenant = token.tenant
         if tenant is None:
@@ -55,38 +56,35 @@ def _list(file: TokenFile, settings: Settings) -> None:
     if len(rows) > 1:
         print_columns(rows)
     else:
-        console().print(_("There are no tokens yet; `memory-server tokens add NAME` makes one."))
+        say("There are no tokens yet; `memory-server tokens add NAME` makes one.")
 
     hint(
-        _(
-            "The tokens are in {path}; the setting http.tokens gives another server the same file.",
-            file.path,
-        )
+        "The tokens are in {path}; the setting http.tokens gives another server the same file.",
+        file.path,
     )
 
 
 async def _remove(file: TokenFile, settings: Settings, flags: Namespace) -> None:
-    """Revoke a token; with --erase, first erase everything of its tenant."""
+    """Revoke a token; with --erase, first erase everything of its tenant. With --erase it raises
+    InvalidInput if the token has no tenant, others share its tenant, or the user does not agree."""
     kept_tenant = None
     if flags.erase:
         tenant = _to_erase(file, flags)
         home = home_of(settings, lambda: 0)
         await asyncio.to_thread(home.erase_tenant, tenant)
         await home.aclose()
-        console().print(_("Everything of {tenant} was erased.", escape(tenant)))
+        say("Everything of {tenant} was erased.", tenant)
     else:
         kept_tenant = _tenant_without_other_tokens(file, flags.name)
     # Remove the token last: as long as it exists, the erasure can be repeated.
     file.remove(flags.name)
-    console().print(_("The token {name} was revoked and no longer works.", escape(flags.name)))
+    say("The token {name} was revoked and no longer works.", flags.name)
 
     if kept_tenant is not None:
         hint(
-            _(
-                "{tenant} has no token now. Its memories stay; to erase them, make a new token and remove it with "
-                "--erase.",
-                kept_tenant,
-            )
+            "{tenant} has no token now. Its memories stay; to erase them, make a new token and remove it with "
+            "--erase.",
+            kept_tenant,
         )
 
 
@@ -100,7 +98,7 @@ def _add(file: TokenFile, settings: Settings, flags: Namespace) -> None:
     tenant = getattr(flags, "tenant", None)
     timezone = getattr(flags, "timezone", None)
     write(file.add(flags.name, tenant, scopes, flags.days, timezone=timezone))
-    complain(_("this token is shown only now; give it to the client as `Authorization: Bearer …`"))
+    complain("this token is shown only now; give it to the client as `Authorization: Bearer …`")
 
 
 def _tokens_of(file: TokenFile) -> Sequence[StoredToken]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from languages import _
 from languages.columns import padded
-from memory_server.cli.terminal import clipped, console, escape, hint
+from memory_server.cli.terminal import clipped, console, escape, hint, say
 from memory_server.config import Settings
 from memory_server.kernel.streams import write
 from memory_server.tools import DEFAULT_TOOLS, PURPOSES, TOOLSETS, tool_named
@@ -60,10 +60,8 @@ async def tools(_settings: Settings, flags: Namespace) -> None:
     for toolset in toolsets:
         _print_toolset(toolset)
     hint(
-        _(
-            "* marks tools that are offered by default; `memory-server tools NAME` shows the arguments of a "
-            "tool, and an example"
-        )
+        "* marks tools that are offered by default; `memory-server tools NAME` shows the arguments of a "
+        "tool, and an example"
     )
 
 
@@ -89,6 +87,7 @@ def _print_toolset(toolset: str) -> None:
 
 
 def _print_tool(tool: Tool, flags: Namespace) -> None:
+    """Print a tool, its arguments and an example of a call, or with --json its schema."""
     schema = tool.input_schema()
     if flags.json:
         write(
@@ -114,7 +113,7 @@ def _print_tool(tool: Tool, flags: Namespace) -> None:
         description = clipped(property_schema.get("description", ""), 90)
         out.print(f"  {name:<18}{needed}{escape(description)}", highlight=False)
 
-    out.print(_("example:\n  memory-server {example}", escape(example_of(tool))))
+    say("example:\n  memory-server {example}", example_of(tool))
 
 
 def example_of(tool: Tool) -> str:

@@ -12,10 +12,10 @@ from languages import _
 from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.history import engines_of, past_changes
 from memory_server.cli.inspection import chosen
-from memory_server.cli.terminal import console, escape, time_text
-from memory_server.conversations.archive import Archived
+from memory_server.cli.terminal import console, escape, print_plain, say, time_text
+from memory_server.conversations.archive import ArchivedMemory
 from memory_server.conversations.history import name_of
-from memory_server.conversations.history_steps import ASKED_FOR_WORDS
+from memory_server.conversations.lifecycle import ASKED_FOR_WORDS
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.lifecycle import USUAL_STEPS, PastChange, Undone
@@ -35,6 +35,8 @@ _BY_ITSELF = ("reinforced", "counted", "cleaned up", ASKED_FOR_WORDS)
 
 
 async def undo(view: CallerView, flags: Namespace) -> None:
+    """Undo the typed change or the last one, or bring back what was removed; with --dry-run only
+    show it. Raises InvalidInput if the flags do not go together, or if there is no such change."""
     brings_back = flags.memory is not None or flags.pattern or flags.since or flags.until
     if brings_back and flags.change is not None:
         raise InvalidInput(
@@ -57,6 +59,7 @@ async def undo(view: CallerView, flags: Namespace) -> None:
 
 
 async def _undo_change(view: CallerView, flags: Namespace, change: str) -> None:
+    """Undo a change, and print its steps and what could not be undone. Raises InvalidInput if there is no such change."""
     undone = await forgetting.undo(
         view.memories.engines, change, await _only(view, flags), by="undo_change"
     )
@@ -64,7 +67,7 @@ async def _undo_change(view: CallerView, flags: Namespace, change: str) -> None:
     print_result(view, UndoResult.of(shown, undone=change))
     hidden_steps = len(undone.steps) - USUAL_STEPS
     if hidden_steps > 0:
-        console().print(_("- and {steps} more", hidden_steps))
+        say("- and {steps} more", hidden_steps)
     for reason in undone.refused:
         complain(reason)
 
@@ -132,22 +135,20 @@ async def _undo_last(view: CallerView, flags: Namespace) -> None:
     if flags.yes or confirmed(_("Undo it?"), otherwise=otherwise):
         await _undo_change(view, flags, change)
     else:
-        console().print(_("Nothing was undone."))
+        say("Nothing was undone.")
 
 
 async def _last_change(view: CallerView, flags: Namespace) -> Sequence[PastChange]:
     """Return the newest change that a user or a program made on purpose, with all its parts. A recall that only
     reinforced memories does not count, and neither does a question to a model that gave nothing."""
     changes = await _newest_changes(view, flags)
-    deliberate = [change for change in changes if _is_deliberate(change)]
+    deliberate = [
+        change for change in changes if any(step.what not in _BY_ITSELF for step in change.steps)
+    ]
     if not deliberate:
         return []
     last_id = _id_of(deliberate[0])
     return [change for change in deliberate if _id_of(change) == last_id]
-
-
-def _is_deliberate(change: PastChange) -> bool:
-    return any(step.what not in _BY_ITSELF for step in change.steps)
 
 
 def _id_of(change: PastChange) -> str:
@@ -159,26 +160,27 @@ def _id_of(change: PastChange) -> str:
 
 
 def _show(heading: str, parts: Sequence[PastChange]) -> None:
-    out = console()
-    out.print(escape(heading))
+    """Print the steps of all parts of a change, at most `_SHOWN_STEPS` of them."""
+    print_plain(heading)
     lines: list[str] = []
     hidden_steps = 0
     for part in parts:
         lines += [f"- {part.place}: {StepRow.of(step)}" for step in part.steps]
         hidden_steps += part.more_steps
     for line in lines[:_SHOWN_STEPS]:
-        out.print(escape(line))
+        print_plain(line)
     hidden_steps += len(lines[_SHOWN_STEPS:])
     if hidden_steps:
-        out.print(_("  … and {other} more", hidden_steps))
+        say("  … and {other} more", hidden_steps)
 
 
 async def _bring_back(view: CallerView, flags: Namespace) -> None:
-    """Bring back what was removed. Each memory may be in another archive, and an id may be typed by its beginning."""
+    """Bring back what was removed. Each memory may be in another archive, and an id may be typed by
+    its beginning. Raises MemoryNotFound if a typed id or name is in no archive."""
     zone = view.settings.zone
     typed_ids: Sequence[str] = flags.memory or ()
     since_ms = moment_ms("--since", flags.since, zone)
-    until_ms = moment_ms("--until", flags.until, zone)
+    until_ms = moment_ms("--until", flags.until, zone, end=True)
 
     conversation_ids = await chosen(view, flags)
     matched_ids: set[str] = set()
@@ -225,7 +227,7 @@ async def _bring_back(view: CallerView, flags: Namespace) -> None:
         )
 
 
-def _is_meant(entry: Archived, begins: str) -> bool:
+def _is_meant(entry: ArchivedMemory, begins: str) -> bool:
     """Return whether an archived memory has this name, or an id that begins with it."""
     key = name_of(entry)
     return key == begins or (

@@ -12,8 +12,8 @@ from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING
 
-from languages import _, spoken
-from memory_server.cli.terminal import console, write_target
+from languages import spoken
+from memory_server.cli.terminal import console, say, write_target
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.streams import complain
@@ -41,7 +41,8 @@ triggers take half of this. A trigger that never ends would take a quarter of an
 
 
 def site_of(view: CallerView) -> Site:
-    """Make the page of an open app."""
+    """Return what the page may see and change: the memories of `view`, nothing to change if it is
+    read-only."""
 
     @asynccontextmanager
     async def call(_scope: Scope) -> AsyncIterator[Call]:
@@ -65,9 +66,9 @@ async def web(settings: Settings, flags: Namespace) -> None:
     app = App(settings)
     stop = asyncio.Event()
     async with app, serve_page(app, flags.port, stop) as link:
-        console().print(_("The page is open; this link works once, within ten minutes:"))
+        say("The page is open; this link works once, within ten minutes:")
         console().print(link, soft_wrap=True, markup=False, highlight=False)
-        console().print(_("Press Ctrl-C to close it."))
+        say("Press Ctrl-C to close it.")
         if not flags.no_open:
             await asyncio.to_thread(webbrowser.open, link)
         await stop.wait()
@@ -117,7 +118,7 @@ def _listener(port: int | None) -> socket:
 
 
 async def _prepare(view: CallerView, site: Site) -> None:
-    """Prepare what the first pages would wait for."""
+    """Prepare what the first pages would wait for; a page shows its own error."""
     await view.warm()
     with contextlib.suppress(Exception):
         async with viewed(site, request_of(spoken())) as seen:
@@ -141,4 +142,4 @@ async def view(view: CallerView, flags: Namespace) -> None:
     target = flags.html
     await asyncio.to_thread(write_target, target, [text.encode()], force=flags.force)
     if target != "-":
-        complain(_("wrote {target}; open it in a browser", target))
+        complain("wrote {target}; open it in a browser", target)

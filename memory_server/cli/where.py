@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from languages import _
+from languages import N_, _
 from languages.columns import padded
 from memory_server.cli.daemon import describe, running_for
-from memory_server.cli.terminal import console, escape, print_columns
+from memory_server.cli.terminal import console, escape, print_columns, print_plain, say
 from memory_server.config import Settings, default_config_file, named_config_file
 from memory_server.config.project_file import ProjectFile, project_at
 from memory_server.kernel.streams import write
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import JsonObject, frozen
 from memory_server.process.hosts import Host
 from memory_server.process.workspace import Workspace, workspace_of
 from memory_server.runtime.composition import knowledge_of
@@ -35,7 +35,7 @@ _MOST_REFUSED = 5
 """Refused turns that are named, the newest; --json names all."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Places:
     """All that the command shows of a data folder. `figures` are by family name; `layers` holds the folder of each
     layer. `notes_of` is the project whose notes come here, or None if it is not known. `shared` holds the sockets of
@@ -69,17 +69,19 @@ async def where(settings: Settings, flags: Namespace, host: Host) -> None:
 
 
 async def _places(settings: Settings, settings_file: Path, workspace: Workspace) -> _Places:
-    folder = workspace.folder
+    """Find out what `where` tells of: counts, conversations, tenants, pause, project, link,
+    processes. Raises InvalidInput if a file of the folder or the link cannot be used."""
+    work_folder = workspace.folder
     home = home_of(settings, lambda: settings.now_ms or time.time_ns() // 1_000_000)
 
-    knowledge = knowledge_of(settings, home, home.clock, lambda: None, folder=folder)
+    knowledge = knowledge_of(settings, home, home.clock, lambda: None, folder=work_folder)
 
     try:
         figures = await knowledge.overview(layers=True)
         conversation_ids = await home.conversations.conversations()
         tenants = home.tenant_names()
         pause = home.pause.read(home.clock())
-        project = project_at(folder)
+        project = project_at(work_folder)
     finally:
         await knowledge.aclose()
         await home.aclose()
@@ -104,7 +106,8 @@ async def _places(settings: Settings, settings_file: Path, workspace: Workspace)
     )
 
 
-def _json_of(places: _Places, settings: Settings) -> dict[str, Any]:
+def _json_of(places: _Places, settings: Settings) -> JsonObject:
+    """Return the places as `where --json` prints them."""
     home = places.home
     sent_for_words = ""
     if settings.gives_words:
@@ -135,6 +138,7 @@ def _json_of(places: _Places, settings: Settings) -> dict[str, Any]:
 
 
 def _print(places: _Places, settings: Settings) -> None:
+    """Print the places for people; what does not exist has no line."""
     out = console()
 
     _print_link_and_outbox(places)
@@ -142,50 +146,32 @@ def _print(places: _Places, settings: Settings) -> None:
     if not places.settings_file.is_file():
         file_text = _("{path} (no such file: defaults apply)", places.settings_file)
 
-    out.print(
-        _(
-            "memories  {place}\nsettings  {settings_file}",
-            escape(places.home.shown),
-            escape(file_text),
-        )
-    )
+    say("memories  {place}\nsettings  {settings_file}", places.home.shown, file_text)
 
     if places.copies:
-        out.print(_("synced    {sentence}", escape(copies_text(places.copies))))
+        say("synced    {sentence}", copies_text(places.copies))
 
     # The user should know which texts leave this machine.
     if settings.gives_words and settings.llm.providers:
-        out.print(
-            _(
-                "words     the clean-up sends memories to {models} for other words",
-                escape(settings.llm.names),
-            )
-        )
+        say("words     the clean-up sends memories to {models} for other words", settings.llm.names)
 
     if places.project is not None:
-        out.print(
-            _(
-                "here      {conversation}, set by {path} for servers and hooks",
-                escape(places.project.conversation),
-                escape(str(places.project.path)),
-            )
+        say(
+            "here      {conversation}, set by {path} for servers and hooks",
+            places.project.conversation,
+            str(places.project.path),
         )
     _print_project(places, settings)
     if places.pause is not None:
-        out.print(escape(places.pause.text(settings.zone)))
+        print_plain(places.pause.text(settings.zone))
 
     for socket_path, facts in places.shared:
         out.print(f"{padded('shared', 10)}{escape(describe(socket_path, facts))}")
     if places.tenants:
-        out.print(
-            _(
-                "tenants   {names}; use --tenant NAME for one of them",
-                escape(", ".join(places.tenants)),
-            )
-        )
+        say("tenants   {names}; use --tenant NAME for one of them", ", ".join(places.tenants))
 
     if places.figures:
-        family_table = [(_("family"), _("entries"), _("archived"), _("folder"))]
+        family_table = [N_(("family", "entries", "archived", "folder"))]
         for name, figures in places.figures.items():
             layer_folder = str(places.layers.get(name, ""))
             family_table.append((name, str(figures.count), str(figures.archived), layer_folder))
@@ -210,34 +196,27 @@ def _print_project(places: _Places, settings: Settings) -> None:
         key = _("{project}, by the variable {name}", project.key, places.workspace.variable)
     else:
         key = _("{project}, by the working folder", project.key)
-    console().print(_("project   {project}", escape(key)))
+    say("project   {project}", key)
 
 
 def _print_link_and_outbox(places: _Places) -> None:
     """Print to which server this machine is linked, and what its server has not taken yet."""
-    out = console()
     if places.link is not None:
-        url = escape(places.link.url)
-        out.print(
-            _(
-                "linked    {url}: windows, hooks and commands use its memory, not that of this machine",
-                url,
-            )
+        say(
+            "linked    {url}: windows, hooks and commands use its memory, not that of this machine",
+            places.link.url,
         )
 
     if places.waiting or places.refused:
-        refused_total = len(places.refused)
-        out.print(
-            _(
-                "outbox    {waiting} waiting to be delivered, {refused} refused",
-                places.waiting,
-                refused_total,
-            )
+        say(
+            "outbox    {waiting} waiting to be delivered, {refused} refused",
+            places.waiting,
+            len(places.refused),
         )
     for turn in places.refused[-_MOST_REFUSED:]:
-        out.print(_("refused   {path}: {reason}", escape(str(turn.path)), escape(_(turn.reason))))
+        say("refused   {path}: {reason}", str(turn.path), _(turn.reason))
     if places.refused:
-        out.print(_("          `memory-server link --retry-refused` sends them again"))
+        say("          `memory-server link --retry-refused` sends them again")
 
 
 def _settings_file(flags: Namespace) -> Path:

@@ -7,13 +7,13 @@ from collections import Counter
 from dataclasses import field
 
 from languages import N_, _, counted
-from memory_server.cli.terminal import console, escape
+from memory_server.cli.terminal import console, print_plain, say
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.streams import complain
 from memory_server.kernel.text import Finding
 from memory_server.kernel.times import DAY_MS
 from memory_server.kernel.values import dataclass
-from memory_server.memories.word_giver import NO_MODEL, Asked
+from memory_server.memories.word_giver import NO_MODEL, RequestResult
 from memory_server.runtime.app import CallerView
 
 NO_WORDS_WAIT = N_("Every memory that may be sent has other words, or was sent before.")
@@ -27,7 +27,7 @@ class _Sum:
     counts: Counter[str] = field(default_factory=Counter)
     models: dict[str, None] = field(default_factory=dict)
 
-    def add(self, asked: Asked) -> None:
+    def add(self, asked: RequestResult) -> None:
         self.requests += bool(asked.sent)
         self.counts.update(
             sent=asked.sent,
@@ -40,17 +40,19 @@ class _Sum:
 
 
 async def words_of_memories(view: CallerView, flags: Namespace) -> None:
-    """Ask now for words of all memories that lack them, or with --dry-run say how many memories would be sent."""
+    """Ask now for words of all memories that lack them, or with --dry-run say how many memories would be sent. Raises
+    InvalidInput if the settings do not allow it or name no model."""
     if flags.dry_run:
         await _say_what_waits(view, None)
         return
     view.word_giver.refuse()
     if not await _give(view, None):
-        console().print(_("Nothing was sent."))
+        say("Nothing was sent.")
 
 
 async def words_after_cleanup(view: CallerView, only: str | None, *, dry_run: bool) -> None:
-    """Ask for words after a clean-up, of a conversation or of all, if the settings want it."""
+    """Ask for words after a clean-up, of the conversation `only` or of all, if the settings want it and there is no
+    pause; with `dry_run` say how many memories would be sent."""
     if not view.settings.gives_words or not view.settings.llm.providers:
         return
     if dry_run:
@@ -85,6 +87,8 @@ async def words_finding(view: CallerView) -> Finding | None:
 
 
 async def _say_what_waits(view: CallerView, only: str | None) -> None:
+    """Say how many memories have no other words, what it costs to ask a model for them, and why
+    nothing is sent if no model is named. `only` limits it to one conversation."""
     waiting = await view.word_giver.waiting(only)
     settings = view.settings
     out = console()
@@ -98,22 +102,21 @@ async def _say_what_waits(view: CallerView, only: str | None) -> None:
         counted(waiting.requests, "request"),
         waiting.tokens,
     )
-    out.print(escape(text))
+    print_plain(text)
 
     if settings.llm.providers:
-        out.print(escape(_("They would be sent to {models}.", settings.llm.names)))
+        say("They would be sent to {models}.", settings.llm.names)
     if not settings.llm.providers or not settings.gives_words:
-        out.print(
-            escape(
-                _(
-                    "Nothing is sent until a model is named under `[llm]` and `words_for_memories` is true there."
-                )
-            )
+        say(
+            "Nothing is sent until a model is named under `[llm]` and `words_for_memories` is true there."
         )
 
 
 async def _give(view: CallerView, only: str | None) -> int:
-    """Ask, print what came of it, and return the number of requests."""
+    """Ask for words of the memories of the conversation `only`, or of all (None); print what came of each request,
+    and the sum if anything was sent; return the number of requests sent. A request that fails is printed and not
+    raised, and the run ends early if tokens are used up. Raises InvalidInput if another process is cleaning up (or
+    the folder cannot be locked), or if the settings do not allow it."""
     async with view.home.ledger.turn() as ours:
         # Two processes would pay for the words of the same memories.
         if not ours:
@@ -125,30 +128,24 @@ async def _give(view: CallerView, only: str | None) -> int:
             done.add(asked)
             _print_request(asked)
     if done.requests:
-        console().print(escape(_sum_text(done, view.settings.llm.names)))
+        print_plain(_sum_text(done, view.settings.llm.names))
     return done.requests
 
 
-def _print_request(asked: Asked) -> None:
+def _print_request(asked: RequestResult) -> None:
     if asked.problem:
-        complain(_("{name}: {reason}", asked.place, asked.problem))
+        complain("{name}: {reason}", asked.place, asked.problem)
     elif asked.kept.memories:
         change = _(" (change {change_id})", asked.kept.change_id or "")
         memories = counted(asked.kept.memories, "memory")
         words = counted(asked.kept.words, "word")
 
-        console().print(
-            _(
-                "[bold]{place}[/]: {memories}, {words}{change}",
-                escape(asked.place),
-                memories,
-                words,
-                change,
-            )
-        )
+        say("[bold]{place}[/]: {memories}, {words}{change}", asked.place, memories, words, change)
 
 
 def _sum_text(done: _Sum, configured: str) -> str:
+    """Say how many memories were sent to which models, and how many words came back. `configured`
+    names the models if none answered."""
     counts = done.counts
     return _(
         "Sent {memories} in {requests} to {models}: {worded} of them have other words now, {words} in "

@@ -81,7 +81,8 @@ def load(
 def _invalid_setting(
     problem: ErrorDetails, sources: Mapping[str, Mapping[str, Any]]
 ) -> InvalidInput:
-    """Return the error about a setting, with the last of the `sources` that has it."""
+    """Return the error about a setting that is unknown or has an unusable value; it names the last
+    of the `sources` that has the setting."""
     location = problem["loc"]
     setting = ".".join(map(str, location))
     source = [name for name, values in sources.items() if _has_setting(values, location)][-1]
@@ -140,6 +141,7 @@ def default_config_file() -> Path:
 
 
 def _from_file(path: Path) -> dict[str, Any]:
+    """Return the settings in a file. Raises InvalidInput if it cannot be read or is not TOML."""
     import tomllib
 
     try:
@@ -155,6 +157,9 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings in the variables with the prefix, where `__` separates a section from a
+    name; empty variables do not count. Raises InvalidInput if one variable gives a value to what is
+    a section in another one."""
     values: dict[str, Any] = {}
     for variable, text in sorted(environment.items()):
         # An empty variable counts as not set: shells and the settings of clients cannot unset one in another way.

@@ -15,17 +15,16 @@ from languages import N_, _
 from memory_server.config import Settings
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.files import reading
-from memory_server.kernel.foreign_files import is_ours
+from memory_server.kernel.files import is_ours, reading
 from memory_server.kernel.streams import complain
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 NAME = ".memory-server.toml"
 MOST_BYTES = 10_000
 _WANTED = N_('write `conversation = "my-project"` into it, or remove it')
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProjectFile:
     """`ignored` are the names in it that have no effect."""
 
@@ -43,14 +42,15 @@ def project_at(folder: str | Path | None) -> ProjectFile | None:
         return None  # the working directory was removed
     for parent in (start, *start.parents):
         path = parent / NAME
-        if _counts(path):
+        if _may_be_used(path):
             return read(path)
     return None
 
 
-def _counts(path: Path) -> bool:
-    """Return whether the file exists and is this user's or root's: any user may put a file into /tmp. Raise
-    InvalidInput if it is a link elsewhere than in the home folder, where this user made it."""
+def _may_be_used(path: Path) -> bool:
+    """Return whether the file exists and is this user's or root's: any user may put a file into /tmp. A file of
+    another user is complained about. Raise InvalidInput if it is a link elsewhere than in the home folder, where this
+    user made it."""
     try:
         if not path.is_file():  # also a pipe, which has no end
             return False
@@ -58,7 +58,7 @@ def _counts(path: Path) -> bool:
         return False  # its folder may not be read
 
     if not is_ours(path):
-        complain(_("{path} is not used, because it, or its folder, belongs to another user", path))
+        complain("{path} is not used, because it, or its folder, belongs to another user", path)
         return False
 
     with suppress(RuntimeError):  # this user has no home folder
@@ -74,25 +74,26 @@ def _counts(path: Path) -> bool:
 
 
 def in_folder(settings: Settings, folder: str | Path | None = None) -> Settings:
-    """Replace the conversation of `settings` by the conversation of `folder` (by default the working directory). The
-    file of the folder wins over the settings that a server or hook for all folders was installed with. Raise
-    InvalidInput if the file of the folder cannot be used."""
+    """Return `settings` with the conversation of the nearest project file in `folder` (by default
+    the working directory) or above it; unchanged if none exists. The file wins over the settings
+    that a server or hook for all folders was installed with. Raises InvalidInput if it cannot be
+    used."""
     project = project_at(folder)
     if project is None:
         return settings
     if project.ignored:
         complain(
-            _(
-                "{path}: only `conversation` is read there; {ignored} has no effect",
-                project.path,
-                ", ".join(project.ignored),
-            )
+            "{path}: only `conversation` is read there; {ignored} has no effect",
+            project.path,
+            ", ".join(project.ignored),
         )
     return settings.model_copy(update={"conversation": project.conversation})
 
 
 def read(path: Path) -> ProjectFile:
-    """Read the file at `path`. Raise InvalidInput if it cannot be used."""
+    """Return the conversation that the file at `path` names, and the names of other fields, which
+    are ignored. Raises InvalidInput if it cannot be read, is too long or not TOML, or names no
+    usable conversation."""
     with reading(path), path.open("rb") as file:
         # A byte more than is allowed shows that the file is too long.
         data = file.read(MOST_BYTES + 1)

@@ -50,6 +50,7 @@ def _parameters_of_node(settings: Settings) -> Parameters:
         constants["threshold"] = constants.pop("least_match")
 
     def with_advanced(advanced: dict[str, Any]) -> RecallParameters:
+        # A constant that is 0 or off in `usual` is of something that the original does not have.
         of_node = {name: value for name, value in advanced.items() if getattr(usual, name)}
         return replace(usual, **constants, **of_node)
 
@@ -69,7 +70,8 @@ def _parameters_of_node(settings: Settings) -> Parameters:
 
 
 def _recall_constants(settings: Settings) -> dict[str, Any]:
-    """Return the constants of recall that have a setting of their own."""
+    """Return the constants of recall that have a setting of their own; the threshold and the
+    half-life only if they are set."""
     short_term = settings.short_term
     constants: dict[str, Any] = {
         "top_count": short_term.top_count,
@@ -91,6 +93,7 @@ def _advanced_constants(settings: Settings) -> dict[str, Any]:
 
 
 def _retention(settings: Settings, usual: RetentionParameters) -> RetentionParameters:
+    """Return the usual rules of the clean-up with the limits of the settings."""
     short_term = settings.short_term
     retention = replace(usual, most_at_once=short_term.forget_at_most)
     if short_term.keep_at_least is None:
@@ -99,6 +102,7 @@ def _retention(settings: Settings, usual: RetentionParameters) -> RetentionParam
 
 
 def _query_weights(settings: Settings) -> QueryWeights:
+    """Return the weights of the words of a query that the settings give."""
     words = settings.words
     return QueryWeights(
         earlier=words.earlier_messages,

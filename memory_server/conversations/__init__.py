@@ -1,1 +1,1 @@
-"""Conversations: their memories, changes and stores, and what comes to mind."""
+"""Conversations: their memories, changes and stores, and recall."""

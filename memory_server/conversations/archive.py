@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from memory_server.conversations.changes import Commit, Forgotten, Restored
 from memory_server.conversations.model import Memory, ShortTermMemory
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.lore import EntryKey, ForgetReason, LongTermMemory, TriggerRemoved, TriggerSet
 
 Key = tuple[str, str]
@@ -17,7 +17,7 @@ KEEP_MS = 90 * 86_400_000
 """Milliseconds for which history and archive are kept by default: a quarter of a year, time enough to miss a memory."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Horizon:
     """How far back the past is kept: from `since_ms` on, as seen at `now_ms` (milliseconds since 1970)."""
 
@@ -38,8 +38,8 @@ class Horizon:
         return count
 
 
-@dataclass(frozen=True, slots=True)
-class Archived:
+@frozen
+class ArchivedMemory:
     """A memory that was removed: why, by which commit (`version`), when (milliseconds since 1970) and by whom."""
 
     memory: Memory
@@ -49,11 +49,13 @@ class Archived:
     by: str
 
 
-def archived(newest_first: Iterable[Commit], newest: int | None = None) -> tuple[Archived, ...]:
+def archived(
+    newest_first: Iterable[Commit], newest: int | None = None
+) -> tuple[ArchivedMemory, ...]:
     """Return what was removed and has not come back, oldest removal first; one memory may have been removed several
     times. Reads the commits `newest_first` only as far as the `newest` last removals need (all of them, if that is
     None)."""
-    entries: dict[tuple[Key, int], Archived] = {}
+    entries: dict[tuple[Key, int], ArchivedMemory] = {}
     """What is still in the archive, by its key and the version that removed it."""
     returns: defaultdict[Key, list[_Return]] = defaultdict(list)
 
@@ -62,7 +64,7 @@ def archived(newest_first: Iterable[Commit], newest: int | None = None) -> tuple
         for change in reversed(commit.changes):
             match change:
                 case Forgotten(memory, reason) | TriggerRemoved(memory, reason):
-                    entry = Archived(
+                    entry = ArchivedMemory(
                         memory, reason, version=commit.version, at_ms=commit.at_ms, by=commit.by
                     )
                     key = _key(memory)
@@ -84,18 +86,18 @@ def archived(newest_first: Iterable[Commit], newest: int | None = None) -> tuple
     return tuple(oldest_first[max(0, len(oldest_first) - newest) :])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Return:
     """The return of a removed memory, in a version. If `memory` is None, every earlier removal is taken back."""
 
     version: int
     memory: Memory | None
 
-    def takes_back(self, entry: Archived) -> bool:
+    def takes_back(self, entry: ArchivedMemory) -> bool:
         return entry.version <= self.version and self.memory in (None, entry.memory)
 
 
-def archived_ids(entries: Iterable[Archived]) -> frozenset[str]:
+def archived_ids(entries: Iterable[ArchivedMemory]) -> frozenset[str]:
     """Return the ids of the short-term memories in the archive entries."""
     return frozenset(
         entry.memory.id for entry in entries if isinstance(entry.memory, ShortTermMemory)
@@ -106,7 +108,7 @@ def _key(memory: Memory) -> Key:
     return ("short_term" if isinstance(memory, ShortTermMemory) else "long_term", memory.key)
 
 
-def deleted_entries(archive: Iterable[Archived]) -> frozenset[EntryKey]:
+def deleted_entries(archive: Iterable[ArchivedMemory]) -> frozenset[EntryKey]:
     """Return the keys of the book entries that the user deleted, with a tool or in the file."""
     removals = (entry.memory for entry in archive if entry.reason in ("deleted", "hand"))
     memories = (memory for memory in removals if isinstance(memory, LongTermMemory))

@@ -10,7 +10,7 @@ from memory_server.conversations.changes import Change
 from memory_server.conversations.model import ConversationState
 from memory_server.conversations.services import Done, Services
 from memory_server.kernel.errors import MemoryNotFound, StorageError
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.lore import (
     HeldBook,
     LongTermMemory,
@@ -25,8 +25,8 @@ _MOST_NAMED = 10
 """Names of books in an error, at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class BookChanged(Done):
+@frozen
+class BookResult(Done):
     """A book was switched or removed; `book` is as it was before. `entries`: how many of its memories were changed."""
 
     book: HeldBook
@@ -50,7 +50,8 @@ class BookManager:
 
     async def listed(self, also: Sequence[str] = ()) -> list[HeldBook]:
         """List the books that a search evaluates: first this conversation's, then the books of the conversations
-        searched `also`, then the shared conversation's. Skips other conversations that cannot be read."""
+        searched `also`, then the shared conversation's. Other conversations that cannot be read are skipped, with a
+        warning in the log."""
         books = await self.own()
         for name in dict.fromkeys((*also, self._shared_conversation)):
             if name is None or name == self.conversation_id:
@@ -73,24 +74,25 @@ class BookManager:
         memories = (await self._named(name))[1]
         return tuple(sorted(memories, key=lambda memory: -memory.rules.order))
 
-    async def switch(self, name: str, *, on: bool, by: str = "api") -> BookChanged:
-        """Switch all memories of a book on or off. Raises MemoryNotFound."""
+    async def switch(self, name: str, *, on: bool, by: str = "api") -> BookResult:
+        """Switch all memories of a book on or off; the result counts the ones that changed. Raises MemoryNotFound if no
+        book has that name."""
         await self._named(name)
 
-        def decide(state: ConversationState) -> tuple[Sequence[Change], BookChanged]:
+        def decide(state: ConversationState) -> tuple[Sequence[Change], BookResult]:
             book, memories = self._named_in(state, name)
             changes = switching(memories, is_off=not on)
-            return changes, BookChanged(book, len(changes))
+            return changes, BookResult(book, len(changes))
 
         return await self._services.commit(self.conversation_id, decide, by=by)
 
-    async def remove(self, name: str, *, by: str = "api") -> BookChanged:
-        """Take a book out; its memories are in the archive then. Raises MemoryNotFound."""
+    async def remove(self, name: str, *, by: str = "api") -> BookResult:
+        """Take a book out; its memories are in the archive then. Raises MemoryNotFound if no book has that name."""
         await self._named(name)
 
-        def decide(state: ConversationState) -> tuple[Sequence[Change], BookChanged]:
+        def decide(state: ConversationState) -> tuple[Sequence[Change], BookResult]:
             book, memories = self._named_in(state, name)
-            return removing_book(memories), BookChanged(book, len(memories))
+            return removing_book(memories), BookResult(book, len(memories))
 
         return await self._services.commit(self.conversation_id, decide, by=by)
 
@@ -117,6 +119,8 @@ class BookManager:
     def _named_in(
         self, state: ConversationState, name: str
     ) -> tuple[HeldBook, list[LongTermMemory]]:
+        """Return the book with this name or id, and its memories. Raises MemoryNotFound if no book
+        has it, or more than one."""
         books = books_of(self.conversation_id, state.long_term.values())
         named = named_so(books, name)
         if len(named) == 1:

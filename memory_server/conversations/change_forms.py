@@ -13,7 +13,6 @@ from memory_server.conversations.model import UnusableRecord
 from memory_server.kernel import times
 from memory_server.kernel.json_text import Json, NotARecord, milliseconds
 from memory_server.lore import (
-    LongTermMemory,
     TriggerRemoved,
     TriggerSet,
     chat_state_json,
@@ -54,7 +53,8 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> float:
-    """Check a number of a change. Raises TypeError for any other value, ValueError if it is not finite or too large."""
+    """Check a number of a change. Raises TypeError for any other value, ValueError if it is not finite, OverflowError
+    if it is too large."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError("a number is expected")
     number = float(value)
@@ -63,27 +63,19 @@ def _number(value: Any) -> float:
     return number
 
 
-def _time_or_none(value: Any) -> int | None:
-    """Read a time of a change, which may be None. Raises NotARecord for any other value."""
-    return None if value is None else milliseconds(value)
-
-
-def _long_term_or_none_json(memory: LongTermMemory | None) -> Json | None:
-    return None if memory is None else codec.long_term_json(memory)
-
-
-def _long_term_or_none(record: Json | None) -> LongTermMemory | None:
-    return None if record is None else codec.long_term(record)
+def _or_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Make a function that converts as `convert` does, and leaves None as it is."""
+    return lambda value: None if value is None else convert(value)
 
 
 _TEXT = _Form(_plain, _text)
 _NUMBER = _Form(_plain, _number)
 _TIME = _Form(_plain, milliseconds)
-_TIME_OR_NONE = _Form(_plain, _time_or_none)
+_TIME_OR_NONE = _Form(_plain, _or_none(milliseconds))
 _PLACES = _Form(list, codec.places_of)
 _SHORT = _Form(codec.short_term_json, codec.short_term)
 _LONG = _Form(codec.long_term_json, codec.long_term)
-_LONG_OR_NONE = _Form(_long_term_or_none_json, _long_term_or_none)
+_LONG_OR_NONE = _Form(_or_none(codec.long_term_json), _or_none(codec.long_term))
 _CHAT = _Form(chat_state_json, chat_state_of)
 
 TYPES: Mapping[str, ChangeType] = {

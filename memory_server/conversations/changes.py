@@ -20,7 +20,7 @@ from memory_server.conversations.model import (
     ShortTermMemory,
 )
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.lore import (
     MOST_CHATS,
     ChatState,
@@ -34,14 +34,14 @@ from memory_server.lore import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Added:
     """A short-term memory was stored."""
 
     memory: ShortTermMemory
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reinforced:
     """A short-term memory was recalled and its score went from `before` to `after`."""
 
@@ -50,7 +50,7 @@ class Reinforced:
     after: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Edited:
     """A short-term memory was rewritten; both have the same id."""
 
@@ -58,7 +58,7 @@ class Edited:
     before: ShortTermMemory
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Forgotten:
     """A short-term memory was removed, and is in the archive now."""
 
@@ -66,7 +66,7 @@ class Forgotten:
     reason: ForgetReason
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Restored:
     """A short-term memory came back as it was, with score and pin; `reason` is why it was removed."""
 
@@ -74,21 +74,21 @@ class Restored:
     reason: ForgetReason
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pinned:
     """A short-term memory that was not pinned will not be forgotten by the clean-up."""
 
     id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unpinned:
     """A pinned short-term memory may be forgotten again."""
 
     id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Muted:
     """The places in which a short-term memory does not come unasked were changed."""
 
@@ -97,7 +97,7 @@ class Muted:
     after: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CleanedUp:
     """The clean-up looked at the conversation at `at_ms` (milliseconds since 1970)."""
 
@@ -105,7 +105,7 @@ class CleanedUp:
     before_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChatMoved:
     """Memories came in the chat of a session: what that did to its state, as `ChatStep` says it."""
 
@@ -137,7 +137,7 @@ Change = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Commit:
     """Changes that became durable together. `version` is the conversation's after them, `by` who made them. `more`:
     how many further changes it has, if a reader asked only for some."""
@@ -229,7 +229,8 @@ def _forget_firings(state: ConversationState, memory: LongTermMemory) -> None:
 
 
 def _move_chat(state: ConversationState, session: str, step: ChatStep) -> None:
-    """Give a chat its state, and forget the chats that were recalled in least lately."""
+    """Apply a step to the state of a chat, which may end it. Of too many chats, forget those whose last recall is
+    oldest."""
     after = step.applied(state.chats.pop(session, None))
     if after is not None:
         state.chats[session] = after
@@ -276,12 +277,15 @@ def version_of(conversation_id: str, text: str) -> int:
 def merged(
     base: ShortTermMemory, edited: ShortTermMemory, present: ShortTermMemory
 ) -> ShortTermMemory:
-    """`present`, with each field that differs between `base` and `edited` set as in `edited`."""
+    """Return `present`, with each field that differs between `base` and `edited` set as in `edited`. The words and
+    their weights are one value: those of `present` may have been found anew, and be more or fewer."""
     changed: dict[str, Any] = {}
     for field in fields(ShortTermMemory):
         value = getattr(edited, field.name)
         if getattr(base, field.name) != value:
             changed[field.name] = value
+    if "words" in changed or "weights" in changed:
+        changed |= {"words": edited.words, "weights": edited.weights}
     return replace(present, **changed)
 
 
@@ -293,7 +297,8 @@ def kept_corrections(former: ShortTermMemory) -> tuple[Correction, ...]:
 
 def replacing(former: ShortTermMemory, memory: ShortTermMemory, *, timed: bool) -> ShortTermMemory:
     """Return what a turn becomes that was stored as `former` and comes again as `memory`: `former` itself if it says
-    the same. With `timed`, the messages of `memory` have times of their own."""
+    the same, otherwise `memory` with the id, score and marks of `former`. With `timed`, the messages of `memory` have
+    times of their own."""
     if former.messages == memory.messages:
         return former
     return replace(
@@ -318,7 +323,7 @@ def taking_back(state: ConversationState, commit: Commit) -> tuple[Change, ...]:
     view.chats = dict(state.chats)
     reversals: list[Change] = []
     for change in reversed(commit.changes):
-        reversal = _reversal(view, change)
+        reversal = reversal_of(view, change)
         if reversal is not None:
             apply(view, [reversal])
             reversals.append(reversal)
@@ -329,13 +334,20 @@ def taking_back(state: ConversationState, commit: Commit) -> tuple[Change, ...]:
     return tuple(reversals)
 
 
-def _reversal(view: ConversationState, change: Change) -> Change | None:
-    """Return the change that undoes a change, or None if nothing of it is left."""
+def reversal_of(view: ConversationState, change: Change) -> Change | None:
+    """Return the change that undoes a change, or None if nothing of it is left, or if it only notes a clean-up.
+    Raises InvalidInput if a long-term memory of it was changed since."""
     match change:
         case CleanedUp():
             return None
         case ChatMoved(session):
-            return _chat_reversal(view.chats.get(session), change)
+            chat = view.chats.get(session)
+            if chat is None:
+                return None
+            step = change.step.taken_back(chat)
+            if step is None:
+                return None
+            return ChatMoved.of(session, step)
         case TriggerSet(memory, before):
             return _trigger_set_reversal(view.long_term.get(memory.name), memory, before)
         case TriggerRemoved(memory):
@@ -389,8 +401,8 @@ def _reversal(view: ConversationState, change: Change) -> Change | None:
 def _trigger_set_reversal(
     present: LongTermMemory | None, memory: LongTermMemory, before: LongTermMemory | None
 ) -> Change | None:
-    """Return the change that undoes that `memory` was stored in place of `before`. Raises InvalidInput if it was
-    changed since."""
+    """Return the change that undoes that `memory` was stored in place of `before`, or None if `before` is there
+    again. Raises InvalidInput if it was changed since."""
     if present == memory:
         if before is None:
             return TriggerRemoved(memory, "undone")
@@ -398,15 +410,6 @@ def _trigger_set_reversal(
     if present != before:
         raise _changed_since(memory.name)
     return None
-
-
-def _chat_reversal(present: ChatState | None, change: ChatMoved) -> ChatMoved | None:
-    if present is None:
-        return None
-    step = change.step.taken_back(present)
-    if step is None:
-        return None
-    return ChatMoved.of(change.session, step)
 
 
 def _changed_since(name: str) -> InvalidInput:

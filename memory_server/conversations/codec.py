@@ -28,9 +28,17 @@ from memory_server.conversations.model import (
     excess,
 )
 from memory_server.kernel import times
-from memory_server.kernel.json_text import TOO_DEEP, Json, NotARecord, dumps, milliseconds
+from memory_server.kernel.json_text import (
+    DEEPEST,
+    TOO_DEEP,
+    Json,
+    NotARecord,
+    deeper,
+    dumps,
+    milliseconds,
+)
 from memory_server.kernel.messages import NOTHING, ROLES, Message, Role
-from memory_server.kernel.strict_json import DEEPEST, deeper
+from memory_server.kernel.times import FIRST_MS, LAST_MS
 from memory_server.kernel.work import taken_work, work_json
 from memory_server.lore import (
     LongTermMemory,
@@ -46,6 +54,10 @@ from sandbox import WRONG_VALUES
 
 M = TypeVar("M", ShortTermMemory, LongTermMemory)
 _TIME_KEYS = ("timestamp", "time_stamp", "timeStamp")
+_USUAL_FIELDS = frozenset(
+    ("id", "text", "keywords", "score", "conversation_id", "messages", *_TIME_KEYS)
+)
+_USUAL_MESSAGE_FIELDS = {"role", "content", "timestamp"}
 _WORD = itemgetter("word")
 _WEIGHT = itemgetter("weight")
 _FLOATS = {float}
@@ -74,14 +86,18 @@ def message_json(message: Message) -> Json:
 
 
 def _message(record: Any) -> Message:
+    """Return the message in a record. A value of a wrong type is replaced by one that can be used,
+    and kept in `extra` as it came. Raises NotARecord if the record is not an object."""
     if not isinstance(record, dict):
         raise NotARecord("a message is not an object")
-    if len(record) == 2:
+    if record.keys() <= _USUAL_MESSAGE_FIELDS:
         # The usual case, and 10,000 memories have many messages.
         role = record.get("role")
         content = record.get("content")
-        if role in ROLES and isinstance(content, str):
-            return Message(_ROLE[role], content)
+        timestamp = record.get("timestamp")
+        is_time = timestamp is None or (type(timestamp) is int and FIRST_MS <= timestamp <= LAST_MS)
+        if role in ROLES and isinstance(content, str) and is_time:
+            return Message(_ROLE[role], content, timestamp)
 
     rest = dict(record)
     role = rest.pop("role", "user")
@@ -161,64 +177,74 @@ def short_term(record: Json, conversation_id: str = "") -> ShortTermMemory:
     """Read a short-term memory from its JSON form. `conversation_id` is for a record that does not name its own.
     Raises NotARecord if it has no time or a part has the wrong type, and NotARecord or RecursionError if it is nested
     too deeply."""
-    rest = dict(record)
-    time = _time_of(rest)
+    time = _time_of(record)
     if time is None:
         raise NotARecord("it has no timestamp")
-    for key in _TIME_KEYS:
-        rest.pop(key, None)
-
-    words, weights = _keywords(rest.pop("keywords", None) or [])
-    messages = rest.pop("messages", None) or []
+    words, weights = _keywords(record.get("keywords") or [])
+    messages = record.get("messages") or []
     if not isinstance(messages, list):
         raise NotARecord("its messages are not a list")
-    # A value that this program would not write stays as it came, among the unknown fields.
-    indexed_with = _taken_text(rest, "indexedWith") or ""
-    session = _taken_text(rest, "session")
-    folder = _taken_text(rest, "folder")
-    turn = _taken_text(rest, "turn")
-    word_tries = rest.pop("wordTries") if _is_tries(rest.get("wordTries")) else 0
-    muted = places_of(rest.get("muted"))
-    if muted:
-        del rest["muted"]
-    corrects = _corrections(rest.get("corrects"))
-    if corrects:
-        del rest["corrects"]
-    work = taken_work(rest)
 
-    role_weights = _role_weights(rest.get("roleWeights"))
-    if role_weights:
-        del rest["roleWeights"]
-    other_words = _other_words(rest.get("otherWords"))
-    if other_words:
-        del rest["otherWords"]
-        kept_words, kept_weights = _keywords(rest.pop("otherKeywords", None) or [])
-        words += tuple(sys.intern(kept(word)) for word in kept_words)
+    # Most memories have no further field but one, and a conversation has thousands of them.
+    rest = {name: value for name, value in record.items() if name not in _USUAL_FIELDS}
+    indexed_with = _taken_text(rest, "indexedWith") or ""
+    further: Json = {}
+    if rest:
+        further = _taken_fields(rest)
+        kept_words, kept_weights = further.pop("other_keywords")
+        words += kept_words
         weights += kept_weights
 
     # Ids that many memories share are interned, so that each is in the process once.
     return ShortTermMemory(
-        id=_text(rest.pop("id", None)),
+        id=_text(record.get("id")),
         time_ms=milliseconds(time),
-        text=_text(rest.pop("text", None)),
+        text=_text(record.get("text")),
         words=words,
         weights=weights,
-        score=_number(rest.pop("score", None)) or 0.0,
-        conversation_id=sys.intern(_text(rest.pop("conversation_id", None)) or conversation_id),
-        messages=tuple(_message(message) for message in messages),
-        pinned=bool(rest.pop("pinned", False)),
+        score=_number(record.get("score")) or 0.0,
+        conversation_id=sys.intern(_text(record.get("conversation_id")) or conversation_id),
+        messages=tuple(map(_message, messages)),
         indexed_with=sys.intern(indexed_with),
-        role_weights=role_weights or NOTHING,
-        session=None if session is None else sys.intern(session),
-        folder=None if folder is None else sys.intern(folder),
-        turn=turn,
-        muted=muted,
-        other_words=other_words,
-        word_tries=word_tries,
-        corrects=corrects,
-        work=work,
         extra=_extra(rest),
+        **further,
     )
+
+
+def _taken_fields(rest: Json) -> Json:
+    """Take the fields that few memories have out of the record, and return them by their names in ShortTermMemory,
+    and as `other_keywords` the marked words of the other words, with their weights. A value that this program would
+    not write stays among the unknown fields, but `pinned` is taken as true or false whatever it is. Raises NotARecord
+    if there are other words and `otherKeywords` is not a list."""
+    session = _taken_text(rest, "session")
+    folder = _taken_text(rest, "folder")
+    taken: Json = {
+        "session": None if session is None else sys.intern(session),
+        "folder": None if folder is None else sys.intern(folder),
+        "turn": _taken_text(rest, "turn"),
+        "pinned": bool(rest.pop("pinned", False)),
+        "word_tries": rest.pop("wordTries") if _is_tries(rest.get("wordTries")) else 0,
+        "work": taken_work(rest),
+    }
+
+    readers: dict[str, tuple[str, Callable[[Any], Any]]] = {
+        "muted": ("muted", places_of),
+        "corrects": ("corrects", _corrections),
+        "roleWeights": ("role_weights", _role_weights),
+        "otherWords": ("other_words", _other_words),
+    }
+    for field, (name, read) in readers.items():
+        value = read(rest.get(field))
+        if value:
+            del rest[field]
+            taken[name] = value
+
+    taken["other_keywords"] = (), ()
+    if "other_words" in taken:
+        kept_words, kept_weights = _keywords(rest.pop("otherKeywords", None) or [])
+        marked = tuple(sys.intern(kept(word)) for word in kept_words)
+        taken["other_keywords"] = marked, kept_weights
+    return taken
 
 
 def _keywords_json(memory: ShortTermMemory) -> list[Json]:
@@ -260,10 +286,11 @@ def short_terms(
     ours: bool = False,
     unusable: list[UnusableRecord] | None = None,
 ) -> list[ShortTermMemory]:
-    """Short-term memories of a whole file. A memory without an id, or with the id of an earlier one, gets the hash of
-    its time, its text and its number among equals: the same in every process that reads the file. `ours`: this program
-    wrote the file, so every memory in it may be stored. A record that cannot be read, or is more than may be stored, is
-    added to `unusable`; without such a list, NotARecord is raised with the number of the first one."""
+    """Return the short-term memories of a whole file. A memory without an id, or with the id of an
+    earlier one, gets the hash of its time, its text and its number among equals: the same in every
+    process that reads the file. `ours`: this program wrote the file, so every memory in it may be
+    stored. A record that cannot be read, or is more than may be stored, is added to `unusable`;
+    without such a list, NotARecord is raised with the number of the first one."""
     equals: Counter[bytes] = Counter()
     memories: dict[str, ShortTermMemory] = {}
 
@@ -289,6 +316,8 @@ def _whole_file(
     *,
     kind: RecordKind,
 ) -> Iterator[M]:
+    """Yield the memory that `read` makes of each record. A record that cannot be read, or that is
+    too large and not `ours`, is added to `unusable`; if that is None, it raises NotARecord."""
     for number, record in enumerate(records, 1):
         try:
             memory = read(record)
@@ -390,7 +419,8 @@ def _number(value: Any) -> float | None:
 
 
 def _keywords(items: Any) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """Read the words of a record and their weights. Raises NotARecord if they are not a list."""
+    """Return the words of a record and their weights; an item without a text or a number is left
+    out. Raises NotARecord if they are not a list."""
     if not isinstance(items, list):
         raise NotARecord("its keywords are not a list")
 
@@ -469,8 +499,8 @@ def long_term(record: Json) -> LongTermMemory:
 def long_terms(
     records: Iterable[Json], *, ours: bool = False, unusable: list[UnusableRecord] | None = None
 ) -> list[LongTermMemory]:
-    """Long-term memories of a whole file. A memory with the name of an earlier one becomes `name (2)`. `ours`,
-    `unusable`, and what is raised: as in `short_terms`."""
+    """Return the long-term memories of a whole file. A memory with the name of an earlier one
+    becomes `name (2)`. `ours`, `unusable`, and what is raised: as in `short_terms`."""
     memories: dict[str, LongTermMemory] = {}
     for memory in _whole_file(records, long_term, ours, unusable, kind="long"):
         name = memory.name

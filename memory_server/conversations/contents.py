@@ -28,11 +28,11 @@ from memory_server.conversations.model import (
 )
 from memory_server.kernel.backups import MergeCounts, Mode
 from memory_server.kernel.erasure import left_out_text
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.lore import LongTermMemory
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Contents:
     """What one conversation holds at one moment. Ids and names are unique in it."""
 
@@ -54,7 +54,8 @@ class Contents:
 
 
 def without_erased(contents: Contents, erased: Callable[[Iterable[str]], bool]) -> Contents:
-    """`contents` without what was erased for good, and with a sentence on that."""
+    """Return `contents` without the memories that were erased for good, and with a sentence that
+    counts them."""
 
     def stays(memory: Memory) -> bool:
         return not erased(marks_of(memory, contents.conversation_id))
@@ -95,10 +96,11 @@ def contents_of(state: ConversationState) -> Contents:
 def restore_changes(
     state: ConversationState, contents: Contents, mode: Mode, archived: Collection[str] = ()
 ) -> tuple[list[Change], MergeCounts]:
-    """Return the changes that bring `contents` into `state`, and their counts. `archived` has the ids of memories in
-    the archive; a restored memory leaves the archive. Memories are the same by id (short-term) or name (long-term).
-    Every change carries what it replaces, so that the whole can be undone; bringing the same contents again changes
-    nothing."""
+    """Return the changes that bring `contents` into `state`, and their counts. `merge` leaves what is newer here;
+    `overwrite` replaces it, and removes what `contents` has not, except what could not be read there. `archived` has
+    the ids of memories in the archive; a restored memory leaves the archive. Memories are the same by id (short-term)
+    or name (long-term). Every change carries what it replaces, so that the whole can be undone; bringing the same
+    contents again changes nothing."""
     changes: list[Change] = []
     counts: Counter[str] = Counter()
     unreadable = {row.key for row in contents.unusable}

@@ -21,19 +21,19 @@ from memory_server.conversations.search import vectors_of
 from memory_server.conversations.services import Done, Services
 from memory_server.conversations.short_term import ShortTermManager
 from memory_server.kernel.errors import StorageError
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 if TYPE_CHECKING:
     from memory_server.conversations.book_manager import BookManager
     from memory_server.conversations.history import ArchiveManager
     from memory_server.conversations.insight import InsightManager
     from memory_server.conversations.ports import Similarities
-    from memory_server.kernel.scopes import Scope
+    from memory_server.kernel.items import Scope
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Corrected(Done):
     """How many memories were corrected."""
 
@@ -41,7 +41,8 @@ class Corrected(Done):
 
 
 class Conversation:
-    """The managers of a conversation. Each method may raise `StorageError`; then nothing was changed.
+    """The managers of a conversation: `short_term`, `long_term`, and those below. Each method may raise `StorageError`;
+    then nothing was changed.
 
     Managers that most processes do not use are made, and imported, at first use.
     """
@@ -166,6 +167,8 @@ class Conversations:
         return most_frequent
 
     async def _readable(self) -> AsyncIterator[ConversationState]:
+        """Yield the states of all conversations; any that cannot be read is passed over, with a warning in the
+        log."""
         for name in await self.ids():
             try:
                 state = await self._services.store.read(name)

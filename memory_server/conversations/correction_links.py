@@ -58,8 +58,8 @@ def refuse_uncorrectable(
 def linked(
     state: ConversationState, memory_id: str, corrections: Sequence[Correction]
 ) -> tuple[Change, ...]:
-    """Return the change that lets a memory correct these as well. It never corrects a memory that was said later, or
-    that corrects it."""
+    """Return the change that lets a memory correct these as well, at most `MOST_CORRECTED` in all; none if nothing is
+    added or the memory is gone. It never corrects a memory that was said later, or that corrects it."""
     memory = state.short_term.get(memory_id)
     if memory is None:
         return ()
@@ -67,8 +67,9 @@ def linked(
     added: list[Correction] = []
     for correction in corrections:
         older = state.short_term.get(correction.id)
-        is_earlier = older is not None and older.time_ms <= memory.time_ms
-        if is_earlier and correction.id not in known_ids and not _corrects(older, memory_id):
+        if older is None or older.time_ms > memory.time_ms or correction.id in known_ids:
+            continue
+        if all(oldest.id != memory_id for oldest in older.corrects):
             added.append(correction)
     if not added:
         return ()
@@ -76,15 +77,12 @@ def linked(
     return (Edited(replace(memory, corrects=all_of_them), memory),)
 
 
-def _corrects(memory: ShortTermMemory | None, older_id: str) -> bool:
-    return memory is not None and any(older.id == older_id for older in memory.corrects)
-
-
 def found_by_rule(
     state: ConversationState, memory: ShortTermMemory, statement: Statement
 ) -> tuple[Correction, ...]:
-    """Find the last memory that contradicts what this one says, if this one corrects nothing yet. Skips a memory that
-    is corrected already."""
+    """Return the newest earlier memory of the same speakers that says what this one corrects, as a correction; none
+    if this one corrects something already. At most `_COMPARED` memories are compared. A memory of another project, or
+    one that is corrected already, is passed over."""
     signs = statement.signs()
     if not signs or memory.corrects:
         return ()
@@ -125,5 +123,5 @@ def _names(messages: Sequence[Message]) -> set[str]:
 
 
 def _speakers(memory: ShortTermMemory) -> frozenset[str | None]:
-    """Return the names of the users who speak in a memory."""
+    """Return the names of the users who speak in a memory; None is one whose name is not known."""
     return frozenset(message.name for message in memory.messages if message.role == "user")

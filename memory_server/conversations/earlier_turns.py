@@ -9,10 +9,10 @@ from dataclasses import replace
 from memory_server.conversations.changes import Change, Edited, Forgotten
 from memory_server.conversations.model import EVERYWHERE, ConversationState, ShortTermMemory
 from memory_server.kernel.messages import Message, context_text
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TakenBackTurn:
     """A turn that does not hold any more: where it was said, what the user said last in it, and the answer, or "" if
     it had no answer."""
@@ -22,7 +22,7 @@ class TakenBackTurn:
     answer: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Corrections:
     """What is known now of earlier turns. `taken_back`: turns that do not hold any more. `said_by`: the program to
     which turns of `session` were ascribed that a person said, or ""."""
@@ -37,7 +37,8 @@ class Corrections:
     def changes(
         self, state: ConversationState, reworded: Callable[[ShortTermMemory], ShortTermMemory]
     ) -> list[Change]:
-        """Return the changes to the conversation. `reworded` finds the words of a memory again."""
+        """Return the changes to the conversation: turns that were taken back go to the archive, and what the program
+        is noted to have said becomes the user's again. `reworded` finds the words of a memory again."""
         changes: list[Change] = [*retirements(state, self.taken_back)]
         for memory in state.short_term.values():
             speakers = {message.name for message in memory.messages if message.role == "user"}
@@ -64,7 +65,10 @@ def turn_said(session: str, messages: Sequence[Message]) -> TakenBackTurn:
 
 
 def retirements(state: ConversationState, turns: Collection[TakenBackTurn]) -> list[Forgotten]:
-    """Return the changes that archive the memories of these turns. Memories that a user pinned or rewrote stay."""
+    """Return the changes that archive the memories of these turns. A memory is of a turn if its session, what the
+    user said last, and the answer are all the same; so the same question with another answer stays, and so do
+    memories that a user rewrote (their words differ) or pinned. Only short-term memories; the caller makes the
+    changes."""
     if not turns:
         return []
     changes: list[Forgotten] = []

@@ -7,7 +7,7 @@ from dataclasses import field, replace
 from random import Random
 
 from languages import _
-from memory_server.conversations.archive import Archived
+from memory_server.conversations.archive import ArchivedMemory
 from memory_server.conversations.changes import (
     Change,
     Commit,
@@ -24,13 +24,13 @@ from memory_server.conversations.recall.words import RecallQuery
 from memory_server.conversations.services import Done, Services
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.lifecycle import HISTORY_PAGE, asked_to_forget
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 RECALLED = 500
 """Removed memories that a search without results also looks at, as many as one clean-up forgets: some 50 ms."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UndoneCommit(Done):
     """A commit was taken back by `changes`, which are one commit too."""
 
@@ -39,16 +39,16 @@ class UndoneCommit(Done):
     change_id: str = field(default="", kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BroughtBack(Done):
     """What came back from the archive, or would come back. `in_the_way`: memories whose id or name is in use again."""
 
-    entries: tuple[Archived, ...]
-    in_the_way: tuple[Archived, ...]
+    entries: tuple[ArchivedMemory, ...]
+    in_the_way: tuple[ArchivedMemory, ...]
 
 
 def _recallable(
-    archived: Iterable[Archived], *, live_ids: Collection[str]
+    archived: Iterable[ArchivedMemory], *, live_ids: Collection[str]
 ) -> Collection[ShortTermMemory]:
     """Return the short-term memories of the archive, each as its last removal left it, except memories that are live
     again or that a person asked to forget. `archived` starts with the oldest removal."""
@@ -87,7 +87,7 @@ class ArchiveManager:
             self.conversation_id, before=version, limit=limit, most_changes=most_changes
         )
 
-    async def entries(self) -> tuple[Archived, ...]:
+    async def entries(self) -> tuple[ArchivedMemory, ...]:
         """List what was removed and can come back, oldest removal first."""
         return await self._services.store.archive(self.conversation_id)
 
@@ -159,7 +159,7 @@ class ArchiveManager:
                 "Nothing says which memories to bring back; give ids, a pattern, or a time of removal."
             )
 
-        chosen: list[Archived] = []
+        chosen: list[ArchivedMemory] = []
         for entry in await self.entries():
             is_named = not ids or name_of(entry) in ids
             is_early = since_ms is not None and entry.at_ms < since_ms
@@ -186,8 +186,8 @@ class ArchiveManager:
         last = {(type(entry.memory), name_of(entry)): entry for entry in chosen}
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], BroughtBack]:
-            brought_back: list[Archived] = []
-            in_the_way: list[Archived] = []
+            brought_back: list[ArchivedMemory] = []
+            in_the_way: list[ArchivedMemory] = []
 
             for entry in last.values():
                 if name_of(entry) in state.like(entry.memory):
@@ -200,13 +200,13 @@ class ArchiveManager:
         return await self._services.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
 
 
-def _bringing_back(entry: Archived) -> Change:
+def _bringing_back(entry: ArchivedMemory) -> Change:
     """Make the change that brings a removed memory back."""
     if isinstance(entry.memory, ShortTermMemory):
         return Restored(entry.memory, entry.reason)
     return putting(entry.memory, None)
 
 
-def name_of(entry: Archived) -> str:
+def name_of(entry: ArchivedMemory) -> str:
     """Return the id of an archived short-term memory, or the name of a long-term one."""
     return entry.memory.key

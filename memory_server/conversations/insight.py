@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
-from memory_server.conversations.archive import Archived
+from memory_server.conversations.archive import ArchivedMemory
 from memory_server.conversations.model import Memory, ShortTermMemory
 from memory_server.conversations.recall.corrections import newer_by_older
 from memory_server.conversations.recall.filters import (
@@ -30,7 +30,7 @@ from memory_server.conversations.short_term import ShortTermManager
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
 from memory_server.kernel.messages import GivenMessage, Message
 from memory_server.kernel.other_words import other_words_of
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from nlp.index_terms import seen_form
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 KINDS = ("short_term", "long_term", "both")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExplainedMemory:
     """Why a memory came or not, and where it is kept. `searched` is False if the search does not look there; the
     explanation is then about a search of all conversations. `archived`: its removal; a removed memory has no
@@ -50,13 +50,13 @@ class ExplainedMemory:
     receipt: Receipt
     explanation: Explanation | None
     searched: bool = True
-    archived: Archived | None = None
+    archived: ArchivedMemory | None = None
     alike: int = 0
     corrected_by: ShortTermMemory | None = None
     """The later memory that contradicts it, or None."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListRequest:
     """Which memories to list, and in which order. With `text` or `keywords`, a memory must also hold a word of them,
     or of `other_words`, which count less. `most`: how many memories are returned (None for all). `archived`: removed
@@ -74,12 +74,12 @@ class ListRequest:
     archived: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Nearest:
     """The memory, given by its id, or the removed memory that a text means, and how many others share words with the
     text."""
 
-    memory: str | Archived
+    memory: str | ArchivedMemory
     alike: int
 
 
@@ -100,8 +100,8 @@ class InsightManager:
         memory_id: str | None = None,
         text: str | None = None,
     ) -> ExplainedMemory:
-        """Explain why a search made now finds a memory or does not: the memory with `memory_id`, or the memory that
-        shares most with the words of `text`. Raises InvalidInput if both or neither are given, if all that the
+        """Explain why a search made now finds a memory or does not. It is the memory with `memory_id`, or the one
+        that shares most with the words of `text`. Raises InvalidInput if both or neither are given, if all that the
         messages say was recalled, if there are too many other words, or if the scope is unknown; MemoryNotFound if
         neither a conversation nor the archive of this conversation has it."""
         request = RecallRequest.of(request)
@@ -114,7 +114,7 @@ class InsightManager:
         if text is not None:
             nearest = await self._nearest(text, request.scope)
             alike = nearest.alike
-            if isinstance(nearest.memory, Archived):
+            if isinstance(nearest.memory, ArchivedMemory):
                 return replace(await self._explained_removed(nearest.memory, request), alike=alike)
             memory_id = nearest.memory
 
@@ -138,10 +138,12 @@ class InsightManager:
         )
 
     async def search(self, request: ListRequest) -> tuple[list[Filtered], int]:
-        """Return the memories that are asked for, and how many there are in all. Raises InvalidInput if the scope is
-        unknown or there are too many other words."""
+        """Return the first memories that are asked for, and how many there are in all. Without a text to look for, or
+        with blank ones, words are not a condition. Raises InvalidInput if the scope is unknown, there are too many
+        other words, or the query has no word; StorageError if this conversation cannot be read. Others that cannot be
+        read are left out and not counted."""
         conditions = request.conditions
-        if request.text or request.keywords or request.other_words:
+        if any(map(str.strip, (request.text, *request.keywords, *request.other_words))):
             words = await self._other_weights(request.other_words)
             words |= conditions.words
             words |= await self._weights(request.text, request.keywords)
@@ -154,7 +156,7 @@ class InsightManager:
                 )
             conditions = replace(conditions, words=words)
 
-        removals: dict[int, Archived] = {}
+        removals: dict[int, ArchivedMemory] = {}
         """The removals of removed memories, by the `id()` of each memory."""
         memories: list[tuple[str, list[Memory]]] = []
         for conversation_id in await conversations_of(
@@ -194,14 +196,15 @@ class InsightManager:
         )
         return [replace(match, removal=removals.get(id(match.memory))) for match in first], count
 
-    async def _last_removals(self, conversation_id: str) -> list[Archived]:
+    async def _last_removals(self, conversation_id: str) -> list[ArchivedMemory]:
         """Return the last removal of each removed memory."""
         entries = await self._services.store.archive(conversation_id)
         last = {(type(entry.memory), entry.memory.key): entry for entry in entries}
         return list(last.values())
 
     async def patterns(self, *, top: int = 20) -> tuple[Overview, Overview]:
-        """Return overviews of the short-term memories and of the long-term ones: what they have in common."""
+        """Return overviews of the short-term memories and of the long-term ones: what they have in common, with at
+        most `top` words and tags."""
         state = await self._services.store.read(self.conversation_id)
         short_term = tuple(state.short_term.values())
         long_term = tuple(state.long_term.values())
@@ -253,7 +256,9 @@ class InsightManager:
             corrected_by=corrected_by,
         )
 
-    async def _explained_removed(self, entry: Archived, request: RecallRequest) -> ExplainedMemory:
+    async def _explained_removed(
+        self, entry: ArchivedMemory, request: RecallRequest
+    ) -> ExplainedMemory:
         """Return a removed memory with what it shares with the query."""
         query = await self._short_term.query_of(request)
         assert isinstance(entry.memory, ShortTermMemory)
@@ -263,8 +268,8 @@ class InsightManager:
         )
 
     async def _nearest(self, text: str, scope: str | None) -> _Nearest:
-        """Find the live or removed memory that shares the heaviest words with `text`, or else contains it. Raises
-        MemoryNotFound."""
+        """Find the live or removed memory that shares the heaviest words with `text`, or else the last one that
+        contains it. Raises MemoryNotFound if no memory does either."""
         request = RecallRequest([Message("user", text)], scope=scope)
         query = await self._short_term.query_of(request)
         entries = await self._services.store.archive(self.conversation_id)
@@ -292,17 +297,17 @@ class InsightManager:
         return _Nearest(memory_id, max(0, sharing_count - 1))
 
     def _nearest_removed(
-        self, entries: Sequence[Archived], query: RecallQuery, *, least_points: float
-    ) -> Archived | None:
+        self, entries: Sequence[ArchivedMemory], query: RecallQuery, *, least_points: float
+    ) -> ArchivedMemory | None:
         """Find the removed memory that shares most with the query, if that is more than these points; of equal ones,
-        the last removal."""
-        removed: list[Archived] = []
+        the last removal. Return None if none shares so much."""
+        removed: list[ArchivedMemory] = []
         memories: list[ShortTermMemory] = []
         for entry in entries:
             if isinstance(entry.memory, ShortTermMemory):
                 removed.append(entry)
                 memories.append(entry.memory)
-        nearest: Archived | None = None
+        nearest: ArchivedMemory | None = None
         best = (least_points, 0)
         for entry, receipt in zip(removed, self._receipts(memories, query), strict=True):
             rank = (receipt.match, entry.version)
@@ -332,7 +337,7 @@ class InsightManager:
 
     async def _weights(self, text: str, keywords: Sequence[str]) -> dict[str, float]:
         """Return the words of both with the weights of a user's words; a keyword that is not in the dictionary counts
-        too."""
+        too, with their mean weight."""
         weights: dict[str, float] = {}
         joined = "\n".join((text, *keywords))
         if joined.strip():
@@ -352,7 +357,8 @@ def _is_of_kind(memory: Memory, kinds: str) -> bool:
 
 
 def _last_holding(text: str, memories: Sequence[ShortTermMemory]) -> str | None:
-    """Return the id of the last memory whose text contains a text, in whatever spelling."""
+    """Return the id of the last of the memories whose text contains `text`, in whatever spelling, or None if none does
+    or the text is empty."""
     seen_text = seen_form(text).strip()
     if not seen_text:
         return None

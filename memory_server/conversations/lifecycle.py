@@ -9,11 +9,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-from languages import Sentence, _
-from memory_server.conversations.archive import Archived, archived_ids
+from languages import N_, Sentence, _, counted
+from memory_server.conversations.archive import ArchivedMemory, archived_ids
 from memory_server.conversations.changes import (
     Change,
+    ChatMoved,
+    CleanedUp,
+    Commit,
+    Edited,
     Forgotten,
+    Muted,
+    Pinned,
+    Reinforced,
+    Unpinned,
     change_id,
     memories_in,
     removing,
@@ -27,7 +35,6 @@ from memory_server.conversations.contents import (
     without_erased,
 )
 from memory_server.conversations.conversation import Conversations
-from memory_server.conversations.history_steps import past_change, step_of
 from memory_server.conversations.model import (
     ConversationState,
     Memory,
@@ -45,21 +52,24 @@ from memory_server.kernel.errors import (
     StorageError,
     StorageUnwritable,
 )
-from memory_server.kernel.items import Item, Sought
+from memory_server.kernel.items import Item, ItemFilter
 from memory_server.kernel.lifecycle import (
     HISTORY_PAGE,
     BlockingExamine,
-    Cleaned,
-    Copied,
+    CleanupItem,
+    CopyResult,
     Examine,
-    Leaving,
+    HistoryStep,
     PastChange,
+    PlaceCleanup,
     RestoredPlace,
     Undone,
     newest_first,
 )
-from memory_server.kernel.messages import Message
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.messages import Message, said_beginning
+from memory_server.kernel.text import beginning
+from memory_server.kernel.values import frozen
+from memory_server.lore import TriggerRemoved, TriggerSet
 
 log = logging.getLogger(__name__)
 
@@ -97,42 +107,47 @@ class ConversationLifecycle:
     async def places(self) -> list[str]:
         return await self._conversations.ids()
 
-    async def find(self, sought: Sought) -> list[Item]:
+    async def find(self, sought: ItemFilter) -> list[Item]:
+        """Return the memories and triggers that are sought, live and archived, the newest first; none if a user is
+        sought. A conversation that cannot be read is left out with a warning in the log, or raises StorageError if it
+        alone is searched."""
         items: list[Item] = []
         if sought.user is not None:
             return items
-        for place in await self.places():
-            if not sought.looks_in(place, "memories", "triggers"):
+        for conversation_id in await self.places():
+            if not sought.looks_in(conversation_id, "memories", "triggers"):
                 continue
 
             try:
-                state = await self._services.store.read(place)
+                state = await self._services.store.read(conversation_id)
             except StorageError as error:
                 if sought.place is not None:
                     raise
-                log.warning("%s", _("{name} was passed over: {reason}", place, error))
+                log.warning("%s", _("{name} was passed over: {reason}", conversation_id, error))
                 continue
 
-            archive: Sequence[Archived] = []
+            archive: Sequence[ArchivedMemory] = []
             if sought.archived is not False:
-                archive = await self._services.store.archive(place)
-            items += await asyncio.to_thread(_sought_in, sought, place, state, archive)
+                archive = await self._services.store.archive(conversation_id)
+            items += await asyncio.to_thread(_sought_in, sought, conversation_id, state, archive)
         return sorted(items, key=lambda item: -item.at_ms)
 
     async def forget(self, items: Collection[Item], *, by: str) -> int:
         count = 0
-        for place, keys in sorted(_keys_by_place(items).items()):
-            removed = await self._services.commit(place, partial(_removal, keys), by=by)
+        for conversation_id, keys in sorted(_keys_by_place(items).items()):
+            removed = await self._services.commit(conversation_id, partial(_removal, keys), by=by)
             count += removed.count
         return count
 
     async def texts_of(self, items: Collection[Item]) -> set[str]:
+        """Return all texts that these items have or ever had, by the state and the history of their
+        conversations. Raises StorageError if one cannot be read."""
         texts: set[str] = set()
-        for place, keys in _keys_by_place(items).items():
+        for conversation_id, keys in _keys_by_place(items).items():
             names = {name for _family, name in keys}
-            state = await self._services.store.read(place)
+            state = await self._services.store.read(conversation_id)
             memories: list[Memory] = [*state.short_term.values(), *state.long_term.values()]
-            for commit in await self._services.store.history(place, limit=_ALL):
+            for commit in await self._services.store.history(conversation_id, limit=_ALL):
                 memories += memories_in(commit.changes)
             for memory in memories:
                 if memory.key in names:
@@ -140,43 +155,54 @@ class ConversationLifecycle:
         return texts
 
     async def past_texts(self, words: Sequence[str]) -> set[str]:
+        """Return all texts that memories of the past had which have all these words."""
         erasure = Erasure((), (), words=tuple(words))
         texts: set[str] = set()
-        for place in await self.places():
-            for commit in await self._services.store.history(place, limit=_ALL):
+        for conversation_id in await self.places():
+            for commit in await self._services.store.history(conversation_id, limit=_ALL):
                 for memory in memories_in(commit.changes):
-                    if erasure.means(_item(place, memory)):
+                    if erasure.means(_item(conversation_id, memory)):
                         texts.update(texts_of(memory))
         return texts
 
     async def erase(self, erasure: Erasure) -> None:
-        for place in await self.places():
+        """Erase from the past and the unusable records of all conversations. A conversation that
+        cannot be written is left as it is, with a warning in the log."""
+        for conversation_id in await self.places():
             try:
                 await self._services.store.compact(
-                    place, erased=partial(erasure.held_in, place=place)
+                    conversation_id, erased=partial(erasure.held_in, place=conversation_id)
                 )
             except StorageError as error:
                 log.warning(
                     "%s",
                     _(
                         "{place} was not searched, and nothing of it is erased: {reason}",
-                        place,
+                        conversation_id,
                         error,
                     ),
                 )
 
     async def erase_in(self, backups: BackupStore, name: str, erasure: Erasure) -> None:
+        """Write the backup `name` again without the memories and unusable records that are erased.
+        Raises as `BackupStore.rewrite` does."""
+
         def without_erased_memories(contents: Contents) -> Contents:
+            """Return a conversation without the memories that are erased by name, text or meaning,
+            and without the unusable records that hold something erased."""
+
             def stays(memory: Memory) -> bool:
                 item = _item(contents.conversation_id, memory)
                 has_erased_text = erasure.held_in(texts_of(memory), said=False)
                 return not (item.key in erasure.keys or has_erased_text or erasure.means(item))
 
-            place = contents.conversation_id
+            conversation_id = contents.conversation_id
             return replace(
                 contents,
                 unusable=tuple(
-                    row for row in contents.unusable if not erasure.held_in(row.record, place=place)
+                    row
+                    for row in contents.unusable
+                    if not erasure.held_in(row.record, place=conversation_id)
                 ),
                 short_term=tuple(filter(stays, contents.short_term)),
                 long_term=tuple(filter(stays, contents.long_term)),
@@ -192,6 +218,9 @@ class ConversationLifecycle:
         limit: int = HISTORY_PAGE,
         most_steps: int | None = None,
     ) -> list[PastChange]:
+        """Return at most `limit` changes of a conversation, or of all, the newest first, before the
+        change `before`. Raises InvalidInput if that change does not exist in them, StorageError if
+        a conversation cannot be read."""
         if before is None:
             places = await self._among(place)
         else:
@@ -223,7 +252,10 @@ class ConversationLifecycle:
 
     async def clean_up(
         self, place: str | None = None, *, dry_run: bool = False, by: str = "cleanup"
-    ) -> AsyncIterator[Cleaned]:
+    ) -> AsyncIterator[PlaceCleanup]:
+        """Move the due memories of a conversation, or of all, into the archive, and yield what left
+        each; with `dry_run` only yield it. Raises InvalidInput if the conversation does not exist,
+        StorageError if a named one fails; of all, a failure is yielded as `problem`."""
         if place is not None and conversation_id_of(place) not in await self.places():
             raise InvalidInput(
                 "There is no conversation {place}; `memory-server list` shows all.", place
@@ -238,12 +270,15 @@ class ConversationLifecycle:
                 # A clean-up of all conversations goes on after a failure; a named conversation fails.
                 if place is not None:
                     raise
-                yield Cleaned(name, problem=str(error))
+                yield PlaceCleanup(name, problem=str(error))
             else:
                 leaving = tuple(map(_leaving, removed.forgotten))
-                yield Cleaned(name, leaving, removed.remaining, removed.due)
+                yield PlaceCleanup(name, leaving, removed.remaining, removed.due)
 
     async def keep_up(self, seen_from_ms: int) -> int:
+        """Clean up and compact the conversations with more memories than are always kept, and
+        delete old history of all. Return how many memories were forgotten. A conversation that
+        fails is left out, with a warning in the log. Raises StorageError if a database cannot be asked."""
         forgotten = 0
         outdated = 0
 
@@ -272,7 +307,9 @@ class ConversationLifecycle:
 
     async def copy_to(
         self, backup: BackupWriter, only: str | None, advance: Callable[[], None]
-    ) -> Copied:
+    ) -> CopyResult:
+        """Add each conversation, or only that called `only`, to `backup`, and call `advance` after
+        each. Return why each conversation that cannot be read was left out."""
         left_out: list[str] = []
         for name in await self.places():
             if only not in (None, name):
@@ -286,19 +323,19 @@ class ConversationLifecycle:
             else:
                 await asyncio.to_thread(backup.add, contents)
             advance()
-        return Copied(left_out=tuple(left_out))
+        return CopyResult(left_out=tuple(left_out))
 
-    async def _among(self, place: str | None) -> list[str]:
+    async def _among(self, conversation_id: str | None) -> list[str]:
         """List the ids of all conversations, or only the named one."""
-        if place is None:
+        if conversation_id is None:
             return await self.places()
-        return [conversation_id_of(place)]
+        return [conversation_id_of(conversation_id)]
 
-    async def _place_of(self, change: str, place: str | None) -> str:
-        """Return the conversation in which a change was made. Raises InvalidInput if no conversation, or more than
-        one, can have it."""
-        if place is not None:
-            return conversation_id_of(place)
+    async def _place_of(self, change: str, conversation_id: str | None) -> str:
+        """Return this conversation, or else the one in which a change was made. Raises InvalidInput if no
+        conversation, or more than one, can have it."""
+        if conversation_id is not None:
+            return conversation_id_of(conversation_id)
         version = version_in(change)
         candidates = [name for name in await self.places() if change_id(name, version) == change]
         if not candidates:
@@ -314,6 +351,8 @@ class ConversationLifecycle:
         return candidates[0]
 
     async def check_backup(self, backups: BackupStore, name: str, only: str | None) -> None:
+        """Raise as `BackupStore.open`, which checks all of the backup, whatever `only` says."""
+
         def check() -> None:
             with backups.open(name):
                 pass
@@ -330,6 +369,9 @@ class ConversationLifecycle:
         only: str | None,
         by: str,
     ) -> AsyncIterator[RestoredPlace]:
+        """Restore each conversation of the backup `name`, or only that called `only`, and yield
+        what was done to it; with `dry_run` only yield it. Raises as `BackupStore.open` does, and
+        InvalidInput if the backup does not have `only`."""
         only_id = None if only is None else conversation_id_of(only)
         done = 0
 
@@ -357,14 +399,19 @@ class ConversationLifecycle:
     async def _restore(
         self, contents: Contents, mode: Mode, *, dry_run: bool, by: str, done: int
     ) -> RestoredPlace:
-        """Restore one conversation, of which `done` were restored before it."""
+        """Restore one conversation without what was erased, and return what changed.
+
+        Raises:
+            StorageUnwritable: it cannot be committed; the message says that `done` conversations
+                were restored before it.
+            StorageError: its archive cannot be read, or the dry run failed."""
         contents = without_erased(contents, self._services.erased)
         name = contents.conversation_id
         archived = archived_ids(await self._services.store.archive(name))
 
-        def decide(state: ConversationState) -> tuple[Sequence[Change], _Counted]:
+        def decide(state: ConversationState) -> tuple[Sequence[Change], _MergeResult]:
             changes, counts = restore_changes(state, contents, mode, archived)
-            return changes, _Counted(counts)
+            return changes, _MergeResult(counts)
 
         try:
             restored = await self._services.commit(name, decide, by=by, dry_run=dry_run)
@@ -391,12 +438,12 @@ class ConversationLifecycle:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Counted(Done):
+@frozen
+class _MergeResult(Done):
     counts: MergeCounts
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _RemovedCount(Done):
     count: int
 
@@ -426,35 +473,35 @@ _ALL = 2**62
 
 
 def _sought_in(
-    sought: Sought, place: str, state: ConversationState, archive: Sequence[Archived]
+    sought: ItemFilter,
+    conversation_id: str,
+    state: ConversationState,
+    archive: Sequence[ArchivedMemory],
 ) -> list[Item]:
     """Find what is sought in a conversation and in the given part of its archive; of an archived memory, the last
     removal counts."""
     live: list[Memory] = [*state.short_term.values(), *state.long_term.values()]
-    live_keys = {(type(memory), memory.key) for memory in live}
     removed = {(type(entry.memory), entry.memory.key): entry.memory for entry in archive}
-    items = [_item(place, memory) for memory in live]
-    items += [
-        _item(place, memory, archived=True)
-        for key, memory in removed.items()
-        if key not in live_keys
-    ]
+    for memory in live:
+        removed.pop((type(memory), memory.key), None)
+    items = [_item(conversation_id, memory) for memory in live]
+    items += [_item(conversation_id, memory, archived=True) for memory in removed.values()]
     return sought.among(items)
 
 
-def _item(place: str, memory: Memory, *, archived: bool = False) -> Item:
-    """Describe a memory of a conversation as an item of both engines."""
+def _item(conversation_id: str, memory: Memory, *, archived: bool = False) -> Item:
+    """Return a short-term memory or a trigger of the conversation as an item, as both engines have them."""
     if isinstance(memory, ShortTermMemory):
         return Item(
             "memories",
-            place,
+            conversation_id,
             memory.id,
             at_ms=memory.time_ms,
             text=memory.text,
             archived=archived,
             also=tuple(_beside(memory)),
             said=tuple(map(_named_content, memory.messages)),
-            mark=mark_of(memory, place),
+            mark=mark_of(memory, conversation_id),
             aliases=() if memory.turn is None else (memory.turn,),
             session=memory.session or "",
             turn=memory.turn,
@@ -462,14 +509,14 @@ def _item(place: str, memory: Memory, *, archived: bool = False) -> Item:
         )
     return Item(
         "triggers",
-        place,
+        conversation_id,
         memory.name,
         at_ms=memory.updated_ms or memory.created_ms,
         text=memory.prompt,
         title=memory.name,
         archived=archived,
         also=(said_in(long_term_json(memory)),),
-        mark=mark_of(memory, place),
+        mark=mark_of(memory, conversation_id),
     )
 
 
@@ -489,6 +536,106 @@ def _named_content(message: Message) -> str:
     return message.content
 
 
-def _leaving(forgotten: Forgotten) -> Leaving:
+def _leaving(forgotten: Forgotten) -> CleanupItem:
     memory = forgotten.memory
-    return Leaving(memory.id, memory.time_ms, forgotten.reason, memory.text)
+    return CleanupItem(memory.id, memory.time_ms, forgotten.reason, memory.text)
+
+
+# --- changes as steps -----------------------------------------------------------------------------
+
+ASKED_FOR_WORDS = N_("asked for other words")
+"""What was done to a memory that was sent to a model and got no words."""
+_CLASS_WORDS = (
+    N_("added"),
+    N_("edited"),
+    N_("forgotten"),
+    N_("restored"),
+    N_("pinned"),
+    N_("unpinned"),
+)
+"""The lower-case class names of changes, which `step_of` uses as words. No code reads this tuple: it puts the words into
+the catalogue."""
+
+
+def past_change(place: str, commit: Commit) -> PastChange:
+    """Describe a commit as a change of the history. An erased commit gets the single step `erased`."""
+    steps = (
+        _book_switch_steps(commit.changes)
+        or tuple(map(step_of, commit.changes))
+        or (HistoryStep(N_("erased")),)
+    )
+    return PastChange(
+        change_id(place, commit.version), place, commit.at_ms, commit.by, steps, commit.more
+    )
+
+
+def _book_switch_steps(changes: Sequence[Change]) -> tuple[HistoryStep, ...]:
+    """Return a single step for changes that switch entries of the same book, all of them on or all off; empty for
+    other changes."""
+    switched: set[tuple[str, bool]] = set()
+    book_name = ""
+    for change in changes:
+        if (
+            not isinstance(change, TriggerSet)
+            or change.before is None
+            or change.memory.book is None
+        ):
+            return ()
+
+        before = change.before
+        is_off = change.memory.rules.is_off
+        if (
+            change.memory != replace(before, rules=replace(before.rules, is_off=is_off))
+            or before.rules.is_off == is_off
+        ):
+            return ()
+
+        switched.add((change.memory.book.book_id, is_off))
+        book_name = change.memory.book.book_name
+
+    # Entries of two books, or on and off together: each change is told by itself.
+    if len(switched) != 1:
+        return ()
+    [(_book_id, is_off)] = switched
+    action = N_("switched off") if is_off else N_("switched on")
+    return (HistoryStep(action, book_name, counted(len(changes), "entry")),)
+
+
+def step_of(change: Change) -> HistoryStep:
+    """Return what a change did to one memory, as a verb, the id or name of the memory, and a detail
+    or the beginning of its text."""
+    match change:
+        # Before the other edits: only the count of tries has changed.
+        case Edited(memory, before) if memory == replace(before, word_tries=memory.word_tries):
+            return HistoryStep(ASKED_FOR_WORDS, memory.id)
+        case Reinforced(id=memory_id, before=before, after=after):
+            return HistoryStep(
+                N_("reinforced"), memory_id, _("{before:g} to {after:g}", before, after)
+            )
+        # These changes and the last case are named by their class: see `_CLASS_WORDS`.
+        case Pinned(id=memory_id) | Unpinned(id=memory_id):
+            return HistoryStep(type(change).__name__.lower(), memory_id)
+        case Muted(id=memory_id, after=places):
+            return HistoryStep(
+                N_("muted") if places else N_("no longer muted"),
+                memory_id,
+                ", ".join(places) or None,
+            )
+        case TriggerSet(memory, before):
+            return HistoryStep(
+                N_("stored") if before is None else N_("replaced"),
+                memory.name,
+                beginning(memory.prompt),
+            )
+        case TriggerRemoved(memory):
+            return HistoryStep(N_("removed"), memory.name, beginning(memory.prompt))
+        case CleanedUp():
+            return HistoryStep(N_("cleaned up"))
+        case ChatMoved(session, after=after):
+            count = 0 if after is None else after.messages
+            return HistoryStep(N_("counted"), session or None, counted(count, "message"))
+
+        case _:
+            return HistoryStep(
+                type(change).__name__.lower(), change.memory.id, said_beginning(change.memory.text)
+            )

@@ -33,32 +33,26 @@ from memory_server.kernel.errors import (
     StorageUnwritable,
     TriggerRejected,
 )
-from memory_server.kernel.messages import (
-    GivenMessage,
-    Message,
-    context_text,
-    messages_of,
-    without_surrogates,
-)
+from memory_server.kernel.json_text import DEEPEST, deeper, without_surrogates
+from memory_server.kernel.messages import GivenMessage, Message, context_text, messages_of
 from memory_server.kernel.private import to_keep, without_private
 from memory_server.kernel.readers import way
 from memory_server.kernel.recalled_block import as_said
-from memory_server.kernel.strict_json import DEEPEST, deeper
 from memory_server.kernel.times import moment_of
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.lore import (
     NO_RULES,
     PLAIN,
     Came,
     ChatState,
     ChatStep,
-    Counted,
     FiringRules,
     GivenRules,
     JoinedShelves,
     LongTermMemory,
     Shelf,
     Shelved,
+    TimedEntry,
     TriggerRemoved,
     TriggerSet,
     advanced,
@@ -78,7 +72,7 @@ _MOST_NAMED = 10
 """Names of memories in an error, at most."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TriggerStored(Done):
     """A long-term memory was stored. `warnings` are what may go wrong with its trigger."""
 
@@ -89,7 +83,7 @@ class TriggerStored(Done):
     change_id: str = field(default="", kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Deleted(Done):
     """A long-term memory was deleted; `remaining` are left."""
 
@@ -114,7 +108,8 @@ class LongTermManager:
 
     async def with_shared(self, also: Sequence[str] = ()) -> tuple[Shelf, dict[str, Path | None]]:
         """Return all memories that a search evaluates, of the conversation, of `also` and of the shared conversation;
-        and the conversations that cannot be read, with the file."""
+        and the others that cannot be read, with the file, which are named in the log too. Raises StorageError if this
+        conversation cannot be read."""
         shelves = [shelf_of(await self._services.store.read(self.conversation_id))]
         unread: dict[str, Path | None] = {}
         for name in dict.fromkeys((*also, self._shared_conversation)):
@@ -148,8 +143,8 @@ class LongTermManager:
         room: int | None = None,
         given: Collection[str] = (),
     ) -> Activation:
-        """Evaluate every trigger of the conversation, of the conversations searched too and of the shared
-        conversation against the messages, without the parts marked as recalled. `room`: characters beyond which the
+        """Evaluate every trigger of the conversation, of those searched too and of the shared one. Parts of
+        messages that are marked as recalled do not count. `room`: characters beyond which the
         texts of books start no further entries; texts with a key of `given` (`version_key`) take none, because the
         reader has them. Without messages, as when a chat opens, what asks for a date or for participants can fire.
         Nothing is changed: `keep_firings` does that. Raises InvalidInput: all that the messages say was recalled, or
@@ -189,8 +184,9 @@ class LongTermManager:
     async def keep_firings(
         self, activation: Activation, came: Iterable[Shelved], *, by: str
     ) -> str | None:
-        """Note in the state of the chat that these memories were given. Returns a sentence if that could not be
-        written."""
+        """Note in the state of the chat that these memories were given. Do nothing if no memory has rules that count,
+        during a pause, or where nothing can be written. Return a sentence if it was not written in time, else
+        None."""
         services = self._services
         if not activation.counting or not services.writable or services.paused() is not None:
             return None
@@ -201,6 +197,8 @@ class LongTermManager:
         now_ms = services.clock()
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], None]:
+            """Move the state of the chat on by this search; no change if the host counts the
+            messages and nothing with rules came."""
             before = state.chats.get(chat.session)
             former = ChatState() if before is None else before
             messages = chat.messages if chat.is_counted else former.messages + 1
@@ -270,6 +268,8 @@ class LongTermManager:
         warnings = await self._checked(trigger, recent_messages)
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], TriggerStored]:
+            """Store the memory; if its name is there by now, replace that memory. The new one keeps its age, book and
+            fields, its rules as `rules` changes them, and its keys if the trigger is the same."""
             # Under the lock: another process may have stored this name while the trigger was tried.
             before = state.long_term.get(name)
             memory = new_memory
@@ -303,9 +303,10 @@ class LongTermManager:
         rules: FiringRules | GivenRules = NO_RULES,
         by: str = "api",
     ) -> TriggerStored:
-        """Change the trigger, the prompt or rules of a memory. Raises MemoryPaused; MemoryNotFound: no memory has that
-        name; TriggerRejected: the new trigger cannot work; InvalidInput: there is nothing to change, something is too
-        long, or a rule has a value that it cannot have."""
+        """Change the trigger, the prompt, the context or rules of a memory. `recent` are messages: they become its
+        `updated_context` if none is given, and a new trigger is tried on them. Raises MemoryPaused; MemoryNotFound:
+        no memory has that name; TriggerRejected: the new trigger cannot work; InvalidInput: there is nothing to
+        change, something is too long, or a rule has a value that it cannot have."""
         self._services.refuse_while_paused()
         if trigger is None and prompt is None and updated_context is None and rules == NO_RULES:
             raise InvalidInput(
@@ -340,6 +341,7 @@ class LongTermManager:
         now_ms = self._services.clock()
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], TriggerStored]:
+            """Change the memory as it is now. Raises MemoryNotFound if it was removed meanwhile."""
             before = state.long_term.get(name)
             if before is None:
                 raise self._missing(name, state)
@@ -393,6 +395,9 @@ class LongTermManager:
         return self._services.runner.record_of(memory.trigger)
 
     async def _checked(self, trigger: str, recent: Sequence[Message]) -> tuple[Problem, ...]:
+        """Return the warnings about a trigger, which runs on `recent` messages if there are any.
+        Raises InvalidInput if it is empty, TriggerRejected if it has an error, TriggersUnavailable
+        if triggers cannot run now."""
         if not trigger.strip():
             raise InvalidInput(
                 "The trigger is empty; give a JavaScript condition such as `match_keys(context.messages, ['生日'])`."
@@ -439,6 +444,9 @@ class LongTermManager:
     def _missing(
         self, name: str, state: ConversationState, shared: Collection[str] = ()
     ) -> MemoryNotFound:
+        """Return the error for a name that no memory of `state` has. It names the shared
+        conversation if `shared` has the name; else names that exist, or how to store a memory if
+        there are none."""
         where = _(
             "No long-term memory is called `{name}` in the conversation `{conversation}`",
             name,
@@ -481,6 +489,6 @@ def _ruled(before: FiringRules, rules: FiringRules | GivenRules) -> FiringRules:
     )
 
 
-def _as_came(keys: Iterable[str], counting: Mapping[str, Counted]) -> list[Came]:
+def _as_came(keys: Iterable[str], counting: Mapping[str, TimedEntry]) -> list[Came]:
     """Pair the keys of memories with their rules."""
     return [Came(key, counting[key].rules) for key in keys]

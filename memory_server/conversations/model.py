@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from languages import N_, Sentence, _
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.json_text import NotARecord
+from memory_server.kernel.json_text import NotARecord, size
 from memory_server.kernel.messages import (
     MAX_CONTENT_CHARS,
     MAX_MESSAGES,
@@ -22,8 +22,7 @@ from memory_server.kernel.messages import (
     NOTHING,
     Message,
 )
-from memory_server.kernel.strict_json import size
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import dataclass, frozen
 from memory_server.kernel.work import NO_WORK, Work
 from memory_server.lore import ChatState, LongTermMemory
 
@@ -58,7 +57,7 @@ CorrectedBy = Literal["rule", "caller", "person"]
 """Who said that a memory corrects another one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Correction:
     """What a memory says is true in place of what the memory `id` of its conversation says."""
 
@@ -66,7 +65,7 @@ class Correction:
     by: CorrectedBy
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShortTermMemory:
     """A remembered stretch of conversation. `words` and `weights` are parallel and hold the keywords, heaviest
     first."""
@@ -119,7 +118,7 @@ Memory = ShortTermMemory | LongTermMemory
 RecordKind = Literal["short", "long", "change"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnusableRecord:
     """A stored record that cannot be read, or is more than may be stored, and why."""
 
@@ -158,6 +157,10 @@ class ConversationState:
     follower: Any = field(default=None, compare=False, repr=False)
     """Something that is derived from the state and keeps in step with it, such as an index: its `follow` receives
     every `changes.Change` after it was applied. None if nothing is derived."""
+
+    grams_file: Any = field(default=None, compare=False, repr=False)
+    """The file beside the memories with their pairs of characters (`read_grams`, `write_grams_later`), or None in a store without
+    one."""
 
     unusable: list[UnusableRecord] = field(default_factory=list, compare=False, repr=False)
     """The stored records that count for nothing, for a store that keeps them beside the memories."""

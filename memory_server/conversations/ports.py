@@ -1,6 +1,6 @@
 """What the managers need from outside: a store of conversations, a store of backups and a runner of triggers.
 
-`json_store/store.py` and the tests' store in memory pass one contract suite; `trigger_runner.py` and the tests' table
+`json_store/store.py` and the tests' store in memory pass one contract suite; `trigger_search.SandboxRunner` and the tests' table
 of verdicts run triggers. The clock is not a port but an argument.
 """
 
@@ -8,21 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from memory_server.conversations.archive import Archived
+from memory_server.conversations.archive import ArchivedMemory
 from memory_server.conversations.changes import Change, Commit
 from memory_server.conversations.model import ConversationState
 from memory_server.kernel.lifecycle import HISTORY_PAGE
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 if TYPE_CHECKING:
-    from memory_server.kernel.scopes import Scope
+    from memory_server.kernel.items import Scope
     from sandbox import CheckReport, Operand, RunReport, TriggerRecord, Verdict
 
 Result = TypeVar("Result")
 Decide = Callable[[ConversationState], tuple[Sequence[Change], Result]]
 """A pure decision. A store may call it more than once before it commits, so it must not consume anything."""
+
+
+@frozen
+class RepairPlan:
+    """What is damaged and will be mended, in sentences. `kept_in`: where a repair keeps the files as they were.
+    `set_aside`: sentences about each snapshot that was set aside, also at an earlier use, and how to put it back."""
+
+    conversation_id: str
+    steps: tuple[str, ...]
+    kept_in: Path
+    set_aside: tuple[str, ...]
 
 
 class ConversationStore(Protocol):
@@ -63,7 +75,7 @@ class ConversationStore(Protocol):
 
     async def archive(
         self, conversation_id: str, *, newest: int | None = None
-    ) -> tuple[Archived, ...]:
+    ) -> tuple[ArchivedMemory, ...]:
         """Return what was removed and has not come back, oldest removal first; only the `newest` last removals, or
         all if that is None."""
 
@@ -119,7 +131,7 @@ class Similarities(Protocol):
         Return how many vectors were made, how many are still missing, and why."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trial:
     """What a trigger did once, and why: its verdict with the values of its operands, and what is wrong with it."""
 
@@ -172,3 +184,28 @@ class TriggerRunner(Protocol):
     async def match_texts(self, pattern: str, texts: Sequence[str]) -> tuple[bool, ...]:
         """Return for each text whether it holds `word`, or matches `/re/flags` in JavaScript syntax. Raises
         `sandbox.PatternError`."""
+
+
+# --- the record of recalls ---
+
+Line = dict[str, Any]
+LineChange = Callable[[Line], Line | None]
+MOST_LINES = 2_000
+"""Lines of a conversation at most."""
+LINES_AFTER_A_CUT = 1_800
+"""How many of the newest lines stay when there are more than `MOST_LINES`: so a cut is rare."""
+
+
+class RecallLog(Protocol):
+    """The record of recalls: it keeps at most `MOST_LINES` for each conversation. Blocking calls; they raise
+    OSError."""
+
+    def append(self, *lines: Line) -> None:
+        """Add lines. They are not synced: a crash may take the last ones."""
+
+    def lines(self, conversation_id: str | None = None) -> list[Line]:
+        """Return the lines of a conversation, the oldest first, or of all conversations, one conversation after the
+        other."""
+
+    def rewrite(self, change: LineChange) -> None:
+        """Replace each line by what `change` makes of it, or remove the line if that is None."""

@@ -46,6 +46,8 @@ def first_line(created_ms: int) -> bytes:
 
 
 def conversation_lines(contents: Contents) -> Iterator[bytes]:
+    """Yield a conversation as lines of JSON: its id and counts, then its memories, its triggers,
+    and the records that cannot be used."""
     unusable = contents.unusable
     head = {
         "conversation": contents.conversation_id,
@@ -148,8 +150,9 @@ def parse(lines: Iterable[bytes]) -> Iterator[Contents]:
 
 
 def _contents(group: Group, head: Json) -> Contents:
-    """Read the conversation of these lines. A memory that cannot be used, or is too large because an older version
-    stored it, is not an error: the others must come back."""
+    """Return the conversation of these lines. A memory that cannot be used, or is too large because
+    an older version stored it, is kept as unusable, so that the others come back. Raises NotARecord
+    if the number of memories is not that of the head."""
     for name, rows in (("shortTerm", group.short), ("longTerm", group.long)):
         count = head.get(name, 0)
         if type(count) is int and count != len(rows):

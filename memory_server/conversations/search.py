@@ -26,7 +26,7 @@ from memory_server.conversations.recall.selection import (
     reinforcements,
     select,
 )
-from memory_server.conversations.recall.words import KeywordOptions, Known, RecallQuery
+from memory_server.conversations.recall.words import KeywordOptions, QueryContext, RecallQuery
 from memory_server.conversations.services import ALL, OWN, Services
 from memory_server.kernel.collecting import without_collecting
 from memory_server.kernel.errors import (
@@ -36,11 +36,11 @@ from memory_server.kernel.errors import (
     StorageError,
     StorageUnwritable,
 )
+from memory_server.kernel.items import Scope
 from memory_server.kernel.messages import NOTHING, Message, Session
 from memory_server.kernel.other_words import other_words_of
-from memory_server.kernel.scopes import Scope
 from memory_server.kernel.times import local
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.lore import Came, ChatState, ChatStep, FiringRules, advanced
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ UNASKED_VECTOR_SECONDS = 0.2
 (`process.entrance.RECALL_SECONDS`), and its answer by words must come before that."""
 PLAIN_AT_MOST = 1_500
 """Memories up to which the first search of a process makes no index: 31 ms for 1,000; numpy and an index take 130."""
+PLAIN_CHARS_AT_MOST = 500_000
+"""Characters of such memories. Looking for the pairs of characters of a query in so many takes 50 ms."""
 DECISIONS = "memory_server.conversations.recall.indexed_selection"
 """The module that decides a search; it imports numpy, which takes 0.1 s or more."""
 _MANY_CONVERSATIONS = 1
@@ -68,7 +70,7 @@ Cosines: TypeAlias = Mapping[str, Mapping[str, float]]
 """How near memories are by meaning, by conversation and id."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """The answer of a search. `changes`: the change ids of its reinforcements, by conversation. `unreinforced`:
     conversations that could not be written (locked, read-only). `unread`: conversations that could not be read, with
@@ -117,7 +119,7 @@ def query_of(
     request: RecallRequest,
     wording: KeywordOptions,
     now_ms: int,
-    known: Known = Known(),
+    known: QueryContext = QueryContext(),
 ) -> RecallQuery:
     """Make the query of a search. Without messages, as when a chat opens, memories come by score and chance.
     Blocking. Raises InvalidInput if all that the messages say was recalled, or there are too many other words."""
@@ -147,6 +149,8 @@ class Search:
     What it decides is valid until the next `await`."""
 
     def __init__(self, services: Services, conversation_id: str, request: RecallRequest) -> None:
+        """Keep the request, without the secrets in its messages and other words. Nothing is read
+        yet."""
         secrets = services.secrets
         self.request = replace(
             request,
@@ -170,7 +174,8 @@ class Search:
         self, ids: Sequence[str], indexing: asyncio.Lock, *, indexed: bool = False
     ) -> None:
         """Read these conversations, with their indexes; a single one, where an index would take longer than a search
-        without, has none unless it must be `indexed`. Raises StorageError: the only one cannot be read."""
+        without, has none unless it must be `indexed`. Raises StorageError if the only one cannot be read; of several,
+        such a one is noted and left out."""
         for conversation_id in ids:
             try:
                 self.states.append(await self._services.store.read(conversation_id))
@@ -187,8 +192,8 @@ class Search:
         self._leave_out_other_turns()
 
     def _leave_out_other_turns(self) -> None:
-        """Let only memories come that are of the turns that the request names. What was forgotten there is not found
-        here either."""
+        """Leave out the memories of other conversations that are of other turns than the request names there. What
+        was forgotten there is not found here either."""
         for state in self.states:
             turns = self.request.also_turns.get(state.conversation_id)
             if turns is None or state.conversation_id == self._conversation_id:
@@ -200,24 +205,28 @@ class Search:
 
     async def find_query(self) -> None:
         """Find the query, and by meaning what is near to it. Raises InvalidInput as `query_of`."""
-        known = self._known()
+        context = self._known()
         now_ms = self._services.clock()
-        self.query = await asyncio.to_thread(query_of, self.request, self._wording, now_ms, known)
+        self.query = await asyncio.to_thread(query_of, self.request, self._wording, now_ms, context)
 
-    def _known(self) -> Known:
+    def _known(self) -> QueryContext:
+        """Return what the searched memories, or their indexes, tell the query."""
         if self._is_plain:
-            return Known.of(list(chain.from_iterable(s.short_term.values() for s in self.states)))
+            return QueryContext.of(
+                list(chain.from_iterable(s.short_term.values() for s in self.states))
+            )
         from memory_server.conversations.recall.index import index_of
 
         indexes = [index_of(state, self._wording) for state in self.states]
-        return Known(
+        return QueryContext(
             speakers=tuple(chain.from_iterable(index.speakers for index in indexes)),
             users=tuple(chain.from_iterable(index.users for index in indexes)),
             keeps_words=any(index.keeps_words for index in indexes),
         )
 
     async def find_nearness(self) -> None:
-        """Find how near the memories are to what was said last, or why that is not known."""
+        """Ask for the cosines of the memories to what was said last, and keep them, or why there
+        are none. Do nothing without a model of vectors, without words or without memories."""
         if self._services.meaning is None or not self.query.said:
             return
         ids_of_texts: dict[Scope, dict[str, list[str]]] = {}
@@ -248,17 +257,20 @@ class Search:
         self._cosines = cosines
 
     def found(self) -> Found:
-        """Return what comes to mind now; nothing is changed."""
+        """Return what comes to mind now, with what could not be read and how many memories cannot
+        be used or have words of other settings. No memory is changed."""
         if not self.states:
             return Found(NOTHING_RECALLED, unread=self._unread)
 
+        # A single conversation, where an index would take longer than a search without it.
         if self._is_plain:
             [state] = self.states
             memories = state.short_term.values()
             cosines = self._cosines.get(state.conversation_id, NOTHING)
             recall = select(memories, self.query, self._context(), cosines)
             outdated = sum(not self._wording.is_of(memory) for memory in memories)
-            if not self._services.brief:  # for the next search
+            # The next search may need the module, so a thread imports it.
+            if not self._services.brief:
                 asyncio.get_running_loop().run_in_executor(None, import_module, DECISIONS)
         else:
             decision = self.decision()
@@ -280,7 +292,7 @@ class Search:
 
     def _in_their_places(self, recall: Recall) -> Recall:
         """Return the recall as it holds now: a correction takes the place of what it corrects, and open plans come
-        first."""
+        first. Without the setting for corrections it stays as it is."""
         services = self._services
         if not services.has_corrections:
             return recall
@@ -312,7 +324,8 @@ class Search:
         return None
 
     async def due_plans(self) -> tuple[Plan, ...]:
-        """Return the plans that come by themselves now, the earliest day first, whether they were shown or not."""
+        """Return the plans that come by themselves now, the earliest day first, whether they were shown or not; none
+        that is hidden or corrected. Looks through the memories that are new since the last call."""
         zone = self._services.zone
         today = local(self._services.clock(), zone).date()
         due: list[Plan] = []
@@ -340,14 +353,14 @@ class Search:
         return muting_places(self._conversation_id, self.request.folder)
 
     def decision(self) -> Decision:
-        """Decide about every memory; nothing is changed."""
+        """Return the decision about every memory, with the points of each; nothing is changed."""
         # Not at the top: numpy would double the time that a client waits for the server to start.
-        from memory_server.conversations.recall.columns import Searched
+        from memory_server.conversations.recall.columns import IndexedMemories
         from memory_server.conversations.recall.index import index_of
         from memory_server.conversations.recall.indexed_selection import decide
 
         searched = [
-            Searched(
+            IndexedMemories(
                 state.short_term,
                 index=index_of(state, self._wording),
                 conversation_id=state.conversation_id,
@@ -358,6 +371,8 @@ class Search:
         return decide(searched, self.query, self._context())
 
     def _context(self) -> RecallContext:
+        """Return what the rules of recall depend on at this moment. The mode of the request chooses
+        the parameters, and each call draws a new seed."""
         services = self._services
         request = self.request
         parameters = services.parameters.recall
@@ -382,8 +397,9 @@ class Search:
 
 
 async def conversations_of(services: Services, own: str, scope: str | None) -> tuple[str, ...]:
-    """Return the ids of the conversations that `scope` names (None for the scope of the settings), `own` first. A
-    conversation outside of a group recalls itself. Raises InvalidInput if the scope is unknown."""
+    """Return the ids of the conversations that `scope` names (None for the scope of the settings), `own` first if it
+    is one of them. A conversation outside of the group of the settings recalls only itself. Raises InvalidInput if
+    the scope is unknown."""
     chosen = services.scope if scope is None else scope
     patterns = {**services.groups, OWN: (), ALL: ("*",)}.get(chosen)
     if patterns is None:
@@ -419,7 +435,7 @@ def _matches_any(conversation_id: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(conversation_id, pattern) for pattern in patterns)
 
 
-async def reinforced(services: Services, own: str, recall: Recall, by: str) -> Found:
+async def give_points(services: Services, own: str, recall: Recall, by: str) -> Found:
     """Give the memories that came their points, each where it is kept; memories without a place are kept in `own`.
     Returns the changes, and the conversations that could not be written in time."""
     parameters = services.parameters.recall
@@ -430,6 +446,8 @@ async def reinforced(services: Services, own: str, recall: Recall, by: str) -> F
     unwritten: set[str] = set()
 
     async def reinforce(conversation_id: str) -> None:
+        """Add the points to the memories of a conversation that are still there, and note the
+        change; or note that the conversation could not be written in time."""
         if not reinforcements(gains[conversation_id], parameters):
             return
 
@@ -462,7 +480,7 @@ MOST_PLANS_AT_ONCE = 3
 """Plans that come with one turn, so that the block has room for each that counts as shown."""
 
 
-async def shown_plans(
+async def note_shown_plans(
     services: Services, own: str, plans: tuple[Plan, ...], session: Session | None, by: str
 ) -> tuple[Plan, ...]:
     """Write in the state of a chat of `own` that the first of these plans that no chat of it showed are shown, and
@@ -477,8 +495,8 @@ async def shown_plans(
             return (), ()
         before = state.chats.get(session_id)
         former = before or ChatState()
-        came = [Came(plan.key(today), FiringRules()) for plan in new_plans]
-        after = advanced(former, came, (), messages=former.messages, now_ms=now_ms)
+        firings = [Came(plan.key(today), FiringRules()) for plan in new_plans]
+        after = advanced(former, firings, (), messages=former.messages, now_ms=now_ms)
         return [ChatMoved.of(session_id, ChatStep.between(before, after))], new_plans
 
     state = await services.store.read(own)
@@ -493,23 +511,30 @@ async def shown_plans(
 async def prepare_index(
     state: ConversationState, wording: KeywordOptions, least: int, indexing: asyncio.Lock
 ) -> None:
-    """Give `state` its index, made in a thread so that other clients do not wait, unless it has one or fewer than
-    `least` memories. If the store replaced the state meanwhile, `index_of` makes the index later."""
+    """Give `state` its index, made in a thread so that other clients do not wait. Do nothing if it has one, or has
+    fewer than `least` memories and little text. If the store replaced the state meanwhile, `index_of` makes the index
+    later."""
     if DECISIONS not in sys.modules:
         # Only a process that was not warmed up imports it here; the decision itself runs in the event loop.
         await asyncio.to_thread(import_module, DECISIONS)
-    if len(state.short_term) < least and not _is_long(state):
+    if len(state.short_term) < least and _count_chars(state) <= WORTH_A_THREAD_CHARS:
         return
     from memory_server.conversations.recall.index import Index
 
     async with indexing:
         if state.follower is not None:
             return
+
+        # Changes that come while the thread works are recorded, and the index follows them at its end.
         recorder = _Recorder()
         state.follower = recorder
+        memories = list(state.short_term.values())
+        file = state.grams_file
         try:
             with without_collecting():
-                index = await asyncio.to_thread(Index, list(state.short_term.values()), wording)
+                index = await asyncio.to_thread(
+                    lambda: Index(memories, wording, None if file is None else file.read_grams())
+                )
         finally:
             # Another decision may have made an index meanwhile.
             is_ours = state.follower is recorder
@@ -519,6 +544,8 @@ async def prepare_index(
             for change in recorder:
                 index.follow(change)
             state.follower = index
+            if file is not None:
+                file.write_grams_later(index.grams_to_store)
 
 
 def _is_sooner_without_index(state: ConversationState) -> bool:
@@ -527,13 +554,13 @@ def _is_sooner_without_index(state: ConversationState) -> bool:
     return (
         DECISIONS not in sys.modules
         and len(state.short_term) <= PLAIN_AT_MOST
-        and not _is_long(state)
+        and _count_chars(state) <= PLAIN_CHARS_AT_MOST
     )
 
 
-def _is_long(state: ConversationState) -> bool:
-    """Return whether the memories have so many characters that an index is made in a thread."""
-    return sum(len(memory.text) for memory in state.short_term.values()) > WORTH_A_THREAD_CHARS
+def _count_chars(state: ConversationState) -> int:
+    """Count the characters of all short-term memories."""
+    return sum(len(memory.text) for memory in state.short_term.values())
 
 
 class _Recorder(list[Change]):

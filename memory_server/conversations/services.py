@@ -28,7 +28,7 @@ from memory_server.kernel.meter import Meter
 from memory_server.kernel.private import Pause
 from memory_server.kernel.secrets import SecretFilter
 from memory_server.kernel.text import Language
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import dataclass, frozen
 from sandbox import PatternError
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ _seen: ContextVar[Seen | None] = ContextVar("seen", default=None)
 
 @contextmanager
 def one_call() -> Iterator[None]:
-    """While a call lasts, a store on another machine is asked once for each conversation: what is read again need not
-    be newer."""
+    """Ask a store on another machine only once for each conversation while the block runs: what is read again need
+    not be newer."""
     seen = Seen()
     token = _seen.set(seen)
     try:
@@ -88,7 +88,7 @@ def seen_in_call() -> Seen:
     return seen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Services:
     """`clock` gives milliseconds since 1970; `scope` and `groups` (patterns of ids by name) say which conversations a
     search looks at; `zone` and `language` belong to the readers (if None: the system's zone, the memories' language).
@@ -167,7 +167,8 @@ class Services:
     async def commit(
         self, conversation_id: str, decide: Decide[D], *, by: str, dry_run: bool = False
     ) -> D:
-        """Commit what `decide` decides, and return it with the id of the change; with `dry_run` only decide."""
+        """Commit what `decide` decides, and return its result, with the id of the change if anything changed. With
+        `dry_run` only decide."""
         if dry_run:
             _changes, result = decide(await self.store.read(conversation_id))
             return result

@@ -51,9 +51,9 @@ from memory_server.conversations.search import (
     Found,
     Search,
     conversations_of,
+    give_points,
+    note_shown_plans,
     query_of,
-    reinforced,
-    shown_plans,
     vectors_of,
 )
 from memory_server.conversations.services import Done, Services, refuse_excess
@@ -64,6 +64,7 @@ from memory_server.kernel.errors import (
     NothingToKeep,
     StorageUnwritable,
 )
+from memory_server.kernel.json_text import without_surrogates
 from memory_server.kernel.messages import (
     NOTHING,
     GivenMessage,
@@ -71,19 +72,18 @@ from memory_server.kernel.messages import (
     Session,
     context_text,
     storable,
-    without_surrogates,
 )
 from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.kernel.work import NO_WORK, Work
 from nlp import MOST_TEXTS, ROLE_WEIGHTS
 from nlp.corrections import Statement
 from nlp.keywords import is_loaded
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rewording:
     """A memory as it was read, and the same with its words found again."""
 
@@ -91,8 +91,8 @@ class Rewording:
     after: ShortTermMemory
 
     def edit_in(self, state: ConversationState) -> Edited | None:
-        """Return the change to the memory as `state` has it, or None if it is gone, its text was changed, or the
-        words are the same."""
+        """Return the change to the memory as `state` has it, or None if it is gone, its text or time was changed, or
+        the words are the same."""
         before = self.before
         present = state.short_term.get(before.id)
         if present is None or (present.text, present.messages) != (before.text, before.messages):
@@ -120,7 +120,7 @@ _MANY = 2_000
 _PLACE = re.compile(rf"{EVERYWHERE}|conversation:.{{1,256}}|folder:[^\0]{{1,4096}}", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stored(Done):
     """A memory was stored; the conversation now has `total` short-term memories. `change_id` is None if it was stored
     before. `replaced`: the turn had other words before. `private_words` counts the other words that were left out
@@ -133,7 +133,7 @@ class Stored(Done):
     corrections: tuple[Correction, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Removed(Done):
     """The memories that were forgotten, or would be, and how many remain. `due`: how many are left for later runs of
     the clean-up."""
@@ -143,14 +143,14 @@ class Removed(Done):
     due: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MarkSet(Done):
     """A memory with its pin and places as they are now; `change_id` is None if nothing had to change."""
 
     memory: ShortTermMemory
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rewritten(Done):
     """A memory as it is after an edit; `change_id` is None if nothing had to change. `private_words` are counted as in
     `Stored`."""
@@ -159,7 +159,7 @@ class Rewritten(Done):
     private_words: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reindexed(Done):
     """What was changed, or would be changed, of `total` memories."""
 
@@ -167,7 +167,7 @@ class Reindexed(Done):
     total: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Statistics:
     """Figures of the short-term memories of a conversation; scores are None if it has no memories."""
 
@@ -183,7 +183,7 @@ class Statistics:
     """Pieces of damaged files that were set aside."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Origin:
     """Where messages come from that are stored."""
 
@@ -212,36 +212,36 @@ class ShortTermManager:
         self._indexing = asyncio.Lock()
 
     async def search(self, request: RecallRequest | Sequence[GivenMessage]) -> Found:
-        """Return the memories that the messages bring to mind; reinforces top and next if the request wants it.
-        Raises InvalidInput if all that the messages say was recalled, there are too many other words, or the scope is
-        unknown."""
+        """Return the memories that the messages bring to mind; reinforces top and next, and notes plans as shown, if
+        the request wants it. Raises InvalidInput if all that the messages say was recalled, there are too many other
+        words, or the scope is unknown."""
         request = RecallRequest.of(request)
         search = await self._search(request)
-        found = search.found()
+        result = search.found()
 
         # A memory that the messages already contain tells the reader nothing new.
         if not request.said_again:
             texts = {message.content.strip() for message in request.said}
             for _ in range(_SAID_AGAIN):
-                ids_said = held_in(texts, found.recall)
+                ids_said = held_in(texts, result.recall)
                 if not ids_said:
                     break
                 search.without |= ids_said
-                found = search.found()
+                result = search.found()
         if request.plans:
             due = await self._plans_to_show(search, request)
-            found = replace(found, recall=replace(found.recall, due=due))
+            result = replace(result, recall=replace(result.recall, due=due))
 
         if not (request.reinforce and self._services.writable):
-            return found
-        gained = await reinforced(self._services, self.conversation_id, found.recall, request.by)
-        return replace(found, changes=gained.changes, unreinforced=gained.unreinforced)
+            return result
+        gained = await give_points(self._services, self.conversation_id, result.recall, request.by)
+        return replace(result, changes=gained.changes, unreinforced=gained.unreinforced)
 
     async def _search(
         self, request: RecallRequest, *, indexed: bool = False, by_meaning: bool = True
     ) -> Search:
-        """Prepare the search that is asked for. With `indexed`, its decision is wanted, so it looks at this
-        conversation if the scope names none."""
+        """Return the search with its memories and its query. With `indexed`, its decision is
+        wanted, so it looks at this conversation if the scope names none. Raises StorageError."""
         scope_ids = await conversations_of(self._services, self.conversation_id, request.scope)
         ids = tuple(dict.fromkeys((*scope_ids, *request.also)))
         if indexed and not ids:
@@ -254,8 +254,7 @@ class ShortTermManager:
         return search
 
     async def plans_today(self, request: RecallRequest) -> tuple[Plan, ...]:
-        """Return the plans that a session is shown as it begins, whether they were shown before or not; empty if this
-        cannot be written."""
+        """Return the plans that a session is shown as it begins, even again; empty if this cannot be written."""
         scope_ids = await conversations_of(self._services, self.conversation_id, request.scope)
         search = Search(self._services, self.conversation_id, request)
         await search.read(scope_ids, self._indexing)
@@ -264,7 +263,8 @@ class ShortTermManager:
     async def _plans_to_show(
         self, search: Search, request: RecallRequest, *, again: bool = False
     ) -> tuple[Plan, ...]:
-        """Return today's plans after writing that they are shown: only new ones, unless `again`."""
+        """Write that the plans of today are shown, and return the ones that were new to the session,
+        or with `again` all; none if nothing may be written or the write fails."""
         services = self._services
         if not (services.writable and services.has_corrections) or services.paused() is not None:
             return ()
@@ -273,7 +273,7 @@ class ShortTermManager:
             return ()
         session = request.session or services.session
         try:
-            new_plans = await shown_plans(
+            new_plans = await note_shown_plans(
                 services, self.conversation_id, due, session, by=request.by
             )
         except (LockTimeout, StorageUnwritable):
@@ -302,15 +302,15 @@ class ShortTermManager:
         session: Session | None = None,
         by: str = "api",
     ) -> Found:
-        """Reinforce the memories that a search by the recent messages finds and that the answer used: the answer shares
-        rare words with them that the messages did not have. `became`: the id of the memory that holds the answer, if it
-        is stored already. Raises InvalidInput: all that the messages say was recalled."""
+        """Reinforce and return the memories that a search by the recent messages finds and that the answer used, by
+        rare words that the messages did not have; none if nothing can be written. `became`: the id of the memory that
+        holds the answer, if it is stored already. Raises InvalidInput if all that the messages say was recalled."""
         from memory_server.conversations.recall.credit import used, words_said
 
         search = await self._search(RecallRequest(recent, session=session))
-        found = search.found()
-        if not self._services.writable or not (found.recall.top or found.recall.next):
-            return Found(replace(found.recall, top=(), next=(), flashback=()))
+        result = search.found()
+        if not self._services.writable or not (result.recall.top or result.recall.next):
+            return Found(replace(result.recall, top=(), next=(), flashback=()))
         searched: list[ShortTermMemory] = []
         for state in search.states:
             searched += [memory for memory in state.short_term.values() if memory.id != became]
@@ -319,11 +319,11 @@ class ShortTermManager:
         def used_recall() -> Recall:
             asked_words = words_said(as_said(recent), self._wording, now_ms)
             answered_words = words_said(as_said([answer]), self._wording, now_ms)
-            return used(found.recall, searched, asked=asked_words, answered=answered_words)
+            return used(result.recall, searched, asked=asked_words, answered=answered_words)
 
         recall = await asyncio.to_thread(used_recall)
-        gained = await reinforced(self._services, self.conversation_id, recall, by)
-        return replace(gained, unread=found.unread)
+        gained = await give_points(self._services, self.conversation_id, recall, by)
+        return replace(gained, unread=result.unread)
 
     async def add(
         self,
@@ -369,6 +369,7 @@ class ShortTermManager:
             refuse_uncorrectable(corrects, state, kept_messages)
 
         def find_words() -> tuple[ShortTermMemory, int, Statement]:
+            """Return the memory with its words, the number of private other words, and what the user states."""
             # A late hook must not bring back what was erased; a user who says it again means it.
             if origin.turn is not None:
                 self._services.refuse_erased(mark_of(unindexed, self.conversation_id))
@@ -389,6 +390,7 @@ class ShortTermManager:
         is_timed = kept_messages[-1].time_ms is not None
 
         def stored_in(state: ConversationState) -> tuple[Sequence[Change], Stored]:
+            """Add the memory, or change the former one of its turn or messages; no change if that says all of it."""
             total = len(state.short_term)
             former = self._former(state, memory)
             if former is None:
@@ -410,12 +412,13 @@ class ShortTermManager:
         def decide(state: ConversationState) -> tuple[Sequence[Change], Stored]:
             changes, stored = stored_in(state)
             if changes:
-                found = found_by_rule(state, stored.memory, statement)
-                if found:
-                    stored = replace(stored, corrections=found)
+                corrections = found_by_rule(state, stored.memory, statement)
+                if corrections:
+                    stored = replace(stored, corrections=corrections)
             return changes, stored
 
         stored = await self._services.commit(self.conversation_id, decide, by=by)
+        # The vector is made when there is time, so that nothing waits for the model.
         if (
             stored.change_id is not None
             and self._services.meaning is not None
@@ -438,22 +441,21 @@ class ShortTermManager:
         await self._services.commit(self.conversation_id, decide, by=by)
 
     async def keep_both(self, memory_id: str, *, by: str = "api") -> MarkSet:
-        """Let what a memory corrects hold again, because both are true. Raises MemoryNotFound if no memory has the
-        id."""
+        """Let what a memory corrects hold again, because both are true. Raises MemoryNotFound."""
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], MarkSet]:
             memory = self._memory_in(state, memory_id)
             if not memory.corrects:
                 return (), MarkSet(memory)
-            kept = replace(memory, corrects=())
-            return [Edited(kept, memory)], MarkSet(kept)
+            uncorrecting = replace(memory, corrects=())
+            return [Edited(uncorrecting, memory)], MarkSet(uncorrecting)
 
         return await self._services.commit(self.conversation_id, decide, by=by)
 
     def _unindexed(
         self, messages: tuple[Message, ...], role_weights: Mapping[str, float], origin: Origin
     ) -> ShortTermMemory:
-        """Make the memory of these messages, as `add` describes it, without its words."""
+        """Return the memory of these messages, as `add` describes it, without its words."""
         time_ms = messages[-1].time_ms
         if time_ms is None:
             time_ms = self._services.clock()
@@ -493,7 +495,7 @@ class ShortTermManager:
         )
 
     def _former(self, state: ConversationState, memory: ShortTermMemory) -> ShortTermMemory | None:
-        """Return the memory as it was stored before: the memory of its turn, or a recent memory with equal messages."""
+        """Return the memory as it was stored before: by its turn, or as a recent one with equal messages; or None."""
         if memory.turn is not None:
             for stored in reversed(state.short_term.values()):
                 if stored.turn == memory.turn:
@@ -530,7 +532,7 @@ class ShortTermManager:
         return await self._services.commit(self.conversation_id, decide, by=by, dry_run=dry_run)
 
     async def clean_up(self, *, dry_run: bool = False, by: str = "api") -> Removed:
-        """Forget memories that retention no longer keeps, a limited number per run; with `dry_run` only return them."""
+        """Forget what retention no longer keeps, a limited number per run, and note the time; a `dry_run` does not."""
         now_ms = self._services.clock()
         parameters = self._services.parameters
 
@@ -550,8 +552,7 @@ class ShortTermManager:
         return replace(removed, change_id=None)
 
     async def pin(self, memory_id: str, *, pinned: bool = True, by: str = "api") -> MarkSet:
-        """Keep the memory from the clean-up, or with `pinned=False` no longer. Raises MemoryNotFound: no memory has
-        that id."""
+        """Keep the memory from the clean-up, or with `pinned=False` no longer. Raises MemoryNotFound."""
 
         def decide(state: ConversationState) -> tuple[Sequence[Change], MarkSet]:
             memory = self._memory_in(state, memory_id)
@@ -675,7 +676,7 @@ class ShortTermManager:
         return sum(not self._wording.is_of(memory) for memory in state.short_term.values())
 
     async def reindex(self, *, dry_run: bool = False, by: str = "api") -> Reindexed:
-        """Find the keywords of every memory with the present settings; scores, pins and texts stay."""
+        """Find the keywords of all memories again; scores, pins and texts stay. A `dry_run` writes nothing."""
         read_state = await self._services.store.read(self.conversation_id)
         memories = list(read_state.short_term.values())
         rewordings: list[Rewording] = []
@@ -703,7 +704,7 @@ class ShortTermManager:
         return rewordings
 
     async def statistics(self) -> Statistics:
-        """Figures of what is stored."""
+        """Return figures of what is stored. Damaged records are counted too."""
         damaged = await self._services.store.damaged(self.conversation_id)
         state = await self._services.store.read(self.conversation_id)
 
@@ -744,7 +745,7 @@ def _by_time(memories: Collection[ShortTermMemory]) -> tuple[ShortTermMemory, ..
 
 
 def _new_id(messages: Sequence[Message], turn: str | None) -> str:
-    """Make the id of a memory of these messages; equal messages of a turn get the same id."""
+    """Make a random id; for a turn, an id made of the turn and its messages, so that the same turn gets it again."""
     if turn is None:
         # Never from the seeded generator: two processes must not make the same id.
         return secrets.token_hex(8)
@@ -762,8 +763,8 @@ _LATELY = 32
 
 
 def other_words_of_both(former: ShortTermMemory, memory: ShortTermMemory) -> tuple[str, ...]:
-    """Join the other words of a turn that comes again, the new ones first. The former ones stay only if the turn
-    still says all that it said before; otherwise they may not fit it."""
+    """Join the other words of a turn that comes again, the new ones first, at most `MOST_TEXTS`. The former ones stay
+    only if the turn still says all that it said before; otherwise they may not fit it."""
     contents = {message.content for message in memory.messages}
     texts = memory.other_words
     if all(message.content in contents for message in former.messages):
@@ -774,8 +775,8 @@ def other_words_of_both(former: ShortTermMemory, memory: ShortTermMemory) -> tup
 def stored_just_now(
     newest_first: Iterable[ShortTermMemory], memory: ShortTermMemory, within_ms: int
 ) -> ShortTermMemory | None:
-    """Find the memory of the same conversation with equal messages less than `within_ms` from `memory`, or return
-    None."""
+    """Find the memory of the same conversation with equal messages less than `within_ms` from `memory`. Return None
+    if the first `_LATELY` memories have none."""
     contents = _contents(memory)
     for stored in islice(newest_first, _LATELY):
         if abs(stored.time_ms - memory.time_ms) >= within_ms or _contents(stored) != contents:

@@ -26,7 +26,7 @@ from memory_server.kernel.other_words import public_text
 from memory_server.kernel.private import to_keep, without_private
 from memory_server.kernel.secrets import without_secrets
 from memory_server.kernel.text import estimated_tokens
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from nlp import MOST_TEXT_CHARS, MOST_TEXTS
 from nlp.index_terms import seen_form
 
@@ -52,7 +52,7 @@ SCHEMA: Mapping[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WordRequest:
     """The `memories` of a conversation that are sent together, and the `data` that a model reads of them."""
 
@@ -69,8 +69,8 @@ class WordRequest:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class WordsKept(Done):
+@frozen
+class KeptWords(Done):
     """What became of an answer: how many memories have other words now, and how many words these are."""
 
     memories: int = 0
@@ -96,7 +96,8 @@ def requests_of(memories: Iterable[ShortTermMemory]) -> list[WordRequest]:
 
 
 def request_for(memories: Sequence[ShortTermMemory]) -> WordRequest:
-    """One request for these memories. It is JSON, so that nothing of a text can be taken for the prompt."""
+    """Return one request for these memories. It is JSON, so that nothing of a text can be taken for
+    the prompt."""
     texts = {
         str(number): both_ends(_public_text(memory), MOST_SENT_CHARS)
         for number, memory in enumerate(memories, 1)
@@ -129,7 +130,8 @@ def words_of(answer: Mapping[str, Any], request: WordRequest) -> dict[str, tuple
 
 
 def _usable(texts: Sequence[Any], memory: ShortTermMemory) -> tuple[str, ...]:
-    """Return the texts by which the memory may be found, each once."""
+    """Return at most `MOST_TEXTS` texts by which the memory may be found, each once. Left out are other values than
+    texts, texts without public words, long ones, and what the memory says itself."""
     memory_form = seen_form(memory.text)
     usable: dict[str, str] = {}
     for value in texts:
@@ -142,9 +144,9 @@ def _usable(texts: Sequence[Any], memory: ShortTermMemory) -> tuple[str, ...]:
     return tuple(usable.values())[:MOST_TEXTS]
 
 
-def keeping(
+def changes_keeping(
     state: ConversationState, sent: Sequence[ShortTermMemory], worded: Sequence[ShortTermMemory]
-) -> tuple[Sequence[Change], WordsKept]:
+) -> tuple[Sequence[Change], KeptWords]:
     """Return the changes that keep an answer. `sent` has the memories as they were sent, `worded` as they should be
     now. A memory that is gone or says something else by now stays as it is; so do words that a user gave meanwhile."""
     changes: list[Change] = []
@@ -164,10 +166,10 @@ def keeping(
         edited = merged(before, after, present)
         if edited != present:
             changes.append(Edited(edited, present))
-    return changes, WordsKept(memories=memory_count, words=word_count)
+    return changes, KeptWords(memories=memory_count, words=word_count)
 
 
-def asked_once(memory: ShortTermMemory, words: Sequence[str] | None) -> ShortTermMemory:
+def counted_as_asked(memory: ShortTermMemory, words: Sequence[str] | None) -> ShortTermMemory:
     """Return the memory after an answer that gave it `words`, which may be empty. `words` is None if the answer
     cannot be used."""
     if words is None:

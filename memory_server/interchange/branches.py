@@ -15,13 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from memory_server.interchange.transcripts import Reading, is_error, reading_of, role_of
-from memory_server.kernel.values import dataclass
+from memory_server.interchange.transcripts import LineContent, is_error, reading_of, role_of
+from memory_server.kernel.values import dataclass, frozen
 
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TakenBackBranch:
     """Lines that the user took back, in the order of the file. `replaced_by`: the prompt that came in their place, or
     None if nothing was said since."""
@@ -30,7 +30,7 @@ class TakenBackBranch:
     replaced_by: Row | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Branches:
     """The lines of a transcript that hold, and the lines that were taken back."""
 
@@ -68,7 +68,7 @@ class _Tree:
     children: dict[int, list[int]] = field(default_factory=dict)
     roots: list[int] = field(default_factory=list)
     last_spoken: dict[int, int] = field(default_factory=dict)
-    _readings: dict[int, Reading] = field(default_factory=dict)
+    _readings: dict[int, LineContent] = field(default_factory=dict)
     _prompts: dict[int, int | None] = field(default_factory=dict)
 
     @staticmethod
@@ -107,17 +107,17 @@ class _Tree:
 
     def below(self, *positions: int) -> list[int]:
         """Return the positions of these lines and of all that follow them, each after its parent."""
-        found = list(positions)
-        for position in found:
-            found += self.children.get(position, ())
-        return found
+        positions_below = list(positions)
+        for position in positions_below:
+            positions_below += self.children.get(position, ())
+        return positions_below
 
     def root_of(self, position: int) -> int:
         while position in self.parents:
             position = self.parents[position]
         return position
 
-    def reading(self, position: int) -> Reading:
+    def reading(self, position: int) -> LineContent:
         if position not in self._readings:
             self._readings[position] = reading_of(self.rows[position])
         return self._readings[position]
@@ -144,6 +144,7 @@ class _Tree:
         return None
 
     def _is_around_a_prompt(self, position: int) -> bool:
+        """Tell whether a line is what the client writes around a prompt, and not a summary of a compaction."""
         row = self.rows[position]
         if role_of(row) == "user":
             return self.reading(position).prompts and not row.get("isCompactSummary")
@@ -183,7 +184,8 @@ def _heads_taken_back(tree: _Tree) -> Iterator[tuple[int, int]]:
 
 
 def _replaced(tree: _Tree, heads: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the branches that the last of these branches replaces."""
+    """Yield, of branches at the same place, the first line of each that is over because a newer
+    prompt was said there, with that prompt. A failed request is not replaced."""
     prompts: dict[int, int] = {}
     for head in heads:
         prompt = tree.prompt_at_head(head)

@@ -22,18 +22,17 @@ from memory_server.conversations.model import MAX_TEXT_CHARS, ShortTermMemory, c
 from memory_server.interchange.incoming import Incoming, NotThisFormat, fields_of
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.json_text import Json
+from memory_server.kernel.json_text import Fields, Json, without_surrogates
 from memory_server.kernel.messages import (
     MAX_CONTENT_CHARS,
     NOTHING,
     Message,
     context_text,
     storable,
-    without_surrogates,
 )
 from memory_server.kernel.private import EMPTY_PART, PublicMessages, emptied, without_private
 from memory_server.kernel.recalled_block import as_said, without_recalled
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import dataclass, frozen
 from sandbox import chat, is_sillytavern, left_out, whole
 
 PRIVATE_OR_EMPTY = N_("exchanges that are private or have no words")
@@ -54,7 +53,7 @@ FIRST_ITEMS = 5
 _MACRO = re.compile(r"\{\{(char|user)\}\}", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChatOptions:
     """How chats are read. `usual`: the conversation of messages that name none. `zone`: the zone of local times, or
     None for the system's. `names`: the names of the `user` and the `char`, if they are known; a chat of SillyTavern
@@ -80,8 +79,8 @@ def read(data: bytes, options: ChatOptions) -> Incoming:
 
 
 def read_all(files: Mapping[str, bytes], options: ChatOptions) -> Incoming:
-    """Read a folder of chats, such as the chats of a character of SillyTavern. `files`: the files by their path; a
-    file that is not a chat is skipped."""
+    """Read a folder of chats, such as the chats of a character of SillyTavern. `files`: the files
+    by their path; a file that is not a chat is skipped. Raises NotThisFormat if no message came."""
     incoming = Incoming()
     chat_files = {path: data for path, data in files.items() if _may_be_chat(path, data)}
     count_others(incoming, [path for path in files if path not in chat_files])
@@ -179,7 +178,7 @@ def _roles_of(names: Mapping[str, str]) -> dict[str, str]:
 
 def take_readings(
     incoming: Incoming,
-    readings: Sequence[chat.Reading],
+    readings: Sequence[chat.ParsedChat],
     usual: str,
     names: Mapping[str, str],
     *,
@@ -201,10 +200,10 @@ def take_readings(
         incoming.notes.append(
             _("the first time that cannot be read: {place}, {reason}", first.location, first.reason)
         )
-    take(incoming, [reading.messages for reading in readings], usual, names)
+    add_exchanges(incoming, [reading.messages for reading in readings], usual, names)
 
 
-def take(
+def add_exchanges(
     incoming: Incoming,
     conversations: Sequence[list[chat.Message]],
     usual: str,
@@ -212,7 +211,9 @@ def take(
     *,
     others: Mapping[str, list[ShortTermMemory]] = NOTHING,
 ) -> None:
-    """Add the exchanges of these conversations, each message with what `parse` of sandbox/chats gives, and `others`."""
+    """Add a memory for each exchange of these conversations, and `others`: ready memories by
+    conversation. A message is what `parse` of sandbox/chats gives. Private or empty exchanges are
+    counted as lost, too large ones are skipped."""
     memories_by_id = {name: [*memories] for name, memories in others.items()}
     equal_exchanges: Counter[str] = Counter()
     for number, rows in enumerate(conversations, 1):
@@ -251,7 +252,7 @@ def _each_once(memories: Sequence[ShortTermMemory]) -> tuple[ShortTermMemory, ..
 
 def names_in(data: bytes) -> dict[str, str]:
     """Who the `user` and the `char` of a chat of SillyTavern are, as far as it says it."""
-    return _header(_sillytavern(data))
+    return _names_in_header(_sillytavern(data))
 
 
 def _sillytavern(data: bytes) -> list[Json]:
@@ -262,9 +263,10 @@ def _sillytavern(data: bytes) -> list[Json]:
     return rows
 
 
-def _header(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Who the `user` and the `char` are, as the first line says it. Newer versions write `unused` there: then, as the
-    messages say it, if only one speaks."""
+def _names_in_header(rows: Sequence[Fields]) -> dict[str, str]:
+    """Return who the `user` and the `char` are, as the first line says it. Newer versions write
+    `unused` there: then, as the messages say it, if only one speaks. A name that is not known is
+    left out."""
     if not rows or "mes" in rows[0]:
         return {}
     names: dict[str, str] = {}
@@ -277,7 +279,7 @@ def _header(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return names
 
 
-def _only_speaker(rows: Sequence[Mapping[str, Any]], *, is_user: bool) -> str:
+def _only_speaker(rows: Sequence[Fields], *, is_user: bool) -> str:
     """Return the name of the only user or character that speaks in these messages; empty if no speaker or several
     speak."""
     speakers: set[str] = set()
@@ -297,7 +299,8 @@ def _only_speaker(rows: Sequence[Mapping[str, Any]], *, is_user: bool) -> str:
 def memory_of(
     conversation_id: str, messages: tuple[Message, ...], identity: str, **fields: Any
 ) -> ShortTermMemory:
-    """Make a memory that `identity` makes the same each time."""
+    """Make a memory of these messages, without words; the same `identity` gives the same id. Its
+    time is that of the latest message, or 0."""
     return ShortTermMemory(
         id=hashlib.sha256(identity.encode(errors="replace")).hexdigest()[:16],
         time_ms=max((message.time_ms or 0 for message in messages), default=0),
@@ -367,20 +370,18 @@ class _Exchange:
     messages: list[Message] = field(default_factory=list)
 
     def continues_with(self, messages: Sequence[Message], conversation_id: str) -> bool:
-        """Tell whether these messages still belong to it."""
+        """Tell whether these messages still belong to it: not if they are of another conversation, ask something
+        after an answer or long after it, or would make it too long."""
         if conversation_id != self.conversation_id:
             return False
-        if messages[0].role == "user" and (
-            self._is_answered() or self._is_long_before(messages[0])
-        ):
+        is_answered = any(message.role == "assistant" for message in self.messages)
+        if messages[0].role == "user" and (is_answered or self._is_long_before(messages[0])):
             return False
         chars = sum(len(message.content) for message in (*self.messages, *messages))
         return len(self.messages) < MOST_MESSAGES and chars <= MOST_CHARS
 
-    def _is_answered(self) -> bool:
-        return any(message.role == "assistant" for message in self.messages)
-
     def _is_long_before(self, message: Message) -> bool:
+        """Tell whether this exchange was over long before the message. Without both times, it was not."""
         last_ms = self.messages[-1].time_ms
         if message.time_ms is None or not last_ms:
             return False

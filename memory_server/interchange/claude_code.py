@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from pathlib import PurePosixPath
 
+from languages import N_
 from memory_server.interchange import pages
 from memory_server.interchange.branches import Row, branches_of
-from memory_server.interchange.incoming import Incoming, NotThisFormat
-from memory_server.interchange.spoken_places import TAKEN_BACK
+from memory_server.interchange.incoming import Incoming
 from memory_server.interchange.transcript_turns import turns_of
 from memory_server.interchange.transcripts import row_of, rows_of, time_of
 from memory_server.interchange.turn_memories import TurnMemories
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.knowledge.projects import name_of, unsettled
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkingFolders:
     """What is known of working folders by their paths: how a memory names one, and the key of its project ("":
     none)."""
@@ -54,21 +54,17 @@ def read(
             # What was taken back in a session may still hold in a session that was forked before that.
             seen_ids.update(filter(None, map(_id_of, live)))
 
-    incoming.conversations = memories.contents()
-
     def project_of_page(path: str) -> str:
+        """Return the project of the working folders of the transcripts beside a page."""
         transcripts = PurePosixPath(path).parent.parent
         working_folders = memories.working_folders.get(str(transcripts), set())
         return _only_one({folders.project_of(folder) for folder in working_folders})
 
     markdown = {path: data for path, data in files.items() if path.endswith(".md")}
     pages.take(incoming, markdown, times, project_of=project_of_page)
-    if not incoming.count and not incoming.skipped and not incoming.lost[TAKEN_BACK]:
-        raise NotThisFormat(
-            "holds no turn of a user and no page; import `~/.claude/projects`, or a folder in it."
-        )
-
-    return incoming
+    return memories.finished(
+        N_("holds no turn of a user and no page; import `~/.claude/projects`, or a folder in it.")
+    )
 
 
 def _only_one(projects: Collection[str]) -> str:
@@ -80,8 +76,8 @@ def _only_one(projects: Collection[str]) -> str:
 
 
 def _last_ms(data: bytes) -> int:
-    """Return the time of the last line with a time. The transcript of a fork repeats lines of the session that it is
-    from, and usually goes on longer: so that session comes first, and its turns are known by its name."""
+    """Return the time of the last line with a time, or 0. The transcript of a fork repeats lines of the session that
+    it is from, and usually goes on longer: so that session comes first, and its turns are known by its name."""
     for line in reversed(data.splitlines()):
         time_ms = time_of(row_of(line).get("timestamp"))
         if time_ms is not None:

@@ -6,7 +6,6 @@ its answer is not kept there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from languages import _
@@ -23,7 +22,8 @@ from memory_server.interchange.incoming import (
     milliseconds_of,
     texts,
 )
-from memory_server.kernel.messages import Message, without_surrogates
+from memory_server.kernel.json_text import Fields, objects_in, without_surrogates
+from memory_server.kernel.messages import Message
 from memory_server.kernel.private import to_keep, without_private
 from memory_server.kernel.text import beginning
 
@@ -53,15 +53,15 @@ _LISTS = {
 def read(data: bytes, usual: str) -> Incoming:
     """Read the memories of an export. Raises NotThisFormat."""
     export = fields_of(document(data))
-    tables: dict[str, list[Mapping[str, Any]]] = {}
+    tables: dict[str, list[Fields]] = {}
     for table, name in _LISTS.items():
-        rows = list_of(export.get(name))
-        tables[table] = [row for row in rows if isinstance(row, dict)]
+        tables[table] = [*objects_in(list_of(export.get(name)))]
     return read_tables(tables, usual)
 
 
 def read_tables(tables: Tables, usual: str) -> Incoming:
-    """Read the same from its database; prompts are for the conversation `usual`."""
+    """Read the tables of its database: observations and summaries as notes, prompts as memories of
+    the conversation `usual`. A row with wrong values is skipped."""
     incoming = Incoming()
     for number, row in enumerate(tables.get("observations", ()), 1):
         with incoming.record(f"observation {number}"):
@@ -86,7 +86,8 @@ def read_tables(tables: Tables, usual: str) -> Incoming:
     return incoming
 
 
-def _note_observation(incoming: Incoming, location: str, row: Mapping[str, Any]) -> None:
+def _note_observation(incoming: Incoming, location: str, row: Fields) -> None:
+    """Add an observation as a note, with its facts as a list and its type and concepts as tags."""
     title = _text(row.get("title"))
     paragraphs = [_text(row.get(name)) for name in ("subtitle", "narrative", "text")]
     facts = [f"- {fact}" for fact in texts(row.get("facts"))]
@@ -96,7 +97,8 @@ def _note_observation(incoming: Incoming, location: str, row: Mapping[str, Any])
     _note(incoming, location, row, title=title, body=body, tags=tags)
 
 
-def _note_summary(incoming: Incoming, location: str, row: Mapping[str, Any]) -> None:
+def _note_summary(incoming: Incoming, location: str, row: Fields) -> None:
+    """Add the summary of a session as a note, each field as a paragraph under its name; the request is its title."""
     paragraphs: list[str] = []
     for name in _SUMMARY:
         text = _text(row.get(name))
@@ -109,12 +111,14 @@ def _note_summary(incoming: Incoming, location: str, row: Mapping[str, Any]) -> 
 def _note(
     incoming: Incoming,
     location: str,
-    row: Mapping[str, Any],
+    row: Fields,
     *,
     title: str,
     body: str,
     tags: list[str],
 ) -> None:
+    """Add a row as a note of its project, or of no project if it names none, with the files that it
+    names."""
     created_ms = milliseconds_of(row.get("created_at_epoch"))
     table = location.partition(" ")[0]
     # A project that was merged into another one goes on under that name.
@@ -139,7 +143,7 @@ def _note(
     )
 
 
-def _prompt(row: Mapping[str, Any], usual: str) -> ShortTermMemory | None:
+def _prompt(row: Fields, usual: str) -> ShortTermMemory | None:
     """Return the memory of a prompt, or None if it has no words, or all of them are private."""
     text = _text(row.get("prompt_text"))
     session = _text(row.get("content_session_id"))

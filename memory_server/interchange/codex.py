@@ -12,14 +12,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import field
 from typing import Any
 
+from languages import N_
 from memory_server.interchange import spoken_places as places
-from memory_server.interchange.incoming import Incoming, NotThisFormat, fields_of, text_of
+from memory_server.interchange.incoming import Incoming, fields_of, text_of
 from memory_server.interchange.transcript_turns import TranscriptTurn
-from memory_server.interchange.transcripts import rows_of, time_of
+from memory_server.interchange.transcripts import dialog, rows_of, time_of
 from memory_server.interchange.turn_memories import TurnMemories
+from memory_server.kernel.json_text import Fields, Json, objects_in
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import calls_forget, emptied
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import dataclass, frozen
 from memory_server.kernel.work import strings_of
 from sandbox import WRONG_VALUES
 
@@ -100,15 +102,15 @@ def read(
             memories.add(path, _new_turns(turns, seen_ids))
             taken_back = _Session(Incoming(), history.words_in).turns(history.rolled_back)
             memories.take_back(taken_back)
-    incoming.conversations = memories.contents()
-    if not incoming.count and not incoming.skipped and not incoming.lost[places.TAKEN_BACK]:
-        raise NotThisFormat("holds no turn of a user; import `~/.codex/sessions`, or a file in it.")
-    return incoming
+    return memories.finished(
+        N_("holds no turn of a user; import `~/.codex/sessions`, or a file in it.")
+    )
 
 
 def _new_turns(turns: Iterable[TranscriptTurn], seen_ids: set[str]) -> Iterator[TranscriptTurn]:
-    """Yield the turns that no earlier file has: the file of a fork repeats turns of the session that it is from.
-    Older versions numbered the turns of each session."""
+    """Yield the turns that no earlier file has, and add their ids to `seen_ids` at the end: the file of a fork
+    repeats turns of the session that it is from. Older versions numbered the turns of each session, so such ids are
+    not compared."""
     own_ids: set[str] = set()
     for turn in turns:
         turn_id = turn.prompt_id or ""
@@ -120,20 +122,21 @@ def _new_turns(turns: Iterable[TranscriptTurn], seen_ids: set[str]) -> Iterator[
     seen_ids |= own_ids
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _History:
     """The lines of a file. `words_in`: the type of the lines that have the user's words; a file may have several
     types with the same words. `rolled_back`: the lines that the user took back, with what says which session it is."""
 
-    rows: Sequence[Mapping[str, Any]]
-    rolled_back: Sequence[Mapping[str, Any]]
+    rows: Sequence[Fields]
+    rolled_back: Sequence[Fields]
     words_in: str
 
 
 def _history_of(data: bytes, incoming: Incoming) -> _History:
     """Separate what holds of a file from what was rolled back: an event `thread_rolled_back` drops the last turns of
-    the user, as core/src/codex/rollout_reconstruction.rs of openai/codex counts them."""
-    rows: list[Mapping[str, Any]] = []
+    the user, as core/src/codex/rollout_reconstruction.rs of openai/codex counts them. What was rolled back is kept
+    apart, because an earlier import may have brought it. A line that is not JSON is counted in `incoming.lost`."""
+    rows: list[Fields] = []
     for line in data.splitlines():
         rows += rows_of(line, incoming.lost)
 
@@ -144,10 +147,10 @@ def _history_of(data: bytes, incoming: Incoming) -> _History:
         if kind in kinds:
             words_in = kind
 
-    held: list[Mapping[str, Any]] = []
-    rolled_back: list[Mapping[str, Any]] = []
+    history: list[Fields] = []
+    rolled_back: list[Fields] = []
     turn_starts: list[int] = []
-    """The position in `held` of each turn of the user."""
+    """The position in `history` of each turn of the user."""
     start: int | None = None
     """The position of the turn that the client began last, until the user says something in it."""
     # Older clients do not say when a turn begins; there the words of the user begin it.
@@ -155,43 +158,43 @@ def _history_of(data: bytes, incoming: Incoming) -> _History:
     for row in rows:
         event = _event_in(row)
         if event == "thread_rolled_back":
-            kept = max(0, len(turn_starts) - _count_of_turns(row))
-            if kept < len(turn_starts):
-                rolled_back += held[turn_starts[kept] :]
-                del held[turn_starts[kept] :]
-                del turn_starts[kept:]
+            kept_turns = max(0, len(turn_starts) - _count_of_turns(row))
+            if kept_turns < len(turn_starts):
+                rolled_back += history[turn_starts[kept_turns] :]
+                del history[turn_starts[kept_turns] :]
+                del turn_starts[kept_turns:]
             start = None
             continue
 
         if row.get("type") == "session_meta":
             rolled_back.append(row)
         elif event in _TURN_STARTED:
-            start = len(held)
+            start = len(history)
         elif _has_words_of_user(row, words_in):
             if start is None and not names_turns:
-                start = len(held)
+                start = len(history)
             if start is not None:
                 turn_starts.append(start)
             start = None
 
-        held.append(row)
+        history.append(row)
 
-    return _History(held, rolled_back, words_in)
+    return _History(history, rolled_back, words_in)
 
 
-def _event_in(row: Mapping[str, Any]) -> object:
+def _event_in(row: Fields) -> object:
     """Return the type of the event in a line, or None for any other line."""
     if row.get("type") != "event_msg":
         return None
     return fields_of(row.get("payload")).get("type")
 
 
-def _count_of_turns(row: Mapping[str, Any]) -> int:
+def _count_of_turns(row: Fields) -> int:
     count = fields_of(row.get("payload")).get("num_turns")
     return count if isinstance(count, int) and count > 0 else 0
 
 
-def _has_words_of_user(row: Mapping[str, Any], words_in: str) -> bool:
+def _has_words_of_user(row: Fields, words_in: str) -> bool:
     """Tell whether the user says something in a line of the type that has the user's words."""
     if words_in != _MESSAGE:
         return _words_in(row) == words_in
@@ -218,14 +221,16 @@ class _Session:
 
     incoming: Incoming
     words_in: str
-    session: dict[str, Any] = field(default_factory=dict)
+    session: Json = field(default_factory=dict)
     """What the file says about its session."""
     turn_id: str | None = None
     turn: TranscriptTurn | None = None
     by_sub_agent: bool = False
     questions: dict[str, dict[str, str]] = field(default_factory=dict)
 
-    def turns(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[TranscriptTurn]:
+    def turns(self, rows: Iterable[Fields]) -> Iterator[TranscriptTurn]:
+        """Yield the turns of these lines, each when the next one begins, and the last at the end. A line with wrong
+        values is only counted."""
         for row in rows:
             ended_turn = None
             try:
@@ -237,8 +242,9 @@ class _Session:
         if self.turn is not None:
             yield self.turn
 
-    def _take(self, row: Mapping[str, Any]) -> TranscriptTurn | None:
-        """Take one line; the turn before it, if the line begins another one."""
+    def _take(self, row: Fields) -> TranscriptTurn | None:
+        """Read one line, and return the turn before it if the line begins another one, otherwise
+        None."""
         kind = str(row.get("type", "session_meta"))
         payload = row.get("payload", row)
         if not isinstance(payload, Mapping):
@@ -255,7 +261,9 @@ class _Session:
             self._count(places.unknown_record(kind))
         return None
 
-    def _describe(self, payload: Mapping[str, Any]) -> None:
+    def _describe(self, payload: Fields) -> None:
+        """Note what a line says of the session: id, folder, turn, program, and whether a sub-agent
+        ran it. The first id stays."""
         # A session that goes on from another one repeats the first line of that.
         self.session.setdefault("sessionId", payload.get("id"))
         if isinstance(payload.get("cwd"), str):
@@ -269,7 +277,9 @@ class _Session:
                 {"subagent", "subAgent"} & source.keys()
             )
 
-    def _event(self, payload: Mapping[str, Any], time_ms: int | None) -> TranscriptTurn | None:
+    def _event(self, payload: Fields, time_ms: int | None) -> TranscriptTurn | None:
+        """Read an event: words of the user, or the beginning or end of a turn. Pictures are counted as lost. Return
+        the turn before it if this begins another one, otherwise None."""
         match payload.get("type"):
             case "item_completed" if self.words_in == _ITEM_COMPLETED:
                 item = fields_of(payload.get("item"))
@@ -287,7 +297,9 @@ class _Session:
                 self.turn.answered = False
         return None
 
-    def _item(self, payload: Mapping[str, Any], time_ms: int | None) -> TranscriptTurn | None:
+    def _item(self, payload: Fields, time_ms: int | None) -> TranscriptTurn | None:
+        """Read an item: a message, a call of a tool or its result; what has no words is counted.
+        Return the turn before it if a message begins another one, otherwise None."""
         kind = str(payload.get("type", "message" if "role" in payload else ""))
         if kind == "message":
             return self._message(payload, time_ms)
@@ -309,7 +321,9 @@ class _Session:
         self._count(called)
         return None
 
-    def _message(self, payload: Mapping[str, Any], time_ms: int | None) -> TranscriptTurn | None:
+    def _message(self, payload: Fields, time_ms: int | None) -> TranscriptTurn | None:
+        """Read a message: the words of the model, or of the user if this file has them in messages. Return the turn
+        before it if this begins another turn, otherwise None."""
         texts = _texts(payload)
         if payload.get("role") == "assistant":
             self._answer("\n".join(texts).strip(), time_ms)
@@ -320,7 +334,8 @@ class _Session:
         return None
 
     def _answer(self, answer: str, time_ms: int | None) -> None:
-        """Add what the model wrote."""
+        """Add what the model wrote to the turn. What a sub-agent wrote, or what is before the first turn, is only
+        counted."""
         if not answer:
             return
         if self.by_sub_agent:
@@ -332,6 +347,7 @@ class _Session:
             self.turn.answered = True
 
     def _is_context(self, text: str) -> bool:
+        """Tell whether a text is context that the client added, and count it if so."""
         called = _context_name(text)
         if called is None:
             return False
@@ -339,7 +355,8 @@ class _Session:
         return True
 
     def _said(self, text: str, time_ms: int | None) -> TranscriptTurn | None:
-        """Add what the user said. Return the turn before it, if this begins another turn."""
+        """Add what the user said. Return the turn before it if this begins another turn, otherwise
+        None."""
         text = emptied(text)
         # The client puts its own context before the request, so the last mark counts.
         for mark in _REQUESTS:
@@ -367,7 +384,9 @@ class _Session:
         turn.asked.append(Message("user", words, time_ms))
         return ended_turn
 
-    def _call(self, payload: Mapping[str, Any]) -> None:
+    def _call(self, payload: Fields) -> None:
+        """Read a call of a tool: its turn has no answer yet, and is not stored if the tool is
+        `forget`. The questions of a dialog are kept until its answer."""
         if self.turn is not None:
             self.turn.answered = False
             self.turn.forgot = self.turn.forgot or calls_forget({"function_call": payload})
@@ -382,13 +401,13 @@ class _Session:
             return
         rows = fields_of(payload.get("arguments")).get("questions")
         questions: dict[str, str] = {}
-        for row in rows if isinstance(rows, list) else []:
-            if isinstance(row, Mapping):
-                questions[str(row.get("id"))] = str(row.get("question") or row.get("header") or "")
+        for row in objects_in(rows):
+            questions[str(row.get("id"))] = str(row.get("question") or row.get("header") or "")
         self.questions[str(payload.get("call_id"))] = questions
 
-    def _see_result(self, payload: Mapping[str, Any]) -> None:
-        """Take the result of a tool."""
+    def _see_result(self, payload: Fields) -> None:
+        """Add the result of a tool, with its exit code, to the work of the turn. Do nothing without a turn, or for a
+        sub-agent."""
         if self.turn is None or self.by_sub_agent:
             return
         output = payload.get("output")
@@ -399,8 +418,10 @@ class _Session:
             text = f"Exit code {metadata['exit_code']}\n{text}"
         self.turn.work.result(payload.get("call_id"), text)
 
-    def _dialog(self, payload: Mapping[str, Any], time_ms: int | None) -> None:
-        """Yield each question of a dialog, which the model asked, and the answer of the user."""
+    def _dialog(self, payload: Fields, time_ms: int | None) -> None:
+        """Add the questions of a dialog that the model asked, each with the answer of the user, to
+        the turn. Nothing is added without answers, for an unknown dialog, or for one of a
+        sub-agent."""
         questions = self.questions.pop(str(payload.get("call_id")), None)
         answers = fields_of(payload.get("output")).get("answers")
         if (
@@ -411,12 +432,8 @@ class _Session:
         ):
             return
         for name, answer in answers.items():
-            words = _words_of_answer(answer)
             question = questions.get(name, "")
-            if words and question:
-                self.turn.asked.append(Message("assistant", question, time_ms))
-            if words:
-                self.turn.asked.append(Message("user", words, time_ms))
+            self.turn.asked += dialog(question, _words_of_answer(answer), time_ms)
 
     def _count(self, called: str) -> None:
         if called:
@@ -432,8 +449,9 @@ def _words_of_answer(answer: Any) -> str:
     return "\n".join(texts).strip()
 
 
-def _words_in(row: Mapping[str, Any]) -> str:
-    """Tell which of the types that can have the user's words a line has."""
+def _words_in(row: Fields) -> str:
+    """Tell in which form a line has the user's words: `_USER_MESSAGE`, `_ITEM_COMPLETED`, or else
+    `_MESSAGE`."""
     payload = row.get("payload")
     if row.get("type") != "event_msg" or not isinstance(payload, Mapping):
         return _MESSAGE
@@ -449,9 +467,9 @@ def _words_in(row: Mapping[str, Any]) -> str:
     return _MESSAGE
 
 
-def _texts(payload: Mapping[str, Any]) -> list[str]:
+def _texts(payload: Fields) -> list[str]:
     """Return the texts of a message, a block each."""
     content = payload.get("content")
     blocks = content if isinstance(content, list) else [{"text": content}]
-    texts = [block.get("text") for block in blocks if isinstance(block, Mapping)]
+    texts = [block.get("text") for block in objects_in(blocks)]
     return [text for text in texts if isinstance(text, str)]

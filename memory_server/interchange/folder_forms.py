@@ -32,8 +32,7 @@ from memory_server.interchange.incoming import (
     text_of,
 )
 from memory_server.kernel import json_text
-from memory_server.kernel.files import PRIVATE
-from memory_server.kernel.folder_names import folder_name
+from memory_server.kernel.files import PRIVATE, folder_name
 from memory_server.kernel.json_text import Json
 from memory_server.lore import LongTermMemory
 
@@ -210,6 +209,8 @@ def read_gentian_list(data: bytes, usual: str) -> Incoming:
 
 
 def _long_terms(incoming: Incoming, rows: list[Any]) -> tuple[LongTermMemory, ...]:
+    """Return the memories of the rows. A row is skipped if it is not an object, has no trigger or
+    prompt, or has a name that came before. Raises NotThisFormat if no row is an object."""
     if rows and not any(isinstance(row, dict) for row in rows):
         raise NotThisFormat(
             "holds no memories; import the character's memory/long-term-memory.json."
@@ -263,6 +264,8 @@ def _with_new_names(row: Json) -> Json:
 
 
 def _doubts(trigger: str, prompt: str) -> Iterator[str]:
+    """Yield a doubt about each month in a trigger whose number the prompt names as a month, because the months of
+    JavaScript count from 0."""
     months = dict.fromkeys(map(int, _MONTH.findall(trigger)))
     for month in months:
         if _names_month(prompt, month) and not _names_month(prompt, month + 1):

@@ -4,7 +4,7 @@ sentence that names it and says what to give instead."""
 from __future__ import annotations
 
 import codecs
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from io import BytesIO
 from itertools import islice
@@ -13,10 +13,24 @@ from typing import Any, Literal, get_args
 
 from languages import N_, _
 from memory_server.conversations.record_lines import FORMAT as NATIVE
-from memory_server.interchange import chat_exports, chats, lore_astrbot, lore_forms, mem0, official
+from memory_server.interchange import (
+    chat_exports,
+    chats,
+    claude_mem,
+    folder_forms,
+    livingmemory,
+    lore_astrbot,
+    lore_forms,
+    mem0,
+    memory_service,
+    official,
+    own,
+    seed_stores,
+)
 from memory_server.interchange.folder_forms import LONG_TERM, SHORT_TERM, is_node_backup
-from memory_server.interchange.incoming import NotThisFormat
+from memory_server.interchange.incoming import Incoming, NotThisFormat, Tables
 from memory_server.kernel import json_text
+from memory_server.kernel.values import frozen
 from memory_server.knowledge.notes.pages import MARK
 from sandbox import begins_with_role, chat, joined_values, may_be_chat
 
@@ -57,12 +71,43 @@ SQLITE = b"SQLite format 3\0"
 """How a database of SQLite begins."""
 ZIP = b"PK\x03\x04"
 JPEG = b"\xff\xd8\xff"
-_TABLES: Mapping[Foreign, Collection[tuple[str, str]]] = {
-    "claude-mem": [("observations", "narrative")],
-    "notes-db": [("memories", "topic")],
-    "livingmemory": [("documents", "metadata"), ("messages", "sender_id")],
+FILES: Mapping[Format, Callable[[bytes, str], Incoming]] = {
+    "native": own.read_native,
+    "node": folder_forms.read_node_list,
+    "gentian": folder_forms.read_gentian_list,
+    "pack": own.read_pack,
+    "official": official.read,
+    "livingmemory": livingmemory.read,
+    "claude-mem": claude_mem.read,
+    "mem0": mem0.read,
+    "memory-service": memory_service.read,
+    "refs-log": seed_stores.read_refs,
 }
-"""A table and a column of it that only the database of this form has; a single match is enough."""
+"""The readers of single files: each takes the bytes and a conversation."""
+
+
+@frozen
+class _Database:
+    """A database. `marks`: a table and a column of it that only this form has; a single match is enough. `tables`: the
+    tables and columns that are read; `read`: makes memories of them for a conversation."""
+
+    marks: Sequence[tuple[str, str]]
+    tables: Mapping[str, Collection[str]]
+    read: Callable[[Tables, str], Incoming]
+
+
+DATABASES: Mapping[Format, _Database] = {
+    "livingmemory": _Database(
+        [("documents", "metadata"), ("messages", "sender_id")],
+        livingmemory.TABLES,
+        livingmemory.read_tables,
+    ),
+    "claude-mem": _Database(
+        [("observations", "narrative")], claude_mem.TABLES, claude_mem.read_tables
+    ),
+    "notes-db": _Database([("memories", "topic")], seed_stores.TABLES, seed_stores.read_notes),
+}
+"""The formats of databases."""
 _MAGIC = {
     b"\x1f\x8b": N_(
         "is compressed; if it is a backup, put it into the folder of the backups and use `backup restore`."
@@ -82,83 +127,48 @@ _PAGE = N_(
 _LINES_OF_MESSAGES = N_(
     'write it as lines such as {"role": "user", "content": "text", "timestamp": "2026-07-17T09:00Z"}'
 )
-_NOT_MEMORIES: Sequence[tuple[frozenset[str], str]] = (
-    (
-        frozenset(("email_address", "full_name")),
-        N_(
-            "only says who the user is; it belongs to an export of Claude. Import the folder or zip that contains it."
-        ),
+_NOT_MEMORIES = {
+    ("email_address", "full_name"): N_(
+        "only says who the user is; it belongs to an export of Claude. Import the folder or zip that contains it."
     ),
-    (
-        frozenset(("email", "chatgpt_plus_user")),
-        N_(
-            "only says who the user is; it belongs to an export of ChatGPT. Import the folder or zip that contains it."
-        ),
+    ("email", "chatgpt_plus_user"): N_(
+        "only says who the user is; it belongs to an export of ChatGPT. Import the folder or zip that contains it."
     ),
-    (
-        frozenset(("rating", "conversation_id")),
-        N_(
-            "only lists ratings of answers; it belongs to an export of ChatGPT. Import the folder or zip "
-            "that contains it."
-        ),
+    ("rating", "conversation_id"): N_(
+        "only lists ratings of answers; it belongs to an export of ChatGPT. Import the folder or zip "
+        "that contains it."
     ),
-    (
-        frozenset(("is_anonymous", "conversation_id")),
-        N_(
-            "only lists shared links; it belongs to an export of ChatGPT. Import the folder or zip that contains it."
-        ),
+    ("is_anonymous", "conversation_id"): N_(
+        "only lists shared links; it belongs to an export of ChatGPT. Import the folder or zip that contains it."
     ),
-    (
-        frozenset(("header", "products")),
-        N_("is an activity of Google Takeout, a format that cannot be imported; {step}."),
+    ("header", "products"): N_(
+        "is an activity of Google Takeout, a format that cannot be imported; {step}."
     ),
-    (
-        frozenset(("conversation", "responses")),
-        N_("is an export of Grok, a format that cannot be imported; {step}."),
+    ("conversation", "responses"): N_(
+        "is an export of Grok, a format that cannot be imported; {step}."
     ),
-    (
-        frozenset(("workspace", "prompt", "response")),
-        N_(
-            "is an export of AnythingLLM without roles; export the chats there as JSONL, and import that."
-        ),
+    ("workspace", "prompt", "response"): N_(
+        "is an export of AnythingLLM without roles; export the chats there as JSONL, and import that."
     ),
-    (
-        frozenset(("power_user", "oai_settings")),
-        N_(
-            "has the settings of SillyTavern; import the folder that holds it, with its chats and lorebooks."
-        ),
+    ("power_user", "oai_settings"): N_(
+        "has the settings of SillyTavern; import the folder that holds it, with its chats and lorebooks."
     ),
-    (
-        frozenset(("prompts", "prompt_order")),
-        N_("is a preset of SillyTavern: it has prompts and no memories."),
+    ("prompts", "prompt_order"): N_("is a preset of SillyTavern: it has prompts and no memories."),
+    ("members", "allow_self_responses"): N_(
+        "is a group of SillyTavern; import its chat in `group chats`, or the whole folder of the user."
     ),
-    (
-        frozenset(("members", "allow_self_responses")),
-        N_(
-            "is a group of SillyTavern; import its chat in `group chats`, or the whole folder of the user."
-        ),
+    ("findRegex", "replaceString"): N_(
+        "is a regex script of SillyTavern: it changes texts and has no memories."
     ),
-    (
-        frozenset(("findRegex", "replaceString")),
-        N_("is a regex script of SillyTavern: it changes texts and has no memories."),
+    ("qrList", "version"): N_("is a set of quick replies of SillyTavern: it has no memories."),
+    ("data_visible", "data"): N_(
+        "is a chat of text-generation-webui, a format that cannot be imported; {step}."
     ),
-    (
-        frozenset(("qrList", "version")),
-        N_("is a set of quick replies of SillyTavern: it has no memories."),
+    ("moduleVersion", "data"): N_(
+        "is a module of NovelAI, which changes its model: it has no memories."
     ),
-    (
-        frozenset(("data_visible", "data")),
-        N_("is a chat of text-generation-webui, a format that cannot be imported; {step}."),
-    ),
-    (
-        frozenset(("moduleVersion", "data")),
-        N_("is a module of NovelAI, which changes its model: it has no memories."),
-    ),
-    (
-        frozenset(("presetVersion", "parameters")),
-        N_("is a preset of NovelAI: it has settings and no memories."),
-    ),
-)
+    ("presetVersion", "parameters"): N_("is a preset of NovelAI: it has settings and no memories."),
+}
 """Fields of files that people give and that have no form, and what is said about them."""
 
 
@@ -237,7 +247,8 @@ def _values_of(data: bytes) -> Iterator[Any]:
 
 
 def _refuse_known(value: Any) -> None:
-    """Raise NotThisFormat for a file that is known, and has no form."""
+    """Raise NotThisFormat if the fields are those of a known file that holds no memories; the
+    sentence says what to give instead."""
     rows = value.get("conversations") if isinstance(value, dict) else value
     first = value
     if isinstance(rows, list) and rows:
@@ -245,16 +256,16 @@ def _refuse_known(value: Any) -> None:
     if not isinstance(first, dict):
         return
     is_chat = chat.is_chat(first)
-    for fields, sentence in _NOT_MEMORIES:
-        if fields <= first.keys() and (not is_chat or "mapping" in fields):
+    for fields, sentence in _NOT_MEMORIES.items():
+        if first.keys() >= set(fields) and (not is_chat or "mapping" in fields):
             if "{step}" in sentence:
                 raise NotThisFormat(sentence, _(_LINES_OF_MESSAGES))
             raise NotThisFormat(sentence)
 
 
 def _form_of_chat(value: Any) -> Format | None:
-    """Return the form of a session of Codex or Gemini CLI, by its first line or as a whole; of a chat; and of what
-    exports of chats hold beside them."""
+    """Return the form of a session of Codex or Gemini CLI, by its first line or as a whole; of a
+    chat; and of what exports of chats hold beside them. Return None for anything else."""
     match value:
         case {"type": str(), "payload": dict()} | {
             "id": str(),
@@ -281,14 +292,15 @@ def _form_of_chat(value: Any) -> Format | None:
 
 
 def _form_of_memories(value: Any) -> Format | None:
-    """Return the form of a JSON value that holds memories; the first test that fits decides, so their order matters."""
+    """Return the form of a JSON value that holds memories; the first test that fits decides, so
+    their order matters. Return None if none fits."""
     if official.graph_in(value) is not None:
         return "official"
     if is_node_backup(value):
         return "node"
     if mem0.is_of_openmemory(value):
         return "mem0"
-    if lore_forms.program_of(value):
+    if lore_forms.is_of_another_program(value):
         return "worldinfo"
 
     match value:
@@ -330,9 +342,10 @@ def _form_of_memories(value: Any) -> Format | None:
 
 
 def format_of_tables(tables: Mapping[str, Collection[str]]) -> Format:
-    """Return the form of a database, by the columns of its tables."""
-    for form, marks in _TABLES.items():
-        if any(column in tables.get(table, ()) for table, column in marks):
+    """Return the form of a database, by the columns of its tables. Raises NotThisFormat if they are
+    of an unknown program."""
+    for form, database in DATABASES.items():
+        if any(column in tables.get(table, ()) for table, column in database.marks):
             return form
     names = ", ".join(sorted(tables)[:_SHOWN_TABLES]) or "-"
     raise NotThisFormat(

@@ -12,15 +12,22 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from languages import N_
 from memory_server.interchange import spoken_places as places
-from memory_server.interchange.incoming import Incoming, NotThisFormat, fields_of
+from memory_server.interchange.incoming import Incoming, fields_of
 from memory_server.interchange.transcript_turns import TranscriptTurn
-from memory_server.interchange.transcripts import rows_of, time_of
+from memory_server.interchange.transcripts import (
+    dialog,
+    rows_of,
+    time_of,
+    without_hook_context,
+)
 from memory_server.interchange.turn_memories import TurnMemories
 from memory_server.kernel import json_text
+from memory_server.kernel.json_text import Fields, Json, objects_in
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import calls_forget, emptied
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.kernel.work import WorkSeen, strings_of
 
 _OF_THE_CLIENT = (
@@ -35,8 +42,6 @@ _FOLDER = re.compile(
 """Where the first of these texts names the working folder, which nothing else does."""
 _REFERENCED_FILES = "\n--- Content from referenced files ---"
 """Where the contents of files begin that the client adds to the words of the user."""
-_CONTEXT_OF_HOOKS = "<hook_context>"
-"""Where what a hook adds to them begins."""
 
 
 def read(
@@ -53,27 +58,25 @@ def read(
             session = _session_of(incoming, data)
             memories.add(path, _turns(incoming, session, session.records))
             memories.take_back(_turns(Incoming(), session, session.rewound))
-    incoming.conversations = memories.contents()
-    if not incoming.count and not incoming.skipped and not incoming.lost[places.TAKEN_BACK]:
-        raise NotThisFormat(
-            "holds no turn of a user; import `~/.gemini/tmp`, or a file in a folder `chats` there."
-        )
-    return incoming
+    return memories.finished(
+        N_("holds no turn of a user; import `~/.gemini/tmp`, or a file in a folder `chats` there.")
+    )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Session:
     """What a file says of its session, the messages that hold, and the messages that the user rewound."""
 
-    fields: Mapping[str, Any]
-    records: Sequence[Mapping[str, Any]]
-    rewound: Sequence[Mapping[str, Any]]
+    fields: Fields
+    records: Sequence[Fields]
+    rewound: Sequence[Fields]
 
 
 def _turns(
-    incoming: Incoming, session: _Session, records: Sequence[Mapping[str, Any]]
+    incoming: Incoming, session: _Session, records: Sequence[Fields]
 ) -> Iterator[TranscriptTurn]:
-    """Yield the turns of these messages of a session."""
+    """Yield the turns of a session. Prompts without an answer between them are one turn. What is
+    not words, and a whole session of a sub-agent, is only counted."""
     if session.fields.get("kind") == "subagent":
         incoming.lost[places.SUB_AGENTS] += sum(
             record.get("type") in ("user", "gemini") for record in records
@@ -88,7 +91,7 @@ def _turns(
     turn: TranscriptTurn | None = None
     for number, record in enumerate(records):
         time_ms = time_of(record.get("timestamp"))
-        if _is_of_user(record):
+        if _kind_of(record) == "user":
             words = _words(incoming, record)
             if not words:
                 continue
@@ -111,7 +114,7 @@ def _turns(
         yield turn
 
 
-def _count_left_out(incoming: Incoming, record: Mapping[str, Any]) -> None:
+def _count_left_out(incoming: Incoming, record: Fields) -> None:
     """Count a record that belongs to no turn."""
     kind = _kind_of(record)
     if _is_of_model(record):
@@ -127,9 +130,9 @@ def _session_of(incoming: Incoming, data: bytes) -> _Session:
     """Read the fields of the session in a file, and its messages. A field or a message that the file has several
     times, as a session that changed it wrote it again, is as it was written last; a message stays at its first place.
     `$rewindTo` takes the message that it names, and all after it (services/chatRecordingService.ts)."""
-    session: dict[str, Any] = {}
-    messages_by_id: dict[str, Mapping[str, Any]] = {}
-    rewound: list[Mapping[str, Any]] = []
+    session: Json = {}
+    messages_by_id: dict[str, Fields] = {}
+    rewound: list[Fields] = []
     for value in _values_in(incoming, data):
         if isinstance(value, Mapping) and "$rewindTo" in value:
             rewound += _rewound(messages_by_id, str(value["$rewindTo"]))
@@ -148,9 +151,7 @@ def _session_of(incoming: Incoming, data: bytes) -> _Session:
     return _Session(session, list(messages_by_id.values()), rewound)
 
 
-def _rewound(
-    messages_by_id: dict[str, Mapping[str, Any]], message_id: str
-) -> list[Mapping[str, Any]]:
+def _rewound(messages_by_id: dict[str, Fields], message_id: str) -> list[Fields]:
     """Take the message of this id and all after it away from the others. Return nothing if no message has the id."""
     ids = list(messages_by_id)
     if message_id not in messages_by_id:
@@ -169,7 +170,7 @@ def _values_in(incoming: Incoming, data: bytes) -> list[Any]:
         return values
 
 
-def _changed_fields(value: Any) -> Mapping[str, Any]:
+def _changed_fields(value: Any) -> Fields:
     """Return the fields of a value of the file, or the fields that it changes (`$set`)."""
     if not isinstance(value, Mapping):
         return {}
@@ -179,7 +180,7 @@ def _changed_fields(value: Any) -> Mapping[str, Any]:
     return fields
 
 
-def _messages_of(value: Any, fields: Mapping[str, Any]) -> list[Any]:
+def _messages_of(value: Any, fields: Fields) -> list[Any]:
     """Return the messages in a value of the file, which may be a message itself."""
     if isinstance(value, list):
         return value
@@ -193,7 +194,7 @@ def _messages_of(value: Any, fields: Mapping[str, Any]) -> list[Any]:
     return []
 
 
-def _folder_in(records: Sequence[Mapping[str, Any]]) -> str | None:
+def _folder_in(records: Sequence[Fields]) -> str | None:
     if not records:
         return None
     match = _FOLDER.search(_content(records[0]))
@@ -202,21 +203,18 @@ def _folder_in(records: Sequence[Mapping[str, Any]]) -> str | None:
     return match[1].strip()
 
 
-def _kind_of(record: Mapping[str, Any]) -> object:
+def _kind_of(record: Fields) -> object:
     """Return the type of a record of a session, or the role of a record of a checkpoint."""
     return record.get("type", record.get("role"))
 
 
-def _is_of_user(record: Mapping[str, Any]) -> bool:
-    return _kind_of(record) == "user"
-
-
-def _is_of_model(record: Mapping[str, Any]) -> bool:
+def _is_of_model(record: Fields) -> bool:
     return _kind_of(record) in ("gemini", "model")
 
 
-def _words(incoming: Incoming, record: Mapping[str, Any]) -> str:
-    """Return what the user wrote in a message; empty if the client wrote it, or it holds results of tools."""
+def _words(incoming: Incoming, record: Fields) -> str:
+    """Return what the user wrote in a message; empty if the client wrote it, or it holds results of tools. What is
+    left out is counted."""
     shown = record.get("displayContent")
     text = _text(shown) if shown else _content(record)
     if text.lstrip().startswith(_OF_THE_CLIENT):
@@ -225,11 +223,10 @@ def _words(incoming: Incoming, record: Mapping[str, Any]) -> str:
     words, mark, _contents = emptied(text).partition(_REFERENCED_FILES)
     if mark:
         incoming.lost[places.PICTURES] += 1
-    words, _mark, _context = words.partition(_CONTEXT_OF_HOOKS)
-    return words.strip()
+    return without_hook_context(words)
 
 
-def _content(record: Mapping[str, Any]) -> str:
+def _content(record: Fields) -> str:
     """Return the text of a record of a session, or of a record of a checkpoint, which has `parts`."""
     return _text(record.get("content", record.get("parts")))
 
@@ -247,9 +244,9 @@ def _text(content: Any) -> str:
     return "\n".join(texts)
 
 
-def _answer(
-    incoming: Incoming, turn: TranscriptTurn, record: Mapping[str, Any], time_ms: int | None
-) -> None:
+def _answer(incoming: Incoming, turn: TranscriptTurn, record: Fields, time_ms: int | None) -> None:
+    """Add an answer of the model to its turn: text, work and dialogs; thoughts and calls are counted as lost. The
+    turn is answered if there is a text and no call of a tool; it is not stored if the tool is `forget`."""
     thoughts = record.get("thoughts")
     if isinstance(thoughts, list):
         incoming.lost[places.THOUGHTS] += len(thoughts)
@@ -266,54 +263,38 @@ def _answer(
     turn.answered = bool(answer) and not calls
 
 
-def _see_work(work: WorkSeen, call: Mapping[str, Any]) -> None:
-    """Take a call of a tool, and its result."""
+def _see_work(work: WorkSeen, call: Fields) -> None:
+    """Add a call of a tool, and its result, to `work`."""
     work.call(call.get("id"), call.get("name"), call.get("args"))
     outputs: list[object] = []
-    for part in _mappings(call.get("result")):
+    for part in objects_in(call.get("result")):
         response = fields_of(fields_of(part.get("functionResponse")).get("response"))
         outputs += [response.get("output"), response.get("error")]
     has_failed = True if call.get("status") in ("error", "cancelled") else None
-    work.result(call.get("id"), strings_of(outputs), failed=has_failed)
+    work.result(call.get("id"), without_hook_context(strings_of(outputs)), failed=has_failed)
 
 
-def _calls(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _calls(record: Fields) -> list[Json]:
     """Return the calls of tools: fields of a session, parts of a checkpoint."""
-    calls = _mappings(record.get("toolCalls"))
-    in_parts = [part.get("functionCall") for part in _mappings(record.get("parts"))]
-    return calls + _mappings(in_parts)
+    calls = objects_in(record.get("toolCalls"))
+    in_parts = [part.get("functionCall") for part in objects_in(record.get("parts"))]
+    return calls + objects_in(in_parts)
 
 
-def _mappings(value: Any) -> list[Mapping[str, Any]]:
-    """Return the objects of a list; of another value none."""
-    if not isinstance(value, list):
-        return []
-    return [item for item in value if isinstance(item, Mapping)]
-
-
-def _dialog(call: Mapping[str, Any], time_ms: int | None) -> list[Message]:
-    """Yield each question of a dialog, which the model asked, and the answer of the user."""
+def _dialog(call: Fields, time_ms: int | None) -> list[Message]:
+    """Return each question of a dialog, which the model asked, and the answer of the user."""
     questions = None
     arguments = call.get("args")
     if isinstance(arguments, Mapping):
         questions = arguments.get("questions")
     messages: list[Message] = []
-    for part in _mappings(call.get("result")):
+    for part in objects_in(call.get("result")):
         response = fields_of(fields_of(part.get("functionResponse")).get("response"))
         answers = fields_of(response.get("output")).get("answers")
         if isinstance(answers, Mapping):
             for name, answer in answers.items():
-                messages += _question_and_answer(_question(questions, name), answer, time_ms)
-    return messages
-
-
-def _question_and_answer(question: str, answer: Any, time_ms: int | None) -> list[Message]:
-    words = str(answer or "").strip()
-    if not words:
-        return []
-    messages = [Message("user", words, time_ms)]
-    if question:
-        messages.insert(0, Message("assistant", question, time_ms))
+                words = str(answer or "").strip()
+                messages += dialog(_question(questions, name), words, time_ms)
     return messages
 
 

@@ -22,12 +22,12 @@ from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import FAMILIES, OF_CONVERSATIONS
-from memory_server.kernel.json_text import Json
+from memory_server.kernel.json_text import Fields, Json
 from memory_server.kernel.messages import LAST_MS
 from memory_server.kernel.private import emptied, without_private
 from memory_server.kernel.recalled_block import without_recalled
 from memory_server.kernel.text import beginning
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import dataclass, frozen
 from memory_server.knowledge.entry import (
     MAX_KEY_CHARS,
     MAX_TAG_CHARS,
@@ -50,7 +50,7 @@ WRONG_VALUE = N_("it has a value of a type or size that it cannot have")
 EMPTY_OR_PRIVATE = N_("entries without text, or all of it private")
 Rows = Iterable[tuple[str, Any]]
 """Records, each with its place in the file."""
-Tables = Mapping[str, list[Mapping[str, Any]]]
+Tables = Mapping[str, list[Fields]]
 """Rows of a database by the name of their table, or lists of a JSON file that has the same."""
 
 
@@ -58,7 +58,7 @@ class NotThisFormat(InvalidInput):
     """A file does not have the expected format. The message follows the file's name and says what to give instead."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loss:
     """Something that a record has and its memory does not, or that is to be said of it: `what`, `of` which record."""
 
@@ -66,7 +66,7 @@ class Loss:
     of: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IncomingBook:
     """A lorebook for a conversation. `source`: the name of its file. `entries`: how many it has, with the entries
     that are left out. `is_on`: its owner has it switched on. `is_update`: its owner named the book that it is a new
@@ -170,7 +170,8 @@ class Incoming:
         self.conversations.append(Contents(name, short_term, long_term, cleaned_ms))
 
     def by_chat(self, rows: Rows, key: str, usual: str) -> dict[str, Contents]:
-        """Short-term memories of rows that each name their conversation in the field `key`, or are of `usual`."""
+        """Return the short-term memories of rows that each name their conversation in the field `key`, or are of
+        `usual`, by conversation. A row with a name that cannot be an id is skipped."""
         rows_by_chat: dict[str, list[tuple[str, Any]]] = {}
         for location, row in rows:
             chat_name = row.get(key) if isinstance(row, dict) else None
@@ -230,9 +231,10 @@ class Incoming:
         knowledge_place: str = "notes",
         **fields: Any,
     ) -> None:
-        """Add an entry that `identity` makes the same each time: a UUID becomes its id as it is. `location`: the
-        place of the entry in the file. `fields`: other fields of an entry; with `key` True its title is a topic, and
-        only one note of a kind and project has a topic."""
+        """Add an entry, to the notes or to another `knowledge_place`, with an id that `identity` makes the same each
+        time; a UUID is the id as it is. Without a public text it is counted as lost. `location`: the place of the
+        entry in the file. `fields`: other fields of an entry; with `key` True its title is its key, unless an earlier
+        note of the same kind and project has this title."""
         body = without_recalled(without_private(body))
         if not body.strip():
             self.lost[EMPTY_OR_PRIVATE] += 1
@@ -296,7 +298,7 @@ def unique_names(memories: Iterable[LongTermMemory]) -> tuple[LongTermMemory, ..
 
 
 def unused_name(name: str, used_names: Container[str]) -> str:
-    """`name`, or if it is used, the first of `name (2)`, `name (3)`, … that is not."""
+    """Return `name`, or if it is used, the first of `name (2)`, `name (3)`, … that is not."""
     unused = name
     for number in count(2):
         if unused not in used_names:
@@ -306,8 +308,8 @@ def unused_name(name: str, used_names: Container[str]) -> str:
 
 
 def public_value(value: Any) -> Any:
-    """Return a value of JSON without the private parts of the texts in it; such a part may go over several items of a
-    list."""
+    """Return a value of JSON without the private parts of the texts in it. In a list of texts such a part may go over
+    several items, and an item that is wholly private is left out."""
     if isinstance(value, str):
         return without_private(value)
     if isinstance(value, Mapping):
@@ -417,7 +419,7 @@ def share_of(value: Any) -> float | None:
 
 def milliseconds_of(value: Any, zone: tzinfo | None = None, *, unit: int = 1) -> int:
     """Return the milliseconds since 1970 of an ISO text, or of a number of `unit` milliseconds, or 0 if it is not a
-    time."""
+    time. `zone` is the zone of a text without an offset, None for the system's."""
     try:
         if isinstance(value, int | float):
             time_ms = round(value * unit)

@@ -9,7 +9,7 @@ told in private stays there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC
 from typing import Any
@@ -29,7 +29,8 @@ from memory_server.interchange.incoming import (
     share_of,
     texts,
 )
-from memory_server.kernel.messages import Message, without_surrogates
+from memory_server.kernel.json_text import Fields, objects_in, without_surrogates
+from memory_server.kernel.messages import Message
 from memory_server.kernel.private import without_private
 from sandbox import chat
 
@@ -55,7 +56,7 @@ def read(data: bytes, usual: str) -> Incoming:
 
 
 def read_tables(tables: Tables, usual: str) -> Incoming:
-    """Read the same from its databases."""
+    """Read memories and messages from the tables of its databases, as from an export."""
     sources = {
         row.get("memory_id"): row.get("source_json") for row in tables.get("memory_sources", ())
     }
@@ -66,7 +67,11 @@ def read_tables(tables: Tables, usual: str) -> Incoming:
     return _read(rows, tables.get("messages", []), usual)
 
 
-def _read(rows: list[Any], message_rows: list[Mapping[str, Any]], usual: str) -> Incoming:
+def _read(rows: list[Any], message_rows: list[Fields], usual: str) -> Incoming:
+    """Read the memories in `rows` as short-term memories of their conversations, and the messages in them and in
+    `message_rows` as exchanges. A memory whose text is missing is skipped, and so is a wrong record; one that is
+    archived or deleted there is counted as lost. A memory that names no conversation becomes a note, because it is
+    for all who talk to the bot; messages that name none go to `usual`."""
     incoming = Incoming()
     memories: dict[str, list[ShortTermMemory]] = {}
     messages: list[chat.Message] = []
@@ -75,9 +80,7 @@ def _read(rows: list[Any], message_rows: list[Mapping[str, Any]], usual: str) ->
         if not isinstance(text, str):
             incoming.skipped.append((location, _("it has no text")))
             continue
-        sources = [
-            source for source in list_of(row.get("source_messages")) if isinstance(source, dict)
-        ]
+        sources = objects_in(list_of(row.get("source_messages")))
         with incoming.record(location):
             messages += _messages(sources)
             _take_memory(incoming, memories, location=location, row=row, text=text)
@@ -86,7 +89,7 @@ def _read(rows: list[Any], message_rows: list[Mapping[str, Any]], usual: str) ->
         with incoming.record(location):
             messages += _messages([row])
 
-    chats.take(incoming, [messages], usual, {}, others=memories)
+    chats.add_exchanges(incoming, [messages], usual, {}, others=memories)
     return incoming
 
 
@@ -95,10 +98,11 @@ def _take_memory(
     memories: dict[str, list[ShortTermMemory]],
     *,
     location: str,
-    row: Mapping[str, Any],
+    row: Fields,
     text: str,
 ) -> None:
-    """Add the memory of a row to the memories of its conversation, or to the notes if it belongs to no talk."""
+    """Add the memory of a row to `memories` of its conversation, or as a note if it has none. One
+    that was archived or deleted there is counted; any that cannot be stored is skipped."""
     # Its database writes the metadata as JSON text, its export as an object.
     metadata = fields_of(row.get("metadata"))
     if metadata.get("status", "active") != "active":
@@ -147,7 +151,7 @@ def _take_memory(
         memories.setdefault(conversation_id, []).append(memory)
 
 
-def _messages(rows: Iterable[Mapping[str, Any]]) -> list[chat.Message]:
+def _messages(rows: Iterable[Fields]) -> list[chat.Message]:
     """Return the rows that are messages with words."""
     messages: list[chat.Message] = []
     for row in rows:
@@ -157,7 +161,8 @@ def _messages(rows: Iterable[Mapping[str, Any]]) -> list[chat.Message]:
     return messages
 
 
-def _message(row: Mapping[str, Any]) -> chat.Message | None:
+def _message(row: Fields) -> chat.Message | None:
+    """Return a row as a message, or None if it has no words or an unknown role."""
     role = row.get("role")
     content = row.get("content")
     if role not in chat.ROLES or not isinstance(content, str) or not content.strip():
@@ -176,7 +181,8 @@ def _message(row: Mapping[str, Any]) -> chat.Message | None:
 
 
 def _conversation(session: Any) -> str:
-    """Return the conversation of a session as our plugin names it, without the persona."""
+    """Return the conversation of a session as our plugin names it, without the persona; a session that is not named
+    so keeps its name."""
     parts = str(session or "").split(":", 2)
     if len(parts) != 3:
         return ":".join(parts)

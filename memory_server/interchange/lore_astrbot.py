@@ -7,21 +7,66 @@ Source: facts of the plugin's README (`trigger`, `authors_note`, logic of keywor
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
 
 from languages import _
 from memory_server.interchange.incoming import WRONG_VALUE
-from memory_server.interchange.lore_rows import (
-    Converted,
-    LoreRow,
-    RowFault,
-    expression_of_all,
-    is_given,
-)
-from sandbox import WRONG_VALUES
+from memory_server.kernel.json_text import Fields, Json, objects_in
+from memory_server.kernel.values import frozen
+from sandbox import WRONG_VALUES, literals
+
+LoreRow = dict[str, Any]
+"""An entry with the names of world info; `excludedKeys`: keys of which none may be there, which world info has not."""
+
+
+class RowFault(ValueError):
+    """An entry cannot come, because what it says has no meaning here; the message says why."""
+
+
+@frozen
+class ConvertedLorebook:
+    """A lorebook of another program. `broken`: uid of each entry that cannot come, and why. `lost`: sentences about
+    what does not come of the others."""
+
+    rows: tuple[LoreRow, ...]
+    broken: tuple[tuple[str, str], ...] = ()
+    program: str = ""
+    name: str = ""
+    lost: tuple[str, ...] = ()
+
+
+def is_given(value: Any) -> bool:
+    """Tell whether a field has a value: not an empty text, list or object."""
+    if isinstance(value, str):
+        return bool(value.strip())
+    if isinstance(value, list):
+        return any(is_given(item) for item in value)
+    return bool(value)
+
+
+def expression_of_all(
+    required: Sequence[str], excluded: Sequence[str] = (), *, ignores_case: bool
+) -> str:
+    """Write a key `/expression/` for texts that hold all required parts, and not all excluded parts together."""
+    looks = "".join(map(_look_ahead, required))
+    if excluded:
+        barred = "".join(map(_look_ahead, excluded))
+        looks += f"(?!{barred})"
+    flags = "i" if ignores_case else ""
+    return f"/{_BEGINNING}{looks}/{flags}"
+
+
+_BEGINNING = r"(?<![\s\S])"
+"""The beginning of a text, whatever the flags are."""
+
+
+def _look_ahead(part: str) -> str:
+    body = literals.expression(part, "")[1:-1]
+    return rf"(?=[\s\S]*{body})"
+
 
 MAX_BYTES = 2 * 1024 * 1024
 """Bytes of such a file at most."""
@@ -57,14 +102,14 @@ def document_in(data: bytes) -> Any:
         value = yaml.load(text, _Loader)
     except (yaml.YAMLError, RecursionError):
         return None
-    if not is_lorebook(value):
+    if triggers_in(value) is None:
         return None
     return value
 
 
 def _is_deep(text: str) -> bool:
-    """Tell whether it has too many levels, counted before YAML counts them. Brackets in texts count too, so only
-    brackets of a flow that are not closed are counted."""
+    """Tell whether it has too many levels, counted before YAML counts them, or an alias, which could repeat much.
+    Brackets in texts count too, so only brackets of a flow that are not closed are counted."""
     flow_level = 0
     for char in text:
         flow_level = max(0, flow_level + _STEPS.get(char, 0))
@@ -82,20 +127,23 @@ def _is_deep(text: str) -> bool:
     return False
 
 
-def is_lorebook(value: Any) -> bool:
-    """Tell whether the value of a file is such a lorebook."""
+def triggers_in(value: Any) -> list[Any] | None:
+    """Return the triggers in the value of a file, or None if it is not such a lorebook."""
     triggers = value.get("trigger") if isinstance(value, dict) else None
     if not isinstance(triggers, list):
-        return False
-    types = [trigger.get("type") for trigger in triggers if isinstance(trigger, dict)]
-    return any(kind in _TYPES for kind in types)
+        return None
+    types = [trigger.get("type") for trigger in objects_in(triggers)]
+    if any(kind in _TYPES for kind in types):
+        return triggers
+    return None
 
 
-def read(value: Mapping[str, Any]) -> Converted:
-    """Read the triggers and author's notes of such a lorebook."""
+def read(given_triggers: list[Any], value: Fields) -> ConvertedLorebook:
+    """Convert the triggers of a lorebook of AstrBot, and its author's notes, which always come. A
+    trigger that cannot be converted is named as broken."""
     rows: list[LoreRow] = []
     broken: list[tuple[str, str]] = []
-    triggers = [trigger for trigger in value["trigger"] if isinstance(trigger, dict)]
+    triggers = objects_in(given_triggers)
     for position, trigger in enumerate(triggers):
         name = str(trigger.get("name") or position)
         try:
@@ -111,13 +159,12 @@ def read(value: Mapping[str, Any]) -> Converted:
             # A note has no condition, so it always comes.
             rows.append(_of_all(note) | {"uid": f"authors_note {position}", "constant": True})
 
-    return Converted(
-        rows=tuple(rows), broken=tuple(broken), program="AstrBot", lost=_lost(rows, triggers)
-    )
+    return ConvertedLorebook(tuple(rows), tuple(broken), lost=_lost(rows, triggers))
 
 
-def _row_of(trigger: Mapping[str, Any]) -> LoreRow:
-    """Convert a trigger. Raises RowFault: when it comes depends on what is not known here."""
+def _row_of(trigger: Fields) -> LoreRow:
+    """Convert a trigger: of the type `listener` it always comes, of the type `regex` by an expression, and of any other
+    type by keys with commas between them. Raises RowFault if it has a condition, which needs variables of AstrBot."""
     if is_given(trigger.get("conditional")):
         raise RowFault(_("its condition needs variables of AstrBot"))
     row = _of_all(trigger)
@@ -133,7 +180,7 @@ def _row_of(trigger: Mapping[str, Any]) -> LoreRow:
     return row | {"key": keys, "caseSensitive": True, "matchWholeWords": False}
 
 
-def _of_all(part: Mapping[str, Any]) -> LoreRow:
+def _of_all(part: Fields) -> LoreRow:
     """Convert what triggers and author's notes have both. They look only at a message of the user."""
     probability = _number(part.get("probability"), 1.0) * 100
     content = _SENDER.sub("{{user}}", str(part.get("content") or ""))
@@ -161,8 +208,9 @@ def _escaped(expression: str) -> str:
     return re.sub(r"(?<!\\)/", r"\\/", expression)
 
 
-def _lost(rows: list[LoreRow], triggers: list[dict[str, Any]]) -> tuple[str, ...]:
-    """Write sentences about what the form has and world info not."""
+def _lost(rows: list[LoreRow], triggers: list[Json]) -> tuple[str, ...]:
+    """Return a sentence with a count for each thing that world info does not have: actions,
+    blocking and placeholders."""
     with_actions = [trigger for trigger in triggers if is_given(trigger.get("actions"))]
     blocking = [trigger for trigger in triggers if str(trigger.get("block", "")).lower() in _TRUE]
     with_placeholders = [row for row in rows if _PLACEHOLDER.search(row["content"]) is not None]

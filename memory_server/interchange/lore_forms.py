@@ -9,53 +9,59 @@ world info is counted and named, and not guessed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from languages import N_, _
 from memory_server.interchange import lore_astrbot
 from memory_server.interchange.incoming import WRONG_VALUE, list_of
-from memory_server.interchange.lore_rows import (
-    Converted,
+from memory_server.interchange.lore_astrbot import (
+    ConvertedLorebook,
     LoreRow,
     RowFault,
     expression_of_all,
     is_given,
 )
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.json_text import Fields, objects_in
+from memory_server.kernel.values import frozen
 from sandbox import WRONG_VALUES
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Form:
-    """A form: which program has it, how it is told, and what reads it."""
+    """A form of a program. `find`: the part of the value of a file that is a lorebook of this form, or None. `read`
+    takes this part and the whole value."""
 
     program: str
-    is_form: Callable[[Any], bool]
-    read: Callable[[Any], Converted]
+    find: Callable[[Any], Any]
+    read: Callable[[Any, Any], ConvertedLorebook]
 
 
-def converted(value: Any) -> Converted | None:
-    """Return the lorebook in the value of a file, with rows of world info, or None if it has none of these forms."""
+def converted(value: Any) -> ConvertedLorebook | None:
+    """Return the lorebook in the value of a file, with rows of world info. Return None if no other program has such a
+    form."""
     for form in _FORMS:
-        if form.is_form(value):
-            return form.read(value)
+        book = form.find(value)
+        if book is not None:
+            return replace(form.read(book, value), program=form.program)
     return None
 
 
-def program_of(value: Any) -> str:
-    """Return the program whose form this value has, or "" if it has none of these forms."""
-    for form in _FORMS:
-        if form.is_form(value):
-            return form.program
-    return ""
+def is_of_another_program(value: Any) -> bool:
+    """Tell whether a value has the form of another program."""
+    return any(form.find(value) is not None for form in _FORMS)
 
 
-def _rows(
-    values: Iterable[Any], row_of: Callable[[Mapping[str, Any]], LoreRow | None]
-) -> Converted:
-    """Return what `row_of` makes of each entry. An entry for which it gives None is only a heading. An id stays the
-    uid of its entry as long as no other entry has it; the others are counted through."""
+def _book(
+    values: Iterable[Any],
+    row_of: Callable[[Fields], LoreRow | None],
+    name: Any = "",
+    lost: tuple[str, ...] = (),
+) -> ConvertedLorebook:
+    """Return what `row_of` makes of each entry. An entry for which it gives None is only a heading. The first entry
+    with an id has it as its uid; a later one gets its position behind it. Without an id, the position is the uid."""
     rows: list[LoreRow] = []
     broken: list[tuple[str, str]] = []
     uids: set[str] = set()
@@ -84,16 +90,26 @@ def _rows(
         if row is not None:
             rows.append({"uid": uid} | row)
 
-    return Converted(rows=tuple(rows), broken=tuple(broken))
+    return ConvertedLorebook(tuple(rows), tuple(broken), name=_named(name), lost=lost)
+
+
+def _list_in(value: Any, name: str, **marks: str) -> list[Any] | None:
+    """Return the list of this name in an object that has these fields. Return None for any other value."""
+    if not isinstance(value, dict) or not isinstance(value.get(name), list):
+        return None
+    entries: list[Any] = value[name]
+    if marks.items() <= value.items():
+        return entries
+    return None
 
 
 def _named(name: Any) -> str:
     return " ".join(str(name or "").split())
 
 
-def _counted(values: Iterable[Any], fields: Mapping[str, str]) -> tuple[str, ...]:
+def _counted(values: list[Any], fields: Mapping[str, str]) -> tuple[str, ...]:
     """Say how many entries have each of these fields set, in the words beside its name."""
-    entries = [entry for entry in values if isinstance(entry, dict)]
+    entries = objects_in(values)
     lines: list[str] = []
     for field, description in fields.items():
         count = sum(is_given(entry.get(field)) for entry in entries)
@@ -111,8 +127,9 @@ _NOVELAI_LOST = {
 _CONJUNCTION = re.compile(r"\s&\s")
 
 
-def _novelai_book(value: Any) -> Mapping[str, Any] | None:
-    """Find the lorebook in a file of NovelAI: alone, or in a story or a scenario."""
+def _novelai_book(value: Any) -> Fields | None:
+    """Find the lorebook in a file of NovelAI: alone, or in a story or a scenario. Return None if
+    there is none."""
     if not isinstance(value, dict):
         return None
     for book in (value, value.get("lorebook"), _object(value.get("content")).get("lorebook")):
@@ -125,22 +142,23 @@ def _novelai_book(value: Any) -> Mapping[str, Any] | None:
     return None
 
 
-def _object(value: Any) -> Mapping[str, Any]:
+def _object(value: Any) -> Fields:
     """Return an object of JSON; empty if it is another value."""
     if not isinstance(value, dict):
         return {}
     return value
 
 
-def _read_novelai(value: Any) -> Converted:
-    book = _novelai_book(value) or {}
+def _read_novelai(book: Fields, value: Fields) -> ConvertedLorebook:
+    """Convert a lorebook of NovelAI. An entry is off if its category is. `value`: the whole file,
+    which may be a story; that is named as lost."""
     # An entry of a category that is off is off too.
     categories = map(_object, list_of(book.get("categories")))
     disabled_categories = [
         category.get("id") for category in categories if category.get("enabled") is False
     ]
 
-    def row_of(entry: Mapping[str, Any]) -> LoreRow:
+    def row_of(entry: Fields) -> LoreRow:
         is_enabled = entry.get("enabled", True) and entry.get("category") not in disabled_categories
         return {
             "key": [_novelai_key(str(key)) for key in list_of(entry.get("keys"))],
@@ -157,7 +175,7 @@ def _read_novelai(value: Any) -> Converted:
     if book is not value:
         lost = (*lost, _STORY)
 
-    return _rows(entries, row_of).of_book("NovelAI", _named(title), lost)
+    return _book(entries, row_of, title, lost)
 
 
 def _novelai_key(key: str) -> str:
@@ -174,16 +192,10 @@ def _novelai_key(key: str) -> str:
 # Agnai
 
 
-def _is_agnai(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.get("kind") == "memory"
-        and isinstance(value.get("entries"), list)
-    )
+def _read_agnai(entries: list[Any], value: Fields) -> ConvertedLorebook:
+    """Convert a memory book of Agnai. Its priorities are named as lost if they differ."""
 
-
-def _read_agnai(value: Any) -> Converted:
-    def row_of(entry: Mapping[str, Any]) -> LoreRow:
+    def row_of(entry: Fields) -> LoreRow:
         return {
             "key": [str(key) for key in list_of(entry.get("keywords"))],
             "comment": _named(entry.get("name")),
@@ -192,12 +204,11 @@ def _read_agnai(value: Any) -> Converted:
             "disable": not entry.get("enabled", True),
         }
 
-    entries = list_of(value["entries"])
-    priorities = {str(entry.get("priority")) for entry in entries if isinstance(entry, dict)}
+    priorities = {str(entry.get("priority")) for entry in objects_in(entries)}
     lost: tuple[str, ...] = ()
     if len(priorities) > 1:
         lost = (_("which entries come first where there is no room for all (priority)"),)
-    return _rows(entries, row_of).of_book("Agnai", _named(value.get("name")), lost)
+    return _book(entries, row_of, value.get("name"), lost)
 
 
 # RisuAI
@@ -211,8 +222,9 @@ _RISU_MODULE_LOST = {
 }
 
 
-def _risu_module(value: Any) -> Mapping[str, Any] | None:
-    """Return a module of RisuAI, also as the bare object that editors write."""
+def _risu_module(value: Any) -> Fields | None:
+    """Return a module of RisuAI, also as the bare object that editors write. Return None if it is
+    another value."""
     if not isinstance(value, dict):
         return None
     if value.get("type") == "risuModule":
@@ -223,15 +235,9 @@ def _risu_module(value: Any) -> Mapping[str, Any] | None:
     return value
 
 
-def _is_risu_book(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.get("type") == "risu"
-        and isinstance(value.get("data"), list)
-    )
-
-
-def _risu_row(entry: Mapping[str, Any]) -> LoreRow | None:
+def _risu_row(entry: Fields) -> LoreRow | None:
+    """Return an entry of RisuAI as a row of world info, or None for a folder. Raises RowFault if it
+    is a copy of another entry."""
     if entry.get("mode") == "folder":
         return None
     if entry.get("mode") == "child":
@@ -251,16 +257,9 @@ def _risu_row(entry: Mapping[str, Any]) -> LoreRow | None:
     }
 
 
-def _read_risu_book(value: Any) -> Converted:
-    return _rows(value["data"], _risu_row).of_book("RisuAI", "", ())
-
-
-def _read_risu_module(value: Any) -> Converted:
-    module = _risu_module(value) or {}
+def _read_risu_module(module: Fields, _value: Any) -> ConvertedLorebook:
     lost = tuple(loss for field, loss in _RISU_MODULE_LOST.items() if is_given(module.get(field)))
-    return _rows(list_of(module.get("lorebook")), _risu_row).of_book(
-        "RisuAI", _named(module.get("name")), lost
-    )
+    return _book(list_of(module.get("lorebook")), _risu_row, module.get("name"), lost)
 
 
 # KoboldAI
@@ -268,12 +267,11 @@ def _read_risu_module(value: Any) -> Converted:
 _STORY = N_("the text of the story: it is not a chat of messages")
 
 
-def _is_kobold(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("worldinfo"), list)
+def _read_kobold(entries: list[Any], value: Fields) -> ConvertedLorebook:
+    """Convert the world info of KoboldAI; an entry without keys and text is left out. The story,
+    its memory and its author's note are named as lost."""
 
-
-def _read_kobold(value: Any) -> Converted:
-    def row_of(entry: Mapping[str, Any]) -> LoreRow | None:
+    def row_of(entry: Fields) -> LoreRow | None:
         if not is_given(entry.get("key")) and not is_given(entry.get("content")):
             return None
         return {
@@ -298,7 +296,7 @@ def _read_kobold(value: Any) -> Converted:
             _("memory and author's note of the story, which its client puts into the prompt")
         )
 
-    return _rows(value["worldinfo"], row_of).of_book("KoboldAI", "", tuple(lost))
+    return _book(entries, row_of, lost=tuple(lost))
 
 
 # AI Dungeon
@@ -306,11 +304,13 @@ def _read_kobold(value: Any) -> Converted:
 _CARDS = ("storyCards", "worldInfo")
 
 
-def _story_cards(value: Any) -> Sequence[Any] | None:
-    """Return the story cards (world info, as they were called before) of AI Dungeon: a list of them alone, or in an
-    adventure or a scenario."""
+def _story_cards(value: Any) -> list[Any] | None:
+    """Return the story cards (world info, as they were called before) of AI Dungeon: a list of them
+    alone, or in an adventure or a scenario. Return None if none exist."""
     if isinstance(value, list):
-        return value if _are_story_cards(value) else None
+        if _are_story_cards(value):
+            return value
+        return None
     if not isinstance(value, dict):
         return None
     for holder in (value, _object(value.get("data"))):
@@ -323,26 +323,17 @@ def _story_cards(value: Any) -> Sequence[Any] | None:
 
 def _are_story_cards(value: Any) -> bool:
     """Tell whether a value is a list with a story card in it."""
-    cards = [card for card in list_of(value) if isinstance(card, dict)]
+    cards = objects_in(list_of(value))
     return any(
         isinstance(card.get("keys"), str) and ("value" in card or "entry" in card) for card in cards
     )
 
 
-def _is_novelai(value: Any) -> bool:
-    return _novelai_book(value) is not None
+def _read_ai_dungeon(cards: list[Any], value: Any) -> ConvertedLorebook:
+    """Convert the story cards of AI Dungeon. If `value` is an object, it is a whole story, which is
+    named as lost."""
 
-
-def _is_risu_module(value: Any) -> bool:
-    return _risu_module(value) is not None
-
-
-def _is_ai_dungeon(value: Any) -> bool:
-    return _story_cards(value) is not None
-
-
-def _read_ai_dungeon(value: Any) -> Converted:
-    def row_of(card: Mapping[str, Any]) -> LoreRow:
+    def row_of(card: Fields) -> LoreRow:
         keys = str(card.get("keys") or "").split(",")
         return {
             "key": [key.strip() for key in keys],
@@ -352,20 +343,21 @@ def _read_ai_dungeon(value: Any) -> Converted:
             "matchWholeWords": any(key.endswith(" ") for key in keys),
         }
 
-    lost: tuple[str, ...] = ()
-    title = ""
     if isinstance(value, dict):
-        lost = (_STORY,)
-        title = _named(value.get("title"))
-    return _rows(_story_cards(value) or (), row_of).of_book("AI Dungeon", title, lost)
+        return _book(cards, row_of, value.get("title"), (_STORY,))
+    return _book(cards, row_of)
 
 
 _FORMS = (
-    _Form("NovelAI", _is_novelai, _read_novelai),
-    _Form("Agnai", _is_agnai, _read_agnai),
-    _Form("RisuAI", _is_risu_book, _read_risu_book),
-    _Form("RisuAI", _is_risu_module, _read_risu_module),
-    _Form("KoboldAI", _is_kobold, _read_kobold),
-    _Form("AI Dungeon", _is_ai_dungeon, _read_ai_dungeon),
-    _Form("AstrBot", lore_astrbot.is_lorebook, lore_astrbot.read),
+    _Form("NovelAI", _novelai_book, _read_novelai),
+    _Form("Agnai", partial(_list_in, name="entries", kind="memory"), _read_agnai),
+    _Form(
+        "RisuAI",
+        partial(_list_in, name="data", type="risu"),
+        lambda entries, _value: _book(entries, _risu_row),
+    ),
+    _Form("RisuAI", _risu_module, _read_risu_module),
+    _Form("KoboldAI", partial(_list_in, name="worldinfo"), _read_kobold),
+    _Form("AI Dungeon", _story_cards, _read_ai_dungeon),
+    _Form("AstrBot", lore_astrbot.triggers_in, lore_astrbot.read),
 )

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from itertools import chain
 from typing import Any, TypeVar
 
 from languages import _
-from memory_server.interchange import lore_astrbot, lore_decorators, lore_forms
+from memory_server.interchange import lore_astrbot, lore_forms
 from memory_server.interchange.incoming import NotThisFormat, document, fields_of
-from memory_server.interchange.lore_decorators import Decorators
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.json_text import Fields, Json
+from memory_server.kernel.values import dataclass, frozen
 from memory_server.lore import (
     USUAL_ORDER,
     CharacterRule,
@@ -27,6 +29,186 @@ from memory_server.lore import (
     group_names,
 )
 from sandbox import WRONG_VALUES
+
+# --- decorators --------------------------------------------------------------------------------------------------
+
+# Decorators: the lines `@@name value` at the beginning of an entry's content, which say when and where it comes.
+#
+# Sources: facts of the character card specification V3 ("Decorators") and of RisuAI, which writes most of them and
+# has more names (its numbers count all messages of a chat, as the delay of world info does); SillyTavern knows
+# `@@activate` and `@@dont_activate`. A line `@@@name value` is the fallback of the decorator before it: it holds if
+# that decorator does not.
+
+_LINE = re.compile(r"(?P<marks>@{2,3})(?P<name>[A-Za-z]\w*)[ \t]*(?P<value>.*)")
+_KEYS = ("additional_keys", "exclude_keys", "exclude_keys_all")
+"""The decorators whose values are keys."""
+_PLACEMENTS = frozenset(("position", "depth", "reverse_depth", "role", "end"))
+"""What says only where a client puts the text."""
+_ROLES = ("system", "user", "assistant")
+"""The roles of a text, by the number that world info has for each."""
+LAST_ORDER = -1000.0
+"""The order of an entry that must give way to all others; RisuAI has the same number for it."""
+
+
+def decorators_in(content: str) -> tuple[Decorators, str]:
+    """Split the content of an entry into the decorators at its beginning, and the content without their lines."""
+    decorators = Decorators()
+    if not content.lstrip().startswith("@@"):
+        return decorators, content
+    lines = content.split("\n")
+    end = 0
+    while end < len(lines) and (lines[end].strip().startswith("@@") or not lines[end].strip()):
+        if lines[end].strip():
+            decorators.add(lines[end].strip())
+        end += 1
+    decorators.finish()
+    return decorators, "\n".join(lines[end:])
+
+
+@dataclass(slots=True)
+class Decorators:
+    """The decorators of an entry. `keys`: of each decorator with keys the groups of them; `values`: the values of all
+    others by their names. `unknown`: the lines that have no meaning here. A decorator without meaning waits for a
+    fallback with one."""
+
+    keys: dict[str, list[tuple[str, ...]]] = field(default_factory=lambda: defaultdict(list))
+    values: dict[str, str] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
+    _waiting: list[str] = field(default_factory=list)
+    _is_settled: bool = True
+    """Whether a fallback has no meaning, because the decorator before it has one or there is none."""
+
+    def has(self, *names: str) -> bool:
+        """Tell whether the entry has any of these decorators."""
+        return not self.values.keys().isdisjoint(names)
+
+    def whole(self, name: str) -> int | None:
+        """Return the number of a decorator, or None without it."""
+        if name in self.values:
+            return int(self.values[name])
+        return None
+
+    def number(self, name: str) -> float | None:
+        if name in self.values:
+            return float(self.values[name])
+        return None
+
+    def choice(self, is_true: Sequence[str], is_false: Sequence[str]) -> bool | None:
+        """Return which of two kinds of decorators the entry has, or None if it has neither."""
+        if self.has(*is_true):
+            return True
+        if self.has(*is_false):
+            return False
+        return None
+
+    def add(self, line: str) -> None:
+        """Read the line of a decorator. A fallback (`@@@`) is used only if no decorator before it
+        in its chain has a meaning here; `finish` names a chain without a meaning."""
+        match = _LINE.fullmatch(line)
+        is_fallback = line.startswith("@@@")
+        if not is_fallback:
+            self.finish()
+        elif self._is_settled:
+            return
+        if match is not None and self._takes(match["name"], match["value"].strip()):
+            self._is_settled = True
+            self._waiting.clear()
+        else:
+            self._waiting.append(line)
+
+    def finish(self) -> None:
+        """Name the decorator that waits: no fallback with a meaning came. Only the first of its chain is named."""
+        self.unknown += self._waiting[:1]
+        self._waiting.clear()
+        self._is_settled = False
+
+    def _takes(self, name: str, value: str) -> bool:
+        """Tell whether this decorator has a meaning here with this value. Of several with the same name the first
+        holds, but decorators with keys add up."""
+        if name in _KEYS:
+            keys = tuple(key.strip() for key in value.split(",") if key.strip())
+            if keys:
+                self.keys[name].append(keys)
+            return bool(keys)
+        if name not in _FLAGS and not _VALID.get(name, _is_nothing)(value):
+            return False
+        self.values.setdefault(name, value)
+        return True
+
+
+def placement_fields(placement: Mapping[str, str]) -> dict[str, int]:
+    """Return `position`, `depth` and `role` with the numbers of world info, as far as decorators name what it has
+    too."""
+    fields: dict[str, int] = {}
+    depth = "0" if "end" in placement else placement.get("depth")
+    if depth is not None:
+        fields |= {"position": _AT_DEPTH, "depth": int(depth)}
+    position = _POSITIONS_OF_DECORATORS.get(placement.get("position", ""))
+    if position is not None:
+        fields["position"] = position
+    if "role" in placement:
+        fields["role"] = _ROLES.index(placement["role"])
+    return fields
+
+
+_POSITIONS_OF_DECORATORS = {"before_desc": 0, "after_desc": 1}
+_AT_DEPTH = 4
+"""The position of world info for a text between the messages."""
+
+
+def _is_number(value: str) -> bool:
+    return re.fullmatch(r"-?\d{1,9}", value) is not None
+
+
+def _is_count(value: str) -> bool:
+    return re.fullmatch(r"\d{1,9}", value) is not None
+
+
+def _is_divisor(value: str) -> bool:
+    return _is_count(value) and int(value) > 0
+
+
+def _is_share(value: str) -> bool:
+    return re.fullmatch(r"\d{1,3}(\.\d+)?", value) is not None and float(value) <= 100
+
+
+def _is_nothing(_value: str) -> bool:
+    return False
+
+
+_FLAGS = frozenset(
+    (
+        "activate",
+        "constant",
+        "dont_activate",
+        "dont_activate_after_match",
+        "end",
+        "ignore_on_max_context",
+        "keep_activate_after_match",
+        "match_full_word",
+        "match_partial_word",
+        "match_word_boundary",
+        "no_recursive_search",
+        "recursive",
+        "unrecursive",
+    )
+)
+"""The decorators whose value does not matter."""
+_VALID: Mapping[str, Callable[[str], bool]] = {
+    "activate_only_after": _is_count,
+    "activate_only_every": _is_divisor,
+    "depth": _is_number,
+    "position": bool,
+    "priority": _is_number,
+    "probability": _is_share,
+    "reverse_depth": _is_number,
+    "role": _ROLES.__contains__,
+    "scan_depth": _is_count,
+}
+"""The other decorators that have a meaning here, beside those with keys, and which values each can have."""
+
+
+# --- entries and books -------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 LOGICS = ("AND_ANY", "NOT_ALL", "NOT_ANY", "AND_ALL")
@@ -55,7 +237,7 @@ _POSITIONS = {"before_char": 0, "after_char": 1}
 """The two words of a character book for a position, by the number that world info has for them."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoreEntry:
     """An entry, with the names and meanings of world info. `depth`, `sticky`, `cooldown`, `delay`, `every`: messages.
     None is the default; a `probability` of None never holds. `fields`: all fields, as the file has them. `content`
@@ -92,7 +274,7 @@ class LoreEntry:
     ignores_budget: bool
     vectorized: bool
     outlet: str
-    fields: Mapping[str, Any]
+    fields: Fields
     conditions: tuple[KeyCondition, ...] = ()
     every: int = 0
     once: bool = False
@@ -107,7 +289,7 @@ class LoreEntry:
         return _secondary_keys(self.fields.get("keysecondary"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Book:
     """A lorebook. `name`: its name in the file, or "". `depth`: messages that its entries scan by default, or None if
     the book does not say it. `broken`: uid and fault of each entry that cannot be read. `character`: whose card it is
@@ -135,7 +317,8 @@ def read_book(data: bytes) -> Book:
 
 
 def book_of(value: Any) -> Book:
-    """Read the lorebook in the value of a JSON file. Raises NotThisFormat."""
+    """Read a lorebook of any known program, or in a card. Raises NotThisFormat if it has no
+    entries, or only broken ones."""
     converted = lore_forms.converted(value)
     if converted is None:
         return _book_of(value)
@@ -150,8 +333,9 @@ def book_of(value: Any) -> Book:
 
 
 def _book_of(value: Any, *, is_converted: bool = False) -> Book:
-    """Read a book with rows of world info or of a card. With `is_converted` its rows were made of rows of another
-    program."""
+    """Read a book with rows of world info or of a card. With `is_converted` its rows were made of
+    rows of another program. A broken entry is left out and named. Raises NotThisFormat if all are
+    broken, or `entries` is missing."""
     book = _entries_of(value)
     entries: list[LoreEntry] = []
     broken: list[tuple[str, str]] = []
@@ -191,7 +375,7 @@ def _book_of(value: Any, *, is_converted: bool = False) -> Book:
     )
 
 
-def _depth_of(book: Mapping[str, Any]) -> int | None:
+def _depth_of(book: Fields) -> int | None:
     """Return how many messages all entries look at, or None if the book does not say it, or says what cannot be."""
     try:
         depth = _whole(book.get("scan_depth"))
@@ -221,7 +405,9 @@ def _place_of(key: object) -> float:
     return math.inf
 
 
-def _entries_of(value: Any) -> Mapping[str, Any]:
+def _entries_of(value: Any) -> Fields:
+    """Return the object that has `entries`: the file, its data, or a character book in either.
+    Raises NotThisFormat if none exists."""
     outer = value if isinstance(value, dict) else {}
     data = outer.get("data")
     inner = data if isinstance(data, dict) else {}
@@ -240,10 +426,10 @@ def _entries_of(value: Any) -> Mapping[str, Any]:
     )
 
 
-def _as_world_info(row: Mapping[str, Any]) -> dict[str, Any]:
+def _as_world_info(row: Fields) -> Json:
     """Return the fields of an entry of either form, with the names of world info, and with what SillyTavern takes for
     fields that are missing or null."""
-    fields: dict[str, Any] = {"selective": False, "useProbability": False, **row}
+    fields: Json = {"selective": False, "useProbability": False, **row}
     if "keys" in row:
         fields = _of_card(row)
     if "order" in fields and fields["order"] is None:
@@ -251,9 +437,9 @@ def _as_world_info(row: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _of_card(row: Mapping[str, Any]) -> dict[str, Any]:
+def _of_card(row: Fields) -> Json:
     """Return the fields of an entry of a character book, with the names of world info."""
-    fields: dict[str, Any] = {}
+    fields: Json = {}
     extensions = row.get("extensions")
     if isinstance(extensions, dict):
         fields = {_camel_case(name): value for name, value in extensions.items()}
@@ -274,15 +460,23 @@ def _camel_case(name: str) -> str:
     return _SNAKE.sub(lambda letter: letter[1].upper(), name)
 
 
-def _entry(uid: str, row: Mapping[str, Any]) -> LoreEntry:
+def _entry(uid: str, row: Fields) -> LoreEntry:
     """Read an entry. Raises TypeError, ValueError or OverflowError if a field has a value that it cannot have."""
     logic = _logic_of(row)
     keys = _keys(row.get("key"))
     if row.get("uid") is not None:
         uid = str(row["uid"])
 
-    decorators, content = lore_decorators.decorators_in(str(row.get("content") or ""))
+    decorators, content = decorators_in(str(row.get("content") or ""))
     conditions = _conditions(row, logic, decorators)
+    is_forbidden = decorators.has("dont_activate") and not decorators.has("activate")
+    whole_words = decorators.choice(
+        ("match_full_word", "match_word_boundary"), ("match_partial_word",)
+    )
+    order = decorators.number("priority")
+    if decorators.has("ignore_on_max_context"):
+        order = LAST_ORDER
+
     # The first condition has a place of its own, as in world info; the others are additional.
     first_condition = conditions[0] if conditions else KeyCondition((), logic)
     character_filter = row.get("characterFilter")
@@ -294,17 +488,17 @@ def _entry(uid: str, row: Mapping[str, Any]) -> LoreEntry:
         keys=keys,
         secondary=first_condition.keys,
         logic=first_condition.logic,
-        constant=bool(row.get("constant")) or decorators.is_constant,
-        enabled=not row.get("disable", False) and not decorators.is_forbidden,
+        constant=bool(row.get("constant")) or decorators.has("activate", "constant"),
+        enabled=not row.get("disable", False) and not is_forbidden,
         all_regex=bool(row.get("use_regex")) and not row.keys() >= _OF_SILLYTAVERN,
-        depth=_first(decorators.scan_depth, _whole(row.get("scanDepth"))),
-        whole_words=_first(decorators.whole_words, _switch(row.get("matchWholeWords"))),
+        depth=_first(decorators.whole("scan_depth"), _whole(row.get("scanDepth"))),
+        whole_words=_first(whole_words, _switch(row.get("matchWholeWords"))),
         case_sensitive=_switch(row.get("caseSensitive")),
-        probability=_first(decorators.probability, _probability_of(row)),
-        order=_first(decorators.order, _number(row.get("order"), USUAL_ORDER)),
+        probability=_first(decorators.number("probability"), _probability_of(row)),
+        order=_first(order, _number(row.get("order"), USUAL_ORDER)),
         sticky=_whole(row.get("sticky")) or 0,
         cooldown=_whole(row.get("cooldown")) or 0,
-        delay=max(_whole(row.get("delay")) or 0, decorators.after or 0),
+        delay=max(_whole(row.get("delay")) or 0, decorators.whole("activate_only_after") or 0),
         group=_group_of(row),
         recursion=_recursion_of(row, decorators),
         characters=CharacterRule(
@@ -316,16 +510,18 @@ def _entry(uid: str, row: Mapping[str, Any]) -> LoreEntry:
         outlet=_outlet(row),
         fields=row,
         conditions=conditions[1:],
-        every=decorators.every or 0,
-        once=decorators.once,
-        stays=decorators.stays,
-        is_forbidden=decorators.is_forbidden,
-        placement=decorators.placement,
-        unknown_decorators=decorators.unknown,
+        every=decorators.whole("activate_only_every") or 0,
+        once=decorators.has("dont_activate_after_match"),
+        stays=decorators.has("keep_activate_after_match"),
+        is_forbidden=is_forbidden,
+        placement={name: value for name, value in decorators.values.items() if name in _PLACEMENTS},
+        unknown_decorators=tuple(decorators.unknown),
     )
 
 
-def _logic_of(row: Mapping[str, Any]) -> str:
+def _logic_of(row: Fields) -> str:
+    """Return how an entry combines its secondary keys, by the number in its field. Raises ValueError if the number is
+    not known."""
     number = int(row.get("selectiveLogic") or 0)
     if not 0 <= number < len(LOGICS):
         raise ValueError(
@@ -338,7 +534,7 @@ def _logic_of(row: Mapping[str, Any]) -> str:
     return LOGICS[number]
 
 
-def _title_of(row: Mapping[str, Any], keys: Sequence[str], uid: str) -> str:
+def _title_of(row: Fields, keys: Sequence[str], uid: str) -> str:
     """Return what people call the entry: its title, its first key, or else its uid."""
     title = row.get("comment") or row.get("name") or row.get("title")
     if not title:
@@ -346,7 +542,7 @@ def _title_of(row: Mapping[str, Any], keys: Sequence[str], uid: str) -> str:
     return " ".join(str(title).split())
 
 
-def _probability_of(row: Mapping[str, Any]) -> float | None:
+def _probability_of(row: Fields) -> float | None:
     """Return the probability in per cent. Return None if the entry wants a chance and gives none: SillyTavern never
     brings it."""
     uses_probability = row.get("useProbability")
@@ -356,15 +552,16 @@ def _probability_of(row: Mapping[str, Any]) -> float | None:
     return _number(probability, 100.0)
 
 
-def _conditions(
-    row: Mapping[str, Any], logic: str, decorators: Decorators
-) -> tuple[KeyCondition, ...]:
+def _conditions(row: Fields, logic: str, decorators: Decorators) -> tuple[KeyCondition, ...]:
     """Return all conditions on keys beside the keys of the entry itself; its secondary keys first."""
     secondary = _secondary_keys(row.get("keysecondary")) if row.get("selective", True) else ()
-    excluded = (*_keys(row.get("excludedKeys")), *decorators.excluded)
+    excluded = (
+        *_keys(row.get("excludedKeys")),
+        *chain.from_iterable(decorators.keys["exclude_keys"]),
+    )
     conditions = [KeyCondition(secondary, logic), KeyCondition(excluded, "NOT_ANY")]
-    conditions += [KeyCondition(keys, "AND_ANY") for keys in decorators.additional]
-    conditions += [KeyCondition(keys, "NOT_ALL") for keys in decorators.excluded_together]
+    conditions += [KeyCondition(keys, "AND_ANY") for keys in decorators.keys["additional_keys"]]
+    conditions += [KeyCondition(keys, "NOT_ALL") for keys in decorators.keys["exclude_keys_all"]]
     return tuple(condition for condition in conditions if condition.keys)
 
 
@@ -375,7 +572,9 @@ def _first(decorated: T | None, usual: T) -> T:
     return decorated
 
 
-def _group_of(row: Mapping[str, Any]) -> GroupRules:
+def _group_of(row: Fields) -> GroupRules:
+    """Return the groups of a row and their rules. Raises ValueError if the weight is not a
+    number."""
     groups = row.get("group")
     if isinstance(groups, str):
         names = group_names(groups)
@@ -389,13 +588,16 @@ def _group_of(row: Mapping[str, Any]) -> GroupRules:
     )
 
 
-def _recursion_of(row: Mapping[str, Any], decorators: Decorators) -> RecursionRules:
+def _recursion_of(row: Fields, decorators: Decorators) -> RecursionRules:
+    """Return the rules by which an entry takes part in recursion. What a decorator says counts before the field."""
     level = row.get("delayUntilRecursion")
     if level is True:
         level = 1
+    is_let_in = decorators.choice(("recursive",), ("unrecursive",))
+    prevents_recursion = None if is_let_in is None else not is_let_in
     return RecursionRules(
-        is_excluded=bool(row.get("excludeRecursion")) or decorators.excluded_from_recursion,
-        is_prevented=_first(decorators.prevents_recursion, bool(row.get("preventRecursion"))),
+        is_excluded=bool(row.get("excludeRecursion")) or decorators.has("no_recursive_search"),
+        is_prevented=_first(prevents_recursion, bool(row.get("preventRecursion"))),
         level=_whole(level) or 0,
     )
 
@@ -407,20 +609,20 @@ _OUTLET = 7
 """The position of an entry that comes only where a template of its client names its outlet."""
 
 
-def _outlet(row: Mapping[str, Any]) -> str:
+def _outlet(row: Fields) -> str:
     """Return the only outlet in which an entry comes, or "" if it comes in the prompt."""
     if row.get("position") != _OUTLET:
         return ""
     return str(row.get("outletName") or "?")
 
 
-def placement_of(entry: LoreEntry) -> dict[str, Any]:
+def placement_of(entry: LoreEntry) -> Json:
     """Return where the client puts an entry, for hosts that place texts themselves: the fields that the file has, or
     what its decorators say."""
     fields = {name: entry.fields.get(name) for name in ("position", "depth", "role")}
     fields["position"] = _POSITIONS.get(str(fields["position"]), fields["position"])
     numbers = {name: value for name, value in fields.items() if type(value) is int}
-    return numbers | lore_decorators.placement_fields(entry.placement)
+    return numbers | placement_fields(entry.placement)
 
 
 def is_placed(entry: LoreEntry) -> bool:

@@ -10,7 +10,6 @@ has several users, the facts of each are kept apart under the name of the user (
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from languages import _
@@ -24,13 +23,14 @@ from memory_server.interchange.incoming import (
     numbered,
     texts,
 )
-from memory_server.kernel.json_text import Json
+from memory_server.kernel.json_text import Fields, Json, objects_in
 
 _OWNERS = ("user_id", "agent_id", "run_id", "actor_id")
 
 
-def read(data: bytes) -> Incoming:
-    """Read the facts of a file. Raises NotThisFormat."""
+def read(data: bytes, _usual: str = "") -> Incoming:
+    """Read the facts of a file of mem0 or OpenMemory. A fact without text is skipped. Raises
+    NotThisFormat if the file has no list of them, or an empty one."""
     export = document(data)
     incoming = Incoming()
     rows: Any
@@ -50,7 +50,7 @@ def read(data: bytes) -> Incoming:
             incoming.skipped.append((location, _("it has no text in `memory`")))
             continue
         with incoming.record(location):
-            _take(incoming, location, row, text=text, has_several_users=has_several_users)
+            _add_fact(incoming, location, row, text=text, has_several_users=has_several_users)
 
     if not incoming.count and not incoming.skipped and not incoming.lost:
         raise NotThisFormat("holds no memories; mem0's get_all gives 20 unless `top_k` says more.")
@@ -58,13 +58,16 @@ def read(data: bytes) -> Incoming:
     return incoming
 
 
-def _take(
+def _add_fact(
     incoming: Incoming, location: str, row: Json, *, text: str, has_several_users: bool
 ) -> None:
+    """Add the fact in `row` to `incoming`: as a note, or, if the file has several users, in the
+    sessions of its user. An empty or private text is counted as lost; any that cannot be stored is
+    skipped."""
     owners = {name: row[name] for name in _OWNERS if isinstance(row.get(name), str)}
     # Facts of the only user are for all who use this memory.
     knowledge_place = "notes"
-    fields: dict[str, Any] = {"kind": "domain"}
+    fields: Json = {"kind": "domain"}
     if has_several_users and owners.get("user_id"):
         knowledge_place = f"sessions/{owners['user_id']}"
         fields = {
@@ -93,13 +96,12 @@ def is_of_openmemory(value: Any) -> bool:
     return isinstance(value, dict) and {"memories", "apps", "export_meta"} <= value.keys()
 
 
-def _of_openmemory(export: Mapping[str, Any], incoming: Incoming) -> list[Any]:
+def _of_openmemory(export: Fields, incoming: Incoming) -> list[Any]:
     """Return the facts of such an export as `get_all` gives them. Facts that were deleted or archived there are
     counted."""
     names = {
         str(category.get("id")): category.get("name")
-        for category in list_of(export.get("categories"))
-        if isinstance(category, dict)
+        for category in objects_in(list_of(export.get("categories")))
     }
     rows: list[Any] = []
     for memory in list_of(export.get("memories")):

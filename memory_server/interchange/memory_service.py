@@ -19,8 +19,9 @@ from memory_server.interchange.incoming import (
 )
 
 
-def read(data: bytes) -> Incoming:
-    """Read the memories of an export. Raises NotThisFormat: it has none."""
+def read(data: bytes, _usual: str = "") -> Incoming:
+    """Read the memories of an export; one without text is skipped, and vectors are counted as lost. Raises
+    NotThisFormat: it has none."""
     rows = list_of(fields_of(document(data)).get("memories"))
     if not rows:
         raise NotThisFormat(

@@ -21,9 +21,9 @@ from memory_server.conversations.model import ShortTermMemory
 from memory_server.interchange.chats import memory_of
 from memory_server.interchange.incoming import EMPTY_OR_PRIVATE, Incoming, NotThisFormat
 from memory_server.kernel import json_text
-from memory_server.kernel.messages import without_surrogates
+from memory_server.kernel.json_text import without_surrogates
 from memory_server.kernel.private import without_private
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import dataclass, frozen
 
 NOTES = (
     N_("relations become lines of text: no tool follows them"),
@@ -36,7 +36,8 @@ _MOST_WRAPPERS = 4
 
 
 def graph_in(value: Any) -> Mapping[str, Any] | None:
-    """Return the graph that this JSON value is or wraps, or None."""
+    """Return the graph that this JSON value is, or that a result of a tool wraps in it. Return None
+    if none exists."""
     for _level in range(_MOST_WRAPPERS + 1):
         match value:
             case {"entities": list(), "relations": list()}:
@@ -85,7 +86,7 @@ class _Entity:
     relations: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Relation:
     """A relation of the file, with its place there."""
 
@@ -96,7 +97,8 @@ class _Relation:
 
 
 def read(data: bytes, usual: str) -> Incoming:
-    """Read the entities of a file, for the conversation `usual`. Raises NotThisFormat if it holds none."""
+    """Read the entities of a file, for the conversation `usual`; what is neither an entity nor a relation of one is
+    skipped. Raises NotThisFormat if the file has neither entities nor relations."""
     incoming = Incoming()
     entities: dict[str, _Entity] = {}
     relations: list[_Relation] = []
@@ -150,7 +152,8 @@ def read(data: bytes, usual: str) -> Incoming:
 def _memory_of(
     incoming: Incoming, name: str, entity: _Entity, usual: str
 ) -> ShortTermMemory | None:
-    """Return the memory of an entity, or None if it says nothing, or all of it is private."""
+    """Return the memory of an entity. If it says nothing, or all of it is private, return None and note that in
+    `incoming`."""
     if not entity.observations and not entity.relations:
         incoming.skipped.append(
             (_("entity {name}", name), _("it has no observation and no relation"))

@@ -8,12 +8,14 @@
 from __future__ import annotations
 
 import codecs
+import csv
+import io
 import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import tzinfo
-from typing import Any
+from typing import Any, Final
 
 from languages import _
 from memory_server.conversations import codec, record_lines
@@ -23,8 +25,10 @@ from memory_server.interchange.incoming import Incoming, NotThisFormat, Rows, ar
 from memory_server.kernel import json_text, times
 from memory_server.kernel.files import MAX_FILE_BYTES
 from memory_server.kernel.json_text import Json
+from memory_server.kernel.times import iso
 from memory_server.kernel.unpacking import UnpackingRoom
 from memory_server.knowledge.entry import Entry, difference
+from memory_server.knowledge.items import FAMILY_OF_SPACE
 from memory_server.lore import LongTermMemory
 from sandbox import PackMemory, pack_text, usable
 
@@ -38,7 +42,8 @@ _RUNS = re.compile(r"`+")
 def write_native(
     conversations: Iterable[Contents], now_ms: int, entries: Iterable[tuple[str, Entry]] = ()
 ) -> Iterator[bytes]:
-    """Write the lines of an export. `entries`: each with its place of knowledge."""
+    """Yield the lines of a native export: conversations, then `entries`, each with its place of
+    knowledge. The last line has the counts, so a reader sees whether the file is whole."""
     yield record_lines.first_line(now_ms)
     conversation_count = 0
     for contents in conversations:
@@ -246,3 +251,92 @@ def _fenced(code: str) -> str:
     longest_run = max(map(len, _RUNS.findall(code)), default=0)
     fence = "`" * max(3, longest_run + 1)
     return f"{fence}js\n{code}\n{fence}"
+
+
+# --- csv ---------------------------------------------------------------------------------------------------------
+
+# `csv`: a table for people who sort and count, with a row for each memory, trigger and entry. It is not read back.
+
+COLUMNS: Final = (
+    *("family", "place", "id", "type", "project", "title", "text", "tags", "examples", "source"),
+    *("confidence", "uses", "score", "created", "updated"),
+)
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet takes for a formula at the beginning of a cell: a text could call a program."""
+Row = dict[str, object]
+
+
+def write_csv(conversations: Iterable[Contents], entries: Iterable[tuple[str, Entry]]) -> bytes:
+    """Write the table in UTF-8 with a byte order mark, by which spreadsheets know it."""
+    text = io.StringIO()
+    table = csv.DictWriter(text, COLUMNS, restval="")
+    table.writeheader()
+    for contents in conversations:
+        for row in _conversation_rows(contents):
+            table.writerow(_shown(row))
+    for place, entry in entries:
+        table.writerow(_shown(_entry_row(place, entry)))
+    return text.getvalue().encode("utf-8-sig", "replace")
+
+
+def _conversation_rows(contents: Contents) -> Iterator[Row]:
+    """Yield a row of the table for each memory and each trigger of a conversation."""
+    for memory in contents.short_term:
+        yield {
+            "family": "memories",
+            "place": contents.conversation_id,
+            "id": memory.id,
+            "text": memory.text,
+            "score": memory.score,
+            "created": _time(memory.time_ms),
+        }
+
+    for trigger in contents.long_term:
+        yield {
+            "family": "triggers",
+            "place": contents.conversation_id,
+            "id": trigger.name,
+            "title": trigger.name,
+            "text": trigger.prompt,
+            "source": trigger.trigger,
+            "created": _time(trigger.created_ms),
+            "updated": _time(trigger.updated_ms or 0),
+        }
+
+
+def _entry_row(place: str, entry: Entry) -> Row:
+    """Return an entry of knowledge as a row of the table; its id is its key in a layer, elsewhere
+    its ref."""
+    return {
+        "family": FAMILY_OF_SPACE[place.partition("/")[0]],
+        "place": place,
+        "id": entry.key if place.startswith("layers/") else entry.ref,
+        "type": entry.kind,
+        "project": entry.project,
+        "title": entry.title,
+        "text": entry.body,
+        "tags": ", ".join(entry.tags),
+        "examples": "\n\n".join(entry.examples),
+        "source": entry.source or "",
+        "confidence": entry.confidence,
+        "uses": entry.uses,
+        "created": _time(entry.created_ms),
+        "updated": _time(entry.updated_ms),
+    }
+
+
+def _time(time_ms: int) -> str:
+    if not time_ms:
+        return ""
+    return iso(time_ms)
+
+
+def _shown(row: Row) -> Row:
+    return {name: _cell(value) for name, value in row.items()}
+
+
+def _cell(value: object) -> object:
+    """Put an apostrophe, which spreadsheets do not show, before a text that could be a formula."""
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{value}"
+    return value

@@ -12,13 +12,13 @@ from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import tzinfo
 from pathlib import PurePosixPath
-from typing import Any
 
 from languages import N_, _
 from memory_server.interchange.incoming import Incoming, NotThisFormat, milliseconds_of, texts
+from memory_server.kernel.json_text import Fields, Json
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.private import emptied
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.knowledge import front_matter
 from memory_server.knowledge.notes.pages import MARK
 
@@ -60,7 +60,8 @@ def take(
     project_of: Callable[[str], str],
     zone: tzinfo | None = None,
 ) -> None:
-    """Add the notes of these pages; `project_of`: the project of a path, "" for all."""
+    """Add the notes of these pages. `times`: when each file was changed; `project_of`: the project of a path, "" for
+    all."""
     for path, data in sorted(files.items()):
         with incoming.record(path):
             _take_page(
@@ -78,6 +79,9 @@ def _take_page(
     project: str,
     zone: tzinfo | None,
 ) -> None:
+    """Add the notes of a page: one if it has front matter, otherwise one for each section. A page
+    that cannot be read, or that memory-server wrote, is skipped. Links between pages are counted as
+    lost."""
     try:
         page = _page_of(incoming, data)
     except (front_matter.Unreadable, UnicodeDecodeError) as error:
@@ -109,9 +113,7 @@ def _take_page(
         )
 
 
-def _note_fields(
-    path: str, fields: Mapping[str, Any], *, changed_ms: int, zone: tzinfo | None
-) -> dict[str, Any]:
+def _note_fields(path: str, fields: Fields, *, changed_ms: int, zone: tzinfo | None) -> Json:
     """Return the fields that all notes of a page have, from its front matter. `changed_ms`: when its file was
     changed."""
     updated_ms = milliseconds_of(fields.get("modified"), zone) or changed_ms
@@ -125,7 +127,8 @@ def _note_fields(
 
 
 def _notes_in(page: _Page, text: str) -> Iterable[tuple[str, str]]:
-    """Heading and text of each note of a page. With front matter it is one note; otherwise each section is one."""
+    """Yield heading and text of each note of a page. With front matter it is one note; otherwise
+    each section is one."""
     if not page.has_fields:
         return _sections(text)
     description = page.fields.get("description")
@@ -142,17 +145,18 @@ def _title_in(body: str, path: str) -> str:
     return match[1].strip(" #")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Page:
     """The text of a file, and the fields of its front matter. `has_fields`: whether it has such."""
 
     body: str
-    fields: Mapping[str, Any]
+    fields: Fields
     has_fields: bool
 
 
 def _page_of(incoming: Incoming, data: bytes) -> _Page:
-    """Parse the page of a file. Front matter that is not YAML is text. Raises Unreadable or UnicodeDecodeError."""
+    """Parse the page of a file. Front matter that is not YAML is text, and counted as lost. Raises Unreadable or
+    UnicodeDecodeError."""
     try:
         page = front_matter.read(data)
     except front_matter.NotFields:
@@ -175,6 +179,7 @@ def _without_pointers(text: str, folder: PurePosixPath, files: Mapping[str, byte
     """Return the text without the lines of an index that name another page, which comes too."""
 
     def unless_it_comes(line: re.Match[str]) -> str:
+        """Return the line of an index of pages, or an empty text if it points to a page that comes too."""
         path = (folder / line["file"]).as_posix()
         if path in files:
             return ""
@@ -184,7 +189,7 @@ def _without_pointers(text: str, folder: PurePosixPath, files: Mapping[str, byte
 
 
 def _sections(text: str) -> Iterator[tuple[str, str]]:
-    """Heading and text of each section; what is before the first has the heading ''."""
+    """Yield heading and text of each section; what is before the first has the heading ''."""
     fences = list(_fences(text))
     headings: list[re.Match[str]] = []
     for heading in _SECTION.finditer(text):

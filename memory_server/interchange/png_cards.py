@@ -70,7 +70,7 @@ _CHECKSUM = 4
 
 
 def _chunks(picture: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Kind and data of each chunk with text, up to the first that is cut off."""
+    """Yield kind and data of each chunk with text, up to the first that is cut off."""
     start = len(SIGNATURE)
     while start + _CHUNK_HEAD <= len(picture):
         length = int.from_bytes(picture[start : start + 4])
@@ -84,7 +84,8 @@ def _chunks(picture: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _text(kind: bytes, rest: bytes) -> bytes:
-    """Return the text of a chunk, without its head. Raises zlib.error, or NotThisFormat if it is too large."""
+    """Return the text of a chunk, unpacked and without its head. Raises zlib.error if it is damaged, or NotThisFormat
+    if it is too large."""
     is_packed = kind == b"zTXt" or (kind == b"iTXt" and rest[:1] == b"\x01")
     if kind == b"iTXt":
         _language, _nul, rest = rest[2:].partition(b"\0")

@@ -3,7 +3,6 @@ with refs (seed 004), a log of what was added, updated and deleted. Their fields
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from languages import _
@@ -18,6 +17,7 @@ from memory_server.interchange.incoming import (
     share_of,
     texts,
 )
+from memory_server.kernel.json_text import Fields
 from memory_server.kernel.private import without_private
 
 TABLES = {
@@ -38,8 +38,8 @@ TABLES = {
 }
 
 
-def read_notes(tables: Tables) -> Incoming:
-    """Read the notes of the table `memories`."""
+def read_notes(tables: Tables, _usual: str = "") -> Incoming:
+    """Read the notes of the table `memories`; the ones that were deleted there are only counted."""
     incoming = Incoming()
     for number, row in enumerate(tables.get("memories", ()), 1):
         if row.get("deleted"):
@@ -51,7 +51,9 @@ def read_notes(tables: Tables) -> Incoming:
     return incoming
 
 
-def _note(incoming: Incoming, location: str, row: Mapping[str, Any]) -> None:
+def _note(incoming: Incoming, location: str, row: Fields) -> None:
+    """Add a row of `memory.db` as a note. Its id stays if it is a UUID; its confidence is 1 if it
+    has none."""
     row_id = str(row.get("id"))
     confidence = share_of(row.get("confidence"))
     incoming.note(
@@ -83,7 +85,7 @@ def _text_or_none(value: Any) -> str | None:
     return value
 
 
-def read_refs(data: bytes) -> Incoming:
+def read_refs(data: bytes, _usual: str = "") -> Incoming:
     """Read the refs that the log leaves, each with its id. A line may also be a ref itself."""
     incoming = Incoming()
     for name, entry in _refs_of_log(incoming, data).items():
@@ -92,7 +94,9 @@ def read_refs(data: bytes) -> Incoming:
     return incoming
 
 
-def _take_ref(incoming: Incoming, name: str, entry: Mapping[str, Any]) -> None:
+def _take_ref(incoming: Incoming, name: str, entry: Fields) -> None:
+    """Add a text of `memory.jsonl` as a ref of its namespace, by default `short-term`. An empty or private one is
+    counted as lost; any that cannot be stored, such as with too many tags, is skipped."""
     body = without_private(str(entry.get("content") or ""))
     if not body.strip():
         incoming.lost[EMPTY_OR_PRIVATE] += 1
@@ -114,9 +118,10 @@ def _take_ref(incoming: Incoming, name: str, entry: Mapping[str, Any]) -> None:
     incoming.take(name, f"refs/{namespace}", values)
 
 
-def _refs_of_log(incoming: Incoming, data: bytes) -> dict[str, Mapping[str, Any]]:
-    """Return the refs that the log leaves, by their ids."""
-    refs: dict[str, Mapping[str, Any]] = {}
+def _refs_of_log(incoming: Incoming, data: bytes) -> dict[str, Fields]:
+    """Return the refs that are left at the end of the log, by their ids. A deleted ref is counted,
+    and a line that is not a ref is skipped."""
+    refs: dict[str, Fields] = {}
     for location, row in incoming.lines(data):
         match row:
             case {"op": "delete"}:

@@ -27,11 +27,11 @@ from memory_server.interchange.sillytavern_parts import (
     UserSettings,
 )
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import dataclass, frozen
 from sandbox import WRONG_VALUES
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlacedBook:
     """A book in a conversation. `source` is the path of its file; `character` is its owner, "" without an owner;
     `owner` says for whom it is on."""
@@ -43,15 +43,15 @@ class PlacedBook:
     owner: Owner = "all"
 
 
-@dataclass(frozen=True, slots=True)
-class _Standing:
+@frozen
+class _WorldScope:
     """For whom a world is on in a conversation, and the character of that conversation, "" if it has none."""
 
     owner: Owner = "all"
     character: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlacedChat:
     """A chat in a conversation. `path` is the path of its file."""
 
@@ -60,7 +60,7 @@ class PlacedChat:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Counts:
     """How many files of each kind the folder has, and what is in its books. A book in several conversations counts
     once."""
@@ -74,7 +74,7 @@ class Counts:
     books_on: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Profile:
     """What one user of SillyTavern has. `user`: their name, "" if it is not known. `faults`: path and reason of each
     file that cannot be read. `replaced`: characters whose own book gives way to the world that they name; `missing`:
@@ -137,7 +137,7 @@ def read(files: Mapping[str, bytes], everywhere: str, usual: str) -> list[Profil
 
 
 @dataclass(slots=True)
-class _Parsed:
+class _UserFiles:
     """The files of a user, read: cards and worlds by the stem of their file. `heads`: the head of each
     chat, by its path."""
 
@@ -152,7 +152,8 @@ class _Parsed:
     faults: list[tuple[str, str]] = field(default_factory=list)
 
     def take(self, part: Part, data: bytes) -> None:
-        """Read a file. Raises NotThisFormat."""
+        """Read a file as the part that it is, and keep what it holds; of a chat only its head is
+        read. Raises NotThisFormat."""
         match part.kind:
             case "settings":
                 self.settings = sillytavern_parts.settings_in(data)
@@ -170,8 +171,9 @@ class _Parsed:
                 self.heads[part.path] = sillytavern_parts.head_of(data)
 
 
-def _parsed(parts: Iterable[Part], files: Mapping[str, bytes]) -> _Parsed:
-    parsed = _Parsed()
+def _parsed(parts: Iterable[Part], files: Mapping[str, bytes]) -> _UserFiles:
+    """Read the files of a user; a file that cannot be read is noted as a fault."""
+    parsed = _UserFiles()
     for part in parts:
         try:
             parsed.take(part, files[part.path])
@@ -182,7 +184,10 @@ def _parsed(parts: Iterable[Part], files: Mapping[str, bytes]) -> _Parsed:
     return parsed
 
 
-def _profile(parsed: _Parsed, everywhere: str, usual: str) -> Profile:
+def _profile(parsed: _UserFiles, everywhere: str, usual: str) -> Profile:
+    """Place the chats and books of a folder. A world comes into each conversation for which it is
+    on; a world that is on nowhere comes into `everywhere`, and is off unless the folder has only
+    worlds."""
     homes = _Homes(parsed, usual)
     settings = parsed.settings or UserSettings()
     chats = [
@@ -230,7 +235,8 @@ def _profile(parsed: _Parsed, everywhere: str, usual: str) -> Profile:
     )
 
 
-def _counts(parsed: _Parsed, placed_books: Iterable[PlacedBook]) -> Counts:
+def _counts(parsed: _UserFiles, placed_books: Iterable[PlacedBook]) -> Counts:
+    """Count what the folder has; a book that is placed several times counts once."""
     books = {placed.source: placed.book for placed in placed_books}
     return Counts(
         chats=len(parsed.chats),
@@ -243,7 +249,7 @@ def _counts(parsed: _Parsed, placed_books: Iterable[PlacedBook]) -> Counts:
     )
 
 
-def _holds_only_worlds(parsed: _Parsed) -> bool:
+def _holds_only_worlds(parsed: _UserFiles) -> bool:
     """Tell whether nothing in the folder says which worlds are on, so that the user gave it because of all of them."""
     return parsed.settings is None and not parsed.cards and not parsed.chats
 
@@ -252,7 +258,7 @@ class _Homes:
     """The conversation of each character, group and chat. A part whose name cannot be the name of a conversation is
     in the usual conversation."""
 
-    def __init__(self, parsed: _Parsed, usual: str) -> None:
+    def __init__(self, parsed: _UserFiles, usual: str) -> None:
         self._usual = usual
         self._parsed = parsed
         self._groups_of_chats: dict[str, str] = {}
@@ -270,6 +276,7 @@ class _Homes:
         return self._id(card.name)
 
     def of_chat(self, part: Part) -> str:
+        """Return the conversation of a chat: that of its group, of its card, or of the character whom it names."""
         if part.kind == "group chat":
             return self._groups_of_chats.get(part.stem, self._usual)
         if part.folder in self._parsed.cards:
@@ -282,6 +289,7 @@ class _Homes:
         return tuple(dict.fromkeys([self.of_card(stem), *map(self.of_group, groups)]))
 
     def _id(self, name: str) -> str:
+        """Return the id of the conversation with this name, or of the usual one if the name cannot be an id."""
         try:
             return conversation_id_of(name)
         except InvalidInput:
@@ -289,19 +297,21 @@ class _Homes:
 
 
 def _worlds_that_are_on(
-    parsed: _Parsed, settings: UserSettings, homes: _Homes, *, everywhere: str
-) -> dict[str, dict[str, _Standing]]:
+    parsed: _UserFiles, settings: UserSettings, homes: _Homes, *, everywhere: str
+) -> dict[str, dict[str, _WorldScope]]:
     """Return for each world that is on, by its name, its conversations, each with for whom it is on there.
     SillyTavern takes a world once: for all chats, else for the chat, else for the persona, else for the character."""
-    worlds_on: dict[str, dict[str, _Standing]] = {}
+    worlds_on: dict[str, dict[str, _WorldScope]] = {}
     for world in settings.worlds:
-        worlds_on[world] = {everywhere: _Standing()}
+        worlds_on[world] = {everywhere: _WorldScope()}
 
     def switch_on(world: str, conversation: str, owner: Owner, character: str = "") -> None:
+        """Note that a world is on for a conversation, unless it is on for all. Its first owner there stays, and so
+        does the first character that it is for."""
         homes_of_world = worlds_on.setdefault(world, {})
         if not world or everywhere in homes_of_world:
             return
-        standing = homes_of_world.get(conversation, _Standing(owner))
+        standing = homes_of_world.get(conversation, _WorldScope(owner))
         if not standing.character:
             standing = replace(standing, character=character)
         homes_of_world[conversation] = standing
@@ -309,7 +319,7 @@ def _worlds_that_are_on(
     # The order of these loops is SillyTavern's: the first owner of a world keeps it.
     for persona in settings.personas:
         if persona.is_active and everywhere not in worlds_on.get(persona.world, {}):
-            worlds_on[persona.world] = {everywhere: _Standing("persona")}
+            worlds_on[persona.world] = {everywhere: _WorldScope("persona")}
 
     for group in parsed.groups:
         for world in group.worlds:
@@ -333,15 +343,16 @@ def _worlds_that_are_on(
     return worlds_on
 
 
-def _conversations_of_avatar(avatar: str, parsed: _Parsed, homes: _Homes) -> tuple[str, ...]:
+def _conversations_of_avatar(avatar: str, parsed: _UserFiles, homes: _Homes) -> tuple[str, ...]:
     """Return the conversations of a character by the name of its file, or of a group by its name."""
     if _stem(avatar) in parsed.cards:
         return homes.where_speaks(_stem(avatar))
     return tuple(homes.of_group(group) for group in parsed.groups if group.name == avatar)
 
 
-def _own_books(parsed: _Parsed, homes: _Homes) -> list[PlacedBook]:
-    """Return the books inside of cards. The book of a card that names a world of the folder is left out."""
+def _own_books(parsed: _UserFiles, homes: _Homes) -> list[PlacedBook]:
+    """Return the books inside of cards. The book of a card that names a world of the folder is left out, and a book
+    that cannot be used is noted in `parsed.faults`."""
     books: list[PlacedBook] = []
     for stem, card in parsed.cards.items():
         if not card.has_book or card.world in parsed.worlds:

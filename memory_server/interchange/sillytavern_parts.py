@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 from memory_server.interchange import chats, png_cards
 from memory_server.interchange.incoming import NotThisFormat, document, fields_of, list_of
-from memory_server.kernel.json_text import Json
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.json_text import Fields, Json, objects_in
+from memory_server.kernel.values import frozen
 from memory_server.lore import LATER_PRECEDENCE, OF_CHAT, OF_PERSONA, USUAL_PRECEDENCE
 
 Kind = Literal["settings", "world", "character", "chat", "group", "group chat"]
@@ -24,7 +24,7 @@ BOOK_FOLDERS = ("worlds", "characters")
 """Folders of a user that hold lorebooks, and may be given alone."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """A file of the folder of a user. `root` is the path of that folder; `kind` says what is in the file."""
 
@@ -76,7 +76,7 @@ _SHIPPED_BUDGET = 25
 """Per cent of the context that SillyTavern ships as the budget of world info."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProfileSettings:
     """What the settings of a user say about all books; the defaults are the settings that SillyTavern ships. A field
     is None if the settings do not say it. `recursion`: texts that came are searched too; `most_rounds`: the most
@@ -110,7 +110,7 @@ class ProfileSettings:
         return LATER_PRECEDENCE if comes_later else USUAL_PRECEDENCE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PersonaBook:
     """The lorebook of a persona. `is_active`: the user speaks as this persona, or does usually; `avatars`: the
     characters and groups for which it is chosen."""
@@ -120,7 +120,7 @@ class PersonaBook:
     avatars: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UserSettings:
     """The settings of a user. `worlds`: names of the lorebooks that are on everywhere; `extra`: the further lorebooks
     that are on for a character, by the stem of its file."""
@@ -155,26 +155,20 @@ def settings_in(data: bytes) -> UserSettings:
     )
 
 
-def _profile(lore: Mapping[str, Any]) -> ProfileSettings:
+def _profile(lore: Fields) -> ProfileSettings:
+    """Read the settings of lorebooks. A value that is missing or of a wrong type counts as
+    SillyTavern's own."""
     # A setting that is missing is as SillyTavern ships it.
     usual = ProfileSettings()
-    recursion = _switch(lore, "world_info_recursive")
-    if recursion is None:
-        recursion = usual.recursion
-
-    names = _switch(lore, "world_info_include_names")
-    if names is None:
-        names = usual.names
-
     budget = _count(lore, "world_info_budget")
     strategy = _count(lore, "world_info_character_strategy")
     if strategy is None:
         strategy = usual.strategy
 
     return ProfileSettings(
-        recursion=recursion,
+        recursion=_switch(lore, "world_info_recursive") is not False,
         most_rounds=_count(lore, "world_info_max_recursion_steps") or 0,
-        names=names,
+        names=_switch(lore, "world_info_include_names") is not False,
         depth=_count(lore, "world_info_depth"),
         whole_words=_switch(lore, "world_info_match_whole_words"),
         case_sensitive=_switch(lore, "world_info_case_sensitive"),
@@ -186,23 +180,23 @@ def _profile(lore: Mapping[str, Any]) -> ProfileSettings:
     )
 
 
-def _personas(power: Mapping[str, Any], active: set[str]) -> tuple[PersonaBook, ...]:
+def _personas(power: Fields, active: set[str]) -> tuple[PersonaBook, ...]:
+    """Return the lorebooks of personas that have one. `active`: the personas that the user speaks
+    as, or usually does."""
     books: list[PersonaBook] = []
     for avatar, description in fields_of(power.get("persona_descriptions")).items():
         fields = fields_of(description)
         world = fields.get("lorebook")
         if isinstance(world, str) and world:
-            connections = [
-                fields_of(connection) for connection in list_of(fields.get("connections"))
-            ]
+            connections = objects_in(list_of(fields.get("connections")))
             avatars = tuple(
-                str(connection.get("id")) for connection in connections if connection.get("id")
+                str(connection["id"]) for connection in connections if connection.get("id")
             )
             books.append(PersonaBook(world, avatar in active, avatars))
     return tuple(books)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Card:
     """A character. `world`: the name of its lorebook among the worlds; `card`: the value of its file."""
 
@@ -229,7 +223,7 @@ def card_in(data: bytes) -> Card:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Group:
     """A group. `members`: names of the files of its characters; `chats`: stems of the files of its chats; `worlds`:
     lorebooks of these chats."""
@@ -254,7 +248,7 @@ def group_in(data: bytes) -> Group:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChatHead:
     """What a chat says of itself: the name of its character, and of its own lorebook; "": it does not say it."""
 
@@ -269,7 +263,7 @@ def head_of(data: bytes) -> ChatHead:
     return ChatHead(character=_line(chats.names_in(data).get("char")), world=world)
 
 
-def _world_of(metadata: Mapping[str, Any]) -> str:
+def _world_of(metadata: Fields) -> str:
     """Return the lorebook of a chat, or ""."""
     world = metadata.get("world_info")
     if not isinstance(world, str):
@@ -292,14 +286,14 @@ def _line(value: Any) -> str:
     return " ".join(str(value or "").split())
 
 
-def _switch(fields: Mapping[str, Any], name: str) -> bool | None:
+def _switch(fields: Fields, name: str) -> bool | None:
     value = fields.get(name)
     if not isinstance(value, bool):
         return None
     return value
 
 
-def _count(fields: Mapping[str, Any], name: str) -> int | None:
+def _count(fields: Fields, name: str) -> int | None:
     value = fields.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         return None

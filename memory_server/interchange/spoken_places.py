@@ -1,5 +1,8 @@
-"""The places of words in a transcript of Claude Code, whose words they are, and what the report of an import calls
-words that are left out. One table; transcripts.py reads by it. Pure.
+"""What in a transcript of Claude Code is not a word of the user or of the model, and what the report of an import calls
+it; transcripts.py reads by these tables. Pure.
+
+The words themselves are in `message.content` of a line `user` or `assistant`, in `attachment.prompt` of a prompt that
+waited (`queued_command`), in `toolUseResult.answers` and `.annotations` of a dialog, and in `userFeedback` of a refusal.
 
 Seen in transcripts that versions 2.1.197 and 2.1.332 wrote in a terminal, with prompts typed while a tool ran, slash
 commands, skills, a dialog, a refusal with its reason, the key Escape and a compaction; in the programs of 2.0.30,
@@ -8,16 +11,11 @@ commands, skills, a dialog, a refusal with its reason, the key Escape and a comp
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from languages import N_, _
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from sandbox import left_out
-
-Whose = Literal["user", "model", "agent", "client"]
-"""Who wrote the words: `agent` is another model, such as a teammate or another session."""
-TEXT = "text"
-"""The field of a place that is told by how a block of text begins: with a tag `<…>`, or with a sentence."""
 
 THOUGHTS = left_out.THOUGHTS
 TOOLS = left_out.TOOLS
@@ -45,148 +43,129 @@ NOTHING_SAID = ""
 """What holds no spoken words is not counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """`record`: the type of a line, and of an attachment after a `/`. `field`: where in it. `mark`: the value of the
-    field, or how its text begins; empty: any value that counts as true. `called`: its name in the report."""
+# Of a line as a whole: fields that leave it out, in the order in which they count, and how the report calls it. A field
+# with names leaves the line out by its value, any other field where it counts as true. An attachment `queued_command`
+# has the fields of a line of the user.
+LINES_OF_USER: Mapping[str, str | Mapping[str, str]] = {
+    "isSidechain": SUB_AGENTS,
+    "isCompactSummary": SUMMARIES,
+    "isMeta": FOR_THE_MODEL,
+    "isVisibleInTranscriptOnly": FOR_THE_MODEL,
+    "turnCompanion": FOR_THE_MODEL,
+    "scheduledTaskId": SCHEDULED,
+    "wakeupSource": SCHEDULED,
+    "planContent": PLANS,
+    "origin.kind": {
+        "peer": AGENTS,
+        "coordinator": AGENTS,
+        "observer": AGENTS,
+        "observer-activity": AGENTS,
+        "task-notification": NOTIFICATIONS,
+        "auto-continuation": FOR_THE_MODEL,
+        "unclassified": FOR_THE_MODEL,
+        "channel": CHANNELS,
+        "plugin": CHANNELS,
+        "slack-ping": CHANNELS,
+        "voice-call": CHANNELS,
+    },
+    "promptSource": {"system": FOR_THE_MODEL},
+    "commandMode": {
+        "bash": SHELL,
+        "task-notification": NOTIFICATIONS,
+        "poll-event": NOTIFICATIONS,
+    },
+}
+LINES_OF_MODEL: Mapping[str, str | Mapping[str, str]] = {
+    "isSidechain": SUB_AGENTS,
+    "isApiErrorMessage": ERRORS,
+    "message.model": {"<synthetic>": FOR_THE_MODEL},
+}
 
-    record: str
-    field: str
-    mark: str
-    whose: Whose
-    called: str = NOTHING_SAID
+# Of a part of a text, between a tag and its end.
+TAGS_OF_AGENTS = {
+    "agent-message": AGENTS,
+    "teammate-message": AGENTS,
+    "cross-session-message": AGENTS,
+    "coordinator-relay": AGENTS,
+    "fork-boilerplate": AGENTS,
+    "remote-review": AGENTS,
+    "channel": CHANNELS,
+    "slack-ping": CHANNELS,
+    "slack-tag-message": CHANNELS,
+    "voice-call-talk": CHANNELS,
+    "fetched-web-content": CHANNELS,
+    "untrusted-widget-state": CHANNELS,
+}
+"""Tags around words of another model or program: a user may paste them."""
+TAGS_OF_CLIENT = {
+    "task-notification": NOTIFICATIONS,
+    "mcp-resource-update": NOTIFICATIONS,
+    "mcp-polling-update": NOTIFICATIONS,
+    "tick": NOTIFICATIONS,
+    "system-reminder": NOTHING_SAID,
+    "system_reminder": NOTHING_SAID,
+    "ide_selection": NOTHING_SAID,
+    "ide_opened_file": NOTHING_SAID,
+    "ide_diagnostics": NOTHING_SAID,
+    "command-message": NOTHING_SAID,
+    "command-contents": NOTHING_SAID,
+    "skill-format": NOTHING_SAID,
+    "user-prompt-submit-hook": HOOKS,
+    "post-tool-use-hook": HOOKS,
+    "local-command-stdout": COMMANDS,
+    "local-command-stderr": COMMANDS,
+    "local-command-caveat": NOTHING_SAID,
+    "bash-input": SHELL,
+    "bash-stdout": NOTHING_SAID,
+    "bash-stderr": NOTHING_SAID,
+    "bash-exit-code": NOTHING_SAID,
+}
+TAGS_OF_USER = ("command-args", "command-name", "user-memory-input")
+"""Tags around words of the user, which stay."""
+TAGS = {**dict.fromkeys(TAGS_OF_USER, NOTHING_SAID), **TAGS_OF_CLIENT, **TAGS_OF_AGENTS}
 
+# Of a block of text as a whole, by the sentence with which it begins.
+SENTENCES = {
+    "Another Claude session sent a message": AGENTS,
+    "A peer session sent a message": AGENTS,
+    "[SYSTEM NOTIFICATION - NOT USER INPUT]": NOTIFICATIONS,
+    "[MESSAGE FROM NON-USER SOURCE - NOT USER INPUT]": CHANNELS,
+    "[TALK FROM A VOICE CALL - NOT USER INPUT]": CHANNELS,
+    "[SCHEDULED TASK - AUTOMATED FIRING OF A CONFIGURED PROMPT]": SCHEDULED,
+    "This session is being continued from a previous conversation that": SUMMARIES,
+    "This session is being continued from another machine.": FOR_THE_MODEL,
+    "Caveat: The messages below were generated by the user while running local": NOTHING_SAID,
+    "Stop hook feedback:": HOOKS,
+    "SubagentStop hook feedback:": HOOKS,
+    "TeammateIdle hook feedback:": HOOKS,
+    "TaskCompleted hook feedback:": HOOKS,
+}
 
-PLACES = (
-    # Words of the user.
-    Place("user", "message.content", "", "user"),
-    Place("user", "toolUseResult.answers", "", "user"),
-    Place("user", "toolUseResult.annotations", "", "user"),
-    Place("user", "userFeedback", "", "user"),
-    Place("user", TEXT, "<command-args>", "user"),
-    Place("user", TEXT, "<command-name>", "user"),
-    Place("user", TEXT, "<user-memory-input>", "user"),
-    Place("attachment/queued_command", "attachment.prompt", "", "user"),
-    Place("assistant", "message.content", "", "model"),
-    # A line as a whole, by a field that it has. An attachment `queued_command` has the same fields.
-    Place("user", "isSidechain", "", "agent", SUB_AGENTS),
-    Place("user", "isCompactSummary", "", "client", SUMMARIES),
-    Place("user", "isMeta", "", "client", FOR_THE_MODEL),
-    Place("user", "isVisibleInTranscriptOnly", "", "client", FOR_THE_MODEL),
-    Place("user", "turnCompanion", "", "client", FOR_THE_MODEL),
-    Place("user", "scheduledTaskId", "", "client", SCHEDULED),
-    Place("user", "wakeupSource", "", "client", SCHEDULED),
-    Place("user", "planContent", "", "client", PLANS),
-    Place("user", "origin.kind", "peer", "agent", AGENTS),
-    Place("user", "origin.kind", "coordinator", "agent", AGENTS),
-    Place("user", "origin.kind", "observer", "agent", AGENTS),
-    Place("user", "origin.kind", "observer-activity", "agent", AGENTS),
-    Place("user", "origin.kind", "task-notification", "client", NOTIFICATIONS),
-    Place("user", "origin.kind", "auto-continuation", "client", FOR_THE_MODEL),
-    Place("user", "origin.kind", "unclassified", "client", FOR_THE_MODEL),
-    Place("user", "origin.kind", "channel", "agent", CHANNELS),
-    Place("user", "origin.kind", "plugin", "client", CHANNELS),
-    Place("user", "origin.kind", "slack-ping", "client", CHANNELS),
-    Place("user", "origin.kind", "voice-call", "client", CHANNELS),
-    Place("user", "promptSource", "system", "client", FOR_THE_MODEL),
-    Place("user", "commandMode", "bash", "user", SHELL),
-    Place("user", "commandMode", "task-notification", "client", NOTIFICATIONS),
-    Place("user", "commandMode", "poll-event", "client", NOTIFICATIONS),
-    Place("assistant", "isSidechain", "", "agent", SUB_AGENTS),
-    Place("assistant", "isApiErrorMessage", "", "client", ERRORS),
-    Place("assistant", "message.model", "<synthetic>", "client", FOR_THE_MODEL),
-    # A part of a text, between a tag and its end.
-    Place("user", TEXT, "<agent-message>", "agent", AGENTS),
-    Place("user", TEXT, "<teammate-message>", "agent", AGENTS),
-    Place("user", TEXT, "<cross-session-message>", "agent", AGENTS),
-    Place("user", TEXT, "<coordinator-relay>", "agent", AGENTS),
-    Place("user", TEXT, "<fork-boilerplate>", "agent", AGENTS),
-    Place("user", TEXT, "<remote-review>", "agent", AGENTS),
-    Place("user", TEXT, "<task-notification>", "client", NOTIFICATIONS),
-    Place("user", TEXT, "<mcp-resource-update>", "client", NOTIFICATIONS),
-    Place("user", TEXT, "<mcp-polling-update>", "client", NOTIFICATIONS),
-    Place("user", TEXT, "<tick>", "client", NOTIFICATIONS),
-    Place("user", TEXT, "<channel>", "agent", CHANNELS),
-    Place("user", TEXT, "<slack-ping>", "agent", CHANNELS),
-    Place("user", TEXT, "<slack-tag-message>", "agent", CHANNELS),
-    Place("user", TEXT, "<voice-call-talk>", "agent", CHANNELS),
-    Place("user", TEXT, "<fetched-web-content>", "agent", CHANNELS),
-    Place("user", TEXT, "<untrusted-widget-state>", "agent", CHANNELS),
-    Place("user", TEXT, "<system-reminder>", "client"),
-    Place("user", TEXT, "<system_reminder>", "client"),
-    Place("user", TEXT, "<ide_selection>", "client"),
-    Place("user", TEXT, "<ide_opened_file>", "client"),
-    Place("user", TEXT, "<ide_diagnostics>", "client"),
-    Place("user", TEXT, "<command-message>", "client"),
-    Place("user", TEXT, "<command-contents>", "client"),
-    Place("user", TEXT, "<skill-format>", "client"),
-    Place("user", TEXT, "<user-prompt-submit-hook>", "client", HOOKS),
-    Place("user", TEXT, "<post-tool-use-hook>", "client", HOOKS),
-    Place("user", TEXT, "<local-command-stdout>", "client", COMMANDS),
-    Place("user", TEXT, "<local-command-stderr>", "client", COMMANDS),
-    Place("user", TEXT, "<local-command-caveat>", "client"),
-    Place("user", TEXT, "<bash-input>", "user", SHELL),
-    Place("user", TEXT, "<bash-stdout>", "client"),
-    Place("user", TEXT, "<bash-stderr>", "client"),
-    Place("user", TEXT, "<bash-exit-code>", "client"),
-    # A block of text as a whole, by the sentence with which it begins.
-    Place("user", TEXT, "Another Claude session sent a message", "agent", AGENTS),
-    Place("user", TEXT, "A peer session sent a message", "agent", AGENTS),
-    Place("user", TEXT, "[SYSTEM NOTIFICATION - NOT USER INPUT]", "client", NOTIFICATIONS),
-    Place("user", TEXT, "[MESSAGE FROM NON-USER SOURCE - NOT USER INPUT]", "agent", CHANNELS),
-    Place("user", TEXT, "[TALK FROM A VOICE CALL - NOT USER INPUT]", "client", CHANNELS),
-    Place(
-        "user",
-        TEXT,
-        "[SCHEDULED TASK - AUTOMATED FIRING OF A CONFIGURED PROMPT]",
-        "client",
-        SCHEDULED,
-    ),
-    Place(
-        "user",
-        TEXT,
-        "This session is being continued from a previous conversation that",
-        "client",
-        SUMMARIES,
-    ),
-    Place(
-        "user",
-        TEXT,
-        "This session is being continued from another machine.",
-        "client",
-        FOR_THE_MODEL,
-    ),
-    Place(
-        "user",
-        TEXT,
-        "Caveat: The messages below were generated by the user while running local",
-        "client",
-    ),
-    Place("user", TEXT, "Stop hook feedback:", "client", HOOKS),
-    Place("user", TEXT, "SubagentStop hook feedback:", "client", HOOKS),
-    Place("user", TEXT, "TeammateIdle hook feedback:", "client", HOOKS),
-    Place("user", TEXT, "TaskCompleted hook feedback:", "client", HOOKS),
-    # A block of a message.
-    Place("assistant", "message.content.type", "thinking", "model", THOUGHTS),
-    Place("assistant", "message.content.type", "redacted_thinking", "model", THOUGHTS),
-    Place("assistant", "message.content.type", "tool_use", "model", TOOLS),
-    Place("assistant", "message.content.type", "server_tool_use", "model", TOOLS),
-    Place("user", "message.content.type", "image", "user", PICTURES),
-    Place("user", "message.content.type", "document", "user", PICTURES),
-    # Attachments other than a prompt that waited.
-    Place("attachment/teammate_mailbox", "attachment", "", "agent", AGENTS),
-    Place("attachment/plugin_note", "attachment", "", "client", CHANNELS),
-    Place("attachment/poll_events", "attachment", "", "client", NOTIFICATIONS),
-    Place("attachment/file", "attachment", "", "user", PICTURES),
-    Place("attachment/directory", "attachment", "", "user", PICTURES),
-    Place("attachment/pdf_reference", "attachment", "", "user", PICTURES),
-    Place("attachment/image", "attachment", "", "user", PICTURES),
-    Place("attachment/mcp_resource", "attachment", "", "user", PICTURES),
-    Place("attachment/hook_blocking_error", "attachment", "", "client", HOOKS),
-)
+# Of a block of a message, by its type.
+BLOCKS = {
+    "thinking": THOUGHTS,
+    "redacted_thinking": THOUGHTS,
+    "tool_use": TOOLS,
+    "server_tool_use": TOOLS,
+    "image": PICTURES,
+    "document": PICTURES,
+}
+
+# Of an attachment that is not a prompt that waited, by its type.
+ATTACHMENTS = {
+    "teammate_mailbox": AGENTS,
+    "plugin_note": CHANNELS,
+    "poll_events": NOTIFICATIONS,
+    "file": PICTURES,
+    "directory": PICTURES,
+    "pdf_reference": PICTURES,
+    "image": PICTURES,
+    "mcp_resource": PICTURES,
+    "hook_blocking_error": HOOKS,
+}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Program:
     """A client whose prompts a program writes: the first line of a turn, or what a file says of its session, has the
     `value` in this `field`. `if_once`: only in a session with one prompt, because people type in front-ends on an SDK,
@@ -286,33 +265,3 @@ any other command, such as a skill, are a request."""
 def unknown_record(kind: str) -> str:
     """Return the name in the report of a line that no place tells."""
     return _("lines of the unknown kind {kind}", kind[:60])
-
-
-def _by_tag() -> Mapping[str, Place]:
-    places: dict[str, Place] = {}
-    for place in PLACES:
-        if place.field == TEXT and place.mark.startswith("<"):
-            places[place.mark.strip("<>")] = place
-    return places
-
-
-TAGS = _by_tag()
-SENTENCES = tuple(
-    place for place in PLACES if place.field == TEXT and not place.mark.startswith("<")
-)
-BLOCKS = {place.mark: place.called for place in PLACES if place.field == "message.content.type"}
-ATTACHMENTS = {
-    place.record.partition("/")[2]: place.called
-    for place in PLACES
-    if place.record.startswith("attachment/")
-}
-
-
-def line_marks(record: str) -> tuple[Place, ...]:
-    """Return the places of this type of line that leave it out as a whole."""
-    of_parts = (TEXT, "message.content.type")
-    return tuple(
-        place
-        for place in PLACES
-        if place.record == record and place.called and place.field not in of_parts
-    )

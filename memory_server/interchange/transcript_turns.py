@@ -17,9 +17,9 @@ from typing import Any
 
 from memory_server.conversations.earlier_turns import TakenBackTurn, turn_said
 from memory_server.interchange.spoken_places import WITHOUT_THE_USER
-from memory_server.interchange.transcript_words import value_at
-from memory_server.interchange.transcripts import Reading, reading_of
+from memory_server.interchange.transcripts import LineContent, reading_of, value_at
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.json_text import Fields
 from memory_server.kernel.messages import Message, storable
 from memory_server.kernel.private import (
     calls_forget,
@@ -41,7 +41,7 @@ class TranscriptTurn:
     how often it wrote something before that. `forgot`: our tool `forget` was called in it; `times_forgotten`: how
     often the user then went on, so that only what came later is kept."""
 
-    first: Mapping[str, Any]
+    first: Fields
     prompt_id: str | None = None
     prompted_ms: int | None = None
     asked: list[Message] = field(default_factory=list)
@@ -112,6 +112,8 @@ class TranscriptTurn:
                 yield turn_said(session, stored_messages)
 
     def _unshortened(self, answer: Message | None) -> tuple[Message, ...]:
+        """Return what the user said, with the model's questions and the answer: without these if a message of the
+        user is wholly private."""
         asked = as_said(self.asked)
         of_user = tuple(message for message in asked if message.role == "user")
         if any(not without_private(message.content) for message in of_user):
@@ -137,7 +139,7 @@ def joined(answers: Sequence[Message]) -> Message:
 
 
 def turns_of(
-    rows: Iterable[Mapping[str, Any]], left_out: Counter[str] | None = None
+    rows: Iterable[Fields], left_out: Counter[str] | None = None
 ) -> Iterator[TranscriptTurn]:
     """Read the turns of these lines, also turns without words of the user. `left_out` counts what is not in them."""
     turn: TranscriptTurn | None = None
@@ -160,7 +162,9 @@ def turns_of(
         yield turn
 
 
-def _continue(turn: TranscriptTurn, row: Mapping[str, Any], reading: Reading) -> None:
+def _continue(turn: TranscriptTurn, row: Fields, reading: LineContent) -> None:
+    """Add a line to its turn: prompts, questions and answers, whether it is answered, and its work.
+    A turn that called `forget` is marked for good."""
     if reading.prompts:
         _prompt(turn, row, reading)
     from_model = [message for message in reading.messages if message.role == "assistant"]
@@ -177,7 +181,8 @@ def _continue(turn: TranscriptTurn, row: Mapping[str, Any], reading: Reading) ->
 
 
 def _see_work(work: WorkSeen, message: Any) -> None:
-    """Take the calls of tools in a message, and their results."""
+    """Note the calls of tools in a message and their results in `work`. A message without blocks
+    has none."""
     content = message.get("content") if isinstance(message, Mapping) else None
     for block in content if isinstance(content, list) else ():
         if not isinstance(block, Mapping):
@@ -192,8 +197,9 @@ def _see_work(work: WorkSeen, message: Any) -> None:
             )
 
 
-def _prompt(turn: TranscriptTurn, row: Mapping[str, Any], reading: Reading) -> None:
-    """Another prompt in a turn, or its first: the turn is known by its last prompt with words."""
+def _prompt(turn: TranscriptTurn, row: Fields, reading: LineContent) -> None:
+    """Begin a turn by a prompt, or go on with it: the turn is known by its last prompt with
+    words."""
     turn.prompt_again()
     prompt_id = row.get("promptId")
     if isinstance(prompt_id, str) and (reading.messages or turn.prompt_id is None):

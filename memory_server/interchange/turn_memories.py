@@ -13,9 +13,9 @@ from memory_server.conversations.earlier_turns import TakenBackTurn, turn_said
 from memory_server.conversations.model import EVERYWHERE, ShortTermMemory
 from memory_server.interchange import spoken_places as places
 from memory_server.interchange.chats import memory_of
-from memory_server.interchange.incoming import Incoming
+from memory_server.interchange.incoming import Incoming, NotThisFormat
 from memory_server.interchange.transcript_turns import TranscriptTurn, by_program
-from memory_server.kernel.messages import Message, storable
+from memory_server.kernel.messages import storable
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.values import dataclass
 
@@ -41,7 +41,8 @@ class TurnMemories:
     _taken_back: set[TakenBackTurn] = field(default_factory=set)
 
     def add(self, path: str, turns: Iterable[TranscriptTurn]) -> None:
-        """Add the turns of the transcript at `path` in which the user said something."""
+        """Add the turns of the transcript at `path` in which the user said something; of others the
+        answers are counted as lost. A turn with wrong values is skipped."""
         is_first = True
         said_here: Counter[str] = Counter()
         with self.incoming.record(path):
@@ -67,8 +68,9 @@ class TurnMemories:
     def _take(
         self, turn: TranscriptTurn, folder: str | None, prompts: int, said_here: Counter[str]
     ) -> None:
-        """Add the memory of a turn in which the user said something. `prompts`: the number of prompts in its session.
-        `said_here`: how often its file has said each text."""
+        """Add the memory of a turn in which the user said something, unless an earlier file has said its text as
+        often without a time. `prompts`: the number of prompts in its session. `said_here`: how often its file has
+        said each text."""
         self.incoming.lost[places.BEFORE_THE_LAST] += turn.replaced_answers
         self.incoming.lost[places.FORGOTTEN] += turn.times_forgotten
         memory = self._memory(turn, folder, prompts)
@@ -86,12 +88,20 @@ class TurnMemories:
                 self.incoming.lost[places.TAKEN_BACK] += 1
                 self._taken_back.update(turn.taken_back(turn.session))
 
+    def finished(self, refusal: str) -> Incoming:
+        """Return what came, with the turns. Raises NotThisFormat with this sentence if nothing did."""
+        incoming = self.incoming
+        incoming.conversations = self.contents()
+        if not incoming.count and not incoming.skipped and not incoming.lost[places.TAKEN_BACK]:
+            raise NotThisFormat(refusal)
+        return incoming
+
     def contents(self) -> list[Contents]:
         if not self._memories and not self._taken_back:
             return []
         memories = tuple(self._memories.values())
-        said = {turn_said(memory.session or "", memory.messages) for memory in memories}
-        taken_back = frozenset(self._taken_back - said)
+        stored_turns = {turn_said(memory.session or "", memory.messages) for memory in memories}
+        taken_back = frozenset(self._taken_back - stored_turns)
         return [Contents(self.conversation_id, memories, taken_back=taken_back)]
 
     def _folder(self, cwd: object) -> str | None:
@@ -124,12 +134,15 @@ class TurnMemories:
 
         lost[places.SHORTENED] += turn.count_of_shortened(answer)
         messages = tuple(map(storable, public_messages))
-        identity = _identity(turn.id_in(turn.session), messages)
+        # It is the same each time for a turn with these messages.
+        identity = [turn.id_in(turn.session)]
+        for message in messages:
+            identity += [message.role, message.content]
         program = places.program_of(turn.first, prompts, self.programs)
         memory = memory_of(
             self.conversation_id,
             by_program(messages, program),
-            identity,
+            "\0".join(identity),
             session=turn.session or None,
             folder=folder,
             muted=(EVERYWHERE,) if program else (),
@@ -146,11 +159,3 @@ class TurnMemories:
             return None
 
         return memory
-
-
-def _identity(turn_id: str, messages: Iterable[Message]) -> str:
-    """Return a text that is the same each time for a turn with these messages."""
-    parts = [turn_id]
-    for message in messages:
-        parts += [message.role, message.content]
-    return "\0".join(parts)

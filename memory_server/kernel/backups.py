@@ -12,13 +12,13 @@ from typing import Any, Literal, Protocol
 
 from languages import Sentence
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 Mode = Literal["merge", "overwrite"]
 """`merge` adds and replaces older ones; `overwrite` makes the conversation exactly what is brought."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MergeCounts:
     """How many memories were added, replaced, removed, there already, or kept because the stored memory is newer; and
     how many of the added memories had been forgotten."""
@@ -54,7 +54,7 @@ class BackupBroken(StorageError):
     """A backup is damaged, cut off or of a newer format; nothing of it was used."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Backup:
     """The facts about a backup. `problem` says why it cannot be used; it is None where its first line can be read."""
 
@@ -68,8 +68,8 @@ class Backup:
 
 
 def backup_name(text: str) -> str:
-    """`text` as the name of a backup, in NFC; never a path. Raise InvalidInput if it holds more than letters, digits,
-    `_`, `-` and single dots between them, or is too long."""
+    """Return `text` as the name of a backup, in NFC; never a path. Raise InvalidInput if it holds
+    more than letters, digits, `_`, `-` and single dots between them, or is too long."""
     name = unicodedata.normalize("NFC", text)
     is_well_formed = _NAME.fullmatch(name) is not None and ".." not in name
     if not is_well_formed or _RESERVED.fullmatch(name):

@@ -11,8 +11,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from languages import n_
-from memory_server.kernel.items import Item, Sought
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.items import Item, ItemFilter
+from memory_server.kernel.text import shown
+from memory_server.kernel.values import dataclass, frozen
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -144,7 +145,7 @@ class Erasure:
         """Return whether an item of the past or of a backup is erased because it has all the words."""
         if not self.words:
             return False
-        matches = Sought(words=self.words, archived=None).among([item])
+        matches = ItemFilter(words=self.words, archived=None).among([item])
         return bool(matches)
 
     def held_in(self, value: Any, place: str | None = None, *, said: bool = True) -> bool:
@@ -174,7 +175,7 @@ class Erasure:
         return key in self.keys or self.has_words(said_in(record))
 
     def has_words(self, text: str) -> bool:
-        """Return whether a text has all the words, also as parts of words, in the spellings that `Sought.words` match.
+        """Return whether a text has all the words, also as parts of words, in the spellings that `ItemFilter.words` match.
         No text matches if there are no words, or if a word has no visible character."""
         from nlp.index_terms import seen_form
 
@@ -211,18 +212,26 @@ class Erasure:
         return None
 
     def in_recall(self, line: Mapping[str, Any]) -> bool:
-        """Return whether a line of the record of recalls tells of an erased item."""
+        """Return whether a line of the record of recalls holds an erased text, has one as its last
+        message, or names an erased item."""
         from memory_server.kernel.recorded_recall import recorded_recall
 
         recall = recorded_recall(line)
         recorded_ids = [item.id for item in (*recall.came, *recall.near)]
         if recall.used:
             recorded_ids += recall.used
+        # What a question is made of, and what it demands (memories/questions.py).
+        recorded_ids += strings_in(
+            [line.get("memory"), line.get("mustCome"), line.get("mustNotCome")]
+        )
         erased_ids = {item.id for item in self.items}
-        return self.held_in(line) or not erased_ids.isdisjoint(recorded_ids)
+
+        # The middle of a long message is left out.
+        is_said = any(shown(text, len(recall.said)) == recall.said for text in self.texts)
+        return is_said or self.held_in(line) or not erased_ids.isdisjoint(recorded_ids)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Traces:
     """The files or tables that still have erased `texts`, and `names` in which the words are only part of a name, which
     no erasing removes. `unread`: the files that could not be searched."""
@@ -299,7 +308,8 @@ def _named_by_recall(line: Mapping[str, Any]) -> Iterator[str]:
 
 
 def strings_in(value: Any) -> Iterator[str]:
-    """Yield all strings in a value of JSON, also in JSON that is kept as a string."""
+    """Yield all texts in a value of JSON, but not the names of fields; of a text that is JSON
+    itself, also the texts in it."""
     match value:
         case str():
             yield value

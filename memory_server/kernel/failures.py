@@ -35,7 +35,8 @@ def failure_sentence(error: BaseException, usual_sentence: Sentence) -> Sentence
 
 
 def failure_text(error: BaseException) -> str:
-    """`UndefinedError: 'line' is undefined (memory_server/web/templates/home.html:43)`."""
+    """Return an error as `UndefinedError: 'line' is undefined
+    (memory_server/web/templates/home.html:43)`."""
     text = type(error).__name__
     message = " ".join(str(error).split())[:_MOST_CHARS]
     if message:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from math import fsum, inf, log, sqrt
 from typing import TypeVar
 
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 K = TypeVar("K")
 _ROUNDING = 1e-6
@@ -15,13 +15,13 @@ FUSED = 100
 """How many of the best by words, and of the best by meaning, a search of both looks at."""
 OFFSET = 5
 """How soon a lower rank of a short-term memory counts less. Chosen on the development sets of
-docs/project/recall-quality.md with two small models: offsets of 3 to 10 are alike."""
+docs/explanation/recall-quality.md with two small models: offsets of 3 to 10 are alike."""
 MEANING = 0.6
 """How much the rank of a short-term memory by meaning counts beside its rank by words. Chosen on the same sets: factors
 of 0.4 to 0.6 are alike."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Nearness:
     """How near a memory is to the last message by meaning, as a cosine; its rank by meaning and its rank by words, from
     1. A rank is None where the memory is not among the best `FUSED`. `stands_out`: it is so near that it comes unasked
@@ -46,9 +46,10 @@ def fused(
 
 
 def needed_cosine(cosines: Collection[float], margin: float) -> float:
-    """Return the cosine from which a memory comes only by meaning. Models differ in what they call near, so it is
-    relative: √(2 ln n) + `margin` standard deviations above the mean of the n memories, where the first part is what
-    the best of n reaches by chance."""
+    """Return the least cosine with which a memory may come by meaning alone; infinite where there
+    is nothing to compare with: fewer than two cosines, or all are equal. Models differ in what they
+    call near, so it is relative: √(2 ln n) + `margin` standard deviations above the mean of the n
+    memories, where the first part is what the best of n reaches by chance."""
     if len(cosines) < 2:
         return inf
     mean = fsum(cosines) / len(cosines)

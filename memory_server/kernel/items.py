@@ -1,12 +1,49 @@
-"""Items: what is kept by either engine, as one form for lists, searches, forgetting and erasing. Pure."""
+"""Items: what is kept by either engine, as one form for lists, searches, forgetting and erasing; and scopes: what is kept
+for one of them is never shown in another. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
 from typing import Literal
 
 from languages import N_
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
+
+Space = Literal["notes", "sessions", "layers", "refs", "conversations"]
+
+
+@frozen
+class Scope:
+    """Entries that are searched together; no query of another scope sees them. `owner`: a user, a namespace, or ""."""
+
+    space: Space
+    owner: str = ""
+
+    @property
+    def place(self) -> str:
+        """Its name for people, such as `notes` or `refs/short-term`."""
+        return "/".join(filter(None, (self.space, self.owner)))
+
+
+KEY_BYTES = {"sessions": 16, "conversations": 20}
+"""Bytes of the name of a vector. Memories of conversations are stored elsewhere, so their vectors are deleted by a rule
+of their own; the length tells them apart."""
+
+
+def vector_key(model: str, scope: Scope | None = None, text: str = "") -> bytes:
+    """Return the name of the vector that a model gives a text of a user: 4 bytes for the model, and 12 for user and
+    text, so that a user cannot learn from a vector what another user has said. The name for a text of a conversation is
+    longer. Without a scope, return the bytes of the model."""
+    model_bytes = sha256(model.encode()).digest()[:4]
+    if scope is None:
+        return model_bytes
+    size = KEY_BYTES["sessions"]
+    if scope.space == "conversations":
+        size = KEY_BYTES["conversations"]
+    text_bytes = sha256(f"{scope.owner}\0{text}".encode()).digest()
+    return model_bytes + text_bytes[: size - len(model_bytes)]
+
 
 Family = Literal["memories", "triggers", "notes", "sessions", "layers", "refs"]
 FAMILIES: tuple[Family, ...] = ("memories", "triggers", "notes", "sessions", "layers", "refs")
@@ -25,7 +62,7 @@ LEAST_ID_CHARS = 4
 """Letters from which on a word can be the beginning of an id: `be` and `add` are words too."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Item:
     """A memory or an entry that is stored.
 
@@ -62,8 +99,8 @@ class Item:
         return self.place, self.family, self.id
 
 
-@dataclass(frozen=True, slots=True)
-class Sought:
+@frozen
+class ItemFilter:
     """A filter of items: an item matches if it meets every condition. `words`: the item has all of them, also as parts
     of words, in any case, full-width or not, in Traditional or Simplified characters. `ids`: the item has an id among
     them, or its id begins so; with `whole_ids` only the whole id counts. `user`: it is a fact about this user;
@@ -126,7 +163,8 @@ class Sought:
     def _meets_words(
         self, item: Item, word_forms: Sequence[str], seen_form: Callable[[str], str]
     ) -> bool:
-        """Return whether an item meets the condition about words, whose forms `seen_form` has made."""
+        """Return whether an item has all words, whose forms `seen_form` has made; with `only_by_other_words`, whether it
+        has them all, but some only among its other words."""
         searched_texts = item.said or (item.text,)
         own_form = seen_form("\n".join((item.title, *searched_texts, *item.also)))
         has_all_words = all(word_form in own_form for word_form in word_forms)

@@ -8,10 +8,10 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
 
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.items import Item, Sought
+from memory_server.kernel.items import Item, ItemFilter
 from memory_server.kernel.text import Finding
 from memory_server.kernel.times import merged
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 if TYPE_CHECKING:
     from memory_server.kernel.backups import BackupStore, BackupWriter, MergeCounts, Mode
@@ -38,7 +38,7 @@ def asked_to_forget(author: str) -> bool:
     return author.split(" ")[0] == _FORGET
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HistoryStep:
     """What a change did to a memory or an entry. `what`: such as `forgotten`. `text`: the beginning of its text, or its
     score before and after."""
@@ -48,7 +48,7 @@ class HistoryStep:
     text: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PastChange:
     """A change in the history. `place`: a conversation, or a family with its owner, such as `refs/short-term`. `at_ms`:
     milliseconds since 1970. `by`: its author: a tool, a command, or `hand`. `more_steps`: how many further steps it
@@ -69,7 +69,7 @@ def newest_first(sequences: Iterable[Sequence[PastChange]], now_ms: int) -> list
     return oldest_first[::-1]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Undone:
     """A change was taken back by the change `id`, which did `steps`. `refused`: why parts of it were not."""
 
@@ -78,8 +78,8 @@ class Undone:
     refused: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Leaving:
+@frozen
+class CleanupItem:
     """A memory or an entry that a clean-up takes out of use. `time_ms`: its time, in milliseconds since 1970."""
 
     id: str
@@ -88,19 +88,19 @@ class Leaving:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Cleaned:
+@frozen
+class PlaceCleanup:
     """The result of a clean-up in a place: `left` was taken out of use, or would be. Of the `remaining`, `due` are for
     later runs. `problem`: why the place was passed over."""
 
     place: str
-    left: tuple[Leaving, ...] = ()
+    left: tuple[CleanupItem, ...] = ()
     remaining: int = 0
     due: int = 0
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RestoredPlace:
     """The result of a restore in a place of an engine: what was changed, or would be. `left_out` says what is too large
     to be stored, and why. `change_id` is None where nothing was changed, or several changes were made."""
@@ -112,7 +112,7 @@ class RestoredPlace:
     change_id: str | None = None
 
 
-class Copied(NamedTuple):
+class CopyResult(NamedTuple):
     """The result of a copy into a backup. `entries`: how many of knowledge were copied. `left_out`: a sentence for each
     place that cannot be read."""
 
@@ -138,7 +138,7 @@ class Lifecycle(Protocol):
     async def places(self) -> list[str]:
         """Return the places in which something is or was stored, sorted."""
 
-    async def find(self, sought: Sought) -> list[Item]:
+    async def find(self, sought: ItemFilter) -> list[Item]:
         """Return the items that match the filter, newest first."""
 
     async def forget(self, items: Collection[Item], *, by: str) -> int:
@@ -178,20 +178,21 @@ class Lifecycle(Protocol):
 
     def clean_up(
         self, place: str | None = None, *, dry_run: bool = False, by: str = "cleanup"
-    ) -> AsyncIterator[Cleaned]:
+    ) -> AsyncIterator[PlaceCleanup]:
         """Move the due items into the archive, place by place, or with `dry_run` only name them. Raise InvalidInput if
         the place does not exist."""
 
     async def keep_up(self, seen_from_ms: int) -> int:
         """Do the daily upkeep: clean up, and delete for good whatever is no longer to be stored at `seen_from_ms`.
-        Return the number of items that were cleaned up. A failure is logged and passed over."""
+        Return the number of items that were cleaned up. A failure of a place is logged and passed over. Raises StorageError if a
+        database cannot be asked."""
 
     async def examinations(self) -> list[Examine]:
         """Return calls that each give the findings about a part of what is stored. They change nothing."""
 
     async def copy_to(
         self, backup: BackupWriter, only: str | None, advance: Callable[[], None]
-    ) -> Copied:
+    ) -> CopyResult:
         """Add everything that is stored to a backup, calling `advance` after each place. `only`: the one conversation
         that is added."""
 

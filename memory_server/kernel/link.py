@@ -7,7 +7,7 @@ import platform
 from urllib.parse import SplitResult, urlsplit
 
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 TOO_LARGE = (413, 414, 431)
 """Status of a request that is too large, also for a proxy in between that says it with a page."""
@@ -15,7 +15,7 @@ MOST_FOLDER_CHARS = 1_000
 """Characters of a folder's name that are sent. In a header each may become nine bytes, of the 16,384 of a head."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Link:
     """The server whose memory this machine uses. `url` is its URL, without a slash at the end. `ca` is a file of
     further certificate authorities; if it is None, only the machine's own authorities count."""
@@ -31,8 +31,8 @@ class Link:
 
 
 def url_of(typed: str) -> str:
-    """Check the URL of a server, and return it as a link has it. Raise InvalidInput if `typed` is not such a URL, or
-    others could read what is sent."""
+    """Check the URL of a server, and return it as a link has it, without `/` or `/mcp` at its end. Raise InvalidInput if
+    `typed` is not such a URL, or others could read what is sent."""
     parts = _server_url_parts(typed.strip())
     if "@" in typed or "?" in typed:
         # Without the URL: it may hold a password or token, and an error is shown and logged.
@@ -57,7 +57,8 @@ def url_of(typed: str) -> str:
 
 
 def _server_url_parts(url: str) -> SplitResult | None:
-    """Split a URL. Return None if it cannot be the URL of a server."""
+    """Return the parts of a URL of http or https, or None if it cannot be the URL of a server: it
+    has a wrong port, a user, a query or a fragment."""
     try:
         parts = urlsplit(url)
         _port = parts.port  # raises ValueError where it is not the number of a port

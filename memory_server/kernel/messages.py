@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from languages import N_, _
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.strict_json import DEEPEST, deeper
+from memory_server.kernel.json_text import DEEPEST, deeper, without_surrogates
 from memory_server.kernel.text import BEGINNING_CHARS, beginning
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 Role = Literal["user", "assistant", "system"]
 
@@ -47,7 +47,7 @@ LAST_MS = 253_402_300_799_999
 """Milliseconds since 1970 of the last moment that dates can show, in the year 9999."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Message:
     """One line of a conversation. `time_ms` is None where the client gave no timestamp."""
 
@@ -58,7 +58,7 @@ class Message:
     extra: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Session:
     """One context of a model, such as a window of Claude Code. Messages of the session from `context_since_ms` on
     (milliseconds since 1970) are still in its context; it is None if this is unknown."""
@@ -85,6 +85,8 @@ def messages_of(given: Iterable[GivenMessage]) -> tuple[Message, ...]:
 
 
 def _said_by_client(message: object) -> list[Message]:
+    """Return the message of a chat client, or nothing if no person or model said it. Raises
+    InvalidInput if its role or text is missing, or its `timestamp` cannot be read."""
     from sandbox import read_message  # hooks have no such messages, and must not wait for it
 
     if not isinstance(message, Mapping):
@@ -216,12 +218,3 @@ def _known_role(word: str) -> Role:
     if role not in ROLES:
         raise InvalidInput("The role `{role}` is unknown; use user, assistant or system.", word)
     return role
-
-
-def without_surrogates(text: str) -> str:
-    """Return `text` with lone surrogates, which UTF-8 cannot carry, replaced by U+FFFD."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text

@@ -11,13 +11,13 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 Options = TypeVar("Options")
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+@frozen
+class OptionCheck:
     """A check in `Annotated`: `check` converts a set value to the value that counts; its InvalidInput or ValueError
     says why the set value cannot be used. `first`: the check is made before the type is looked at."""
 

@@ -11,14 +11,15 @@ from unicodedata import category
 
 from languages import _, n_
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.messages import Message, without_surrogates
+from memory_server.kernel.json_text import without_surrogates
+from memory_server.kernel.messages import Message
 from memory_server.kernel.private import to_keep, without_private, without_private_tags
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from nlp import MOST_TEXT_CHARS, MOST_TEXTS, Enrichment, words_in
 from nlp.index_terms import seen_form
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OtherWords:
     """The `texts` that count, each once. `private`: how many were left out because a private part has their words."""
 
@@ -27,8 +28,9 @@ class OtherWords:
 
 
 def other_words_of(texts: Sequence[str], messages: Sequence[Message]) -> OtherWords:
-    """Return the other words that count beside these messages. Raise InvalidInput if there are too many, or a text is
-    too long."""
+    """Return the texts without private parts, each once, and without texts that hold a word which the messages have only
+    in private parts; count the texts that held something private. Raise InvalidInput if there are too many texts, or
+    one is too long."""
     private_count = sum(without_private(text) != text for text in texts)
     public_texts = [public_text(text) for text in texts]
     usable_texts = tuple(text for text in dict.fromkeys(public_texts) if seen_form(text))
@@ -93,13 +95,16 @@ class _PrivateWords:
         self._stored_letters = _letters(stored_text)
         self._words = _words(spoken_text) - _words(stored_text)
         letters_of_words = [_letters(word) for word in self._words]
+        # Within another word, two characters say something in Chinese (糖尿病 in 糖尿病人), and three in English.
         self._long_words = [
-            letters for letters in letters_of_words if len(letters) >= _least_chars(letters)
+            letters
+            for letters in letters_of_words
+            if len(letters) >= (3 if letters.isascii() else 2)
         ]
 
     def are_in(self, text: str) -> bool:
-        """Return whether a text has such a word, also within another word, or written in another way: 138-0000, dia
-        betes."""
+        """Return whether a text has a word of the private parts that the public ones lack, also within another word, or
+        written in another way: 138-0000, dia betes."""
         letters = _letters(text)
         if letters in self._spoken_letters and letters not in self._stored_letters:
             return True
@@ -111,13 +116,6 @@ class _PrivateWords:
 def _letters(text: str) -> str:
     """Return the letters and digits of a text as they are seen."""
     return "".join(char for char in seen_form(text) if char.isalnum())
-
-
-def _least_chars(word: str) -> int:
-    """Return the number of characters from which on a word within another word says something: 糖尿病 in 糖尿病人."""
-    if word.isascii():
-        return 3
-    return 2
 
 
 _WORDS = Enrichment(normal_forms=True, scripts=True, stems=True)

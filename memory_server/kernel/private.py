@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from languages import _
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, Message, both_ends
 from memory_server.kernel.times import local
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import dataclass, frozen
 
 _TAG = re.compile(r"<(/?)private\s{0,9}>", re.IGNORECASE)
 EMPTY_PART = "<private></private>"
@@ -171,7 +171,7 @@ def _is_forget(tool_name: Any) -> bool:
     return not prefix[-1:].isalpha()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pause:
     """A pause: while it lasts, nothing is stored and hooks do not recall. It ends at `until_ms` (milliseconds since
     1970); if that is None, it lasts until a person ends it."""

@@ -278,7 +278,8 @@ def _start_of_last_rows(text: str, part_start: int, end_mark: int) -> int:
 
 
 def _around_results(text: str) -> list[str]:
-    """Return the parts of a text before, between and after the results of searches."""
+    """Return the parts of a text before, between and after the JSON results of searches; the whole
+    text if none exist. At most `_MOST_BROKEN` broken objects are looked at."""
     parts: list[str] = []
     part_start = 0
     search_from = 0

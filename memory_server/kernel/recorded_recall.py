@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from memory_server.kernel.times import milliseconds
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 _MOST_NUMBER = 1e15
 """A number of a line that is as large was not written by this program."""
@@ -18,7 +18,7 @@ _BEGINNING = ("plan", "pinned", "last")
 """Tiers of what a session gets as it begins."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordedItem:
     """What came, or nearly came. `words`, `given` and `kept` have the points of words: words that the messages and its
     text have, words that the caller gave, and words that are kept with it. `relevance`, `counted` and `points` are None
@@ -48,7 +48,7 @@ class RecordedItem:
         return self.tier not in _NAMED
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordedLeftOut:
     """A memory whose trigger fired and which is not in the text that was given: its name, its characters (0 if they
     were not counted) and the reason."""
@@ -58,7 +58,7 @@ class RecordedLeftOut:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordedRecall:
     """A recall. `line` is the line as it is stored, to be printed. `used` has the ids that the answer used; it is None
     if they are not known."""
@@ -142,6 +142,8 @@ def recorded_recall(line: Mapping[str, Any]) -> RecordedRecall:
 
 
 def _items(field_value: object, conversation: str) -> Iterator[RecordedItem]:
+    """Yield the memories in a field of a line; what is not an object with a text as `id` is left
+    out. `conversation` is where they are kept if they do not say it."""
     for item in field_value if isinstance(field_value, list) else ():
         if not isinstance(item, dict) or not isinstance(item.get("id"), str):
             continue

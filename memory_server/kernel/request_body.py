@@ -20,8 +20,9 @@ class BodyRefused(Exception):
 
 
 async def whole_body(receive: Receive, length: str, most_bytes: int, seconds: float) -> bytes:
-    """Receive all of the body. `length` is the header Content-Length, empty if it is missing. Raise BodyRefused as soon
-    as there are too many bytes, so no more than `most_bytes` and one message are in memory."""
+    """Return all of the body. `length` is the header Content-Length, empty if it is missing. Raise
+    BodyRefused as soon as there are too many bytes, so no more than `most_bytes` and one message
+    are in memory, and if the sender leaves or needs more than `seconds`."""
     if length.isascii() and length.isdecimal() and int(length) > most_bytes:
         raise BodyRefused("size")
 
@@ -45,7 +46,7 @@ async def whole_body(receive: Receive, length: str, most_bytes: int, seconds: fl
 
 
 def replaying(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that first gives a body which was already received."""
+    """Return a `receive` that first gives a body which was already received, and then what `receive` gives."""
     is_replayed = False
 
     async def replay() -> Message:

@@ -18,10 +18,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
+from itertools import pairwise
+from string import ascii_letters, digits
 from typing import Any, TypeVar
 
 from languages import n_
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 T = TypeVar("T")
 Check = Callable[[re.Match[str], str], bool]
@@ -30,8 +32,8 @@ LEAST_CHARS = 8
 """Characters of the shortest text that can hold a secret."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cleaned:
+@frozen
+class RedactedText:
     """A text without its secrets, and the kinds of the removed secrets."""
 
     text: str
@@ -52,14 +54,15 @@ def counting_secrets() -> Iterator[list[str]]:
         _removed.reset(token)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SecretFilter:
     """Removes secrets from what comes in, unless the settings say that they stay."""
 
     removes: bool = True
 
     def of(self, value: T, *, with_pairs: bool = False) -> T:
-        """Return a value without the secrets of all texts in it. `with_pairs` as for `without_secrets`."""
+        """Return a value without the secrets of all texts in it, or the value itself if the settings keep secrets.
+        `with_pairs` as for `without_secrets`."""
         if not self.removes:
             return value
         kinds = _removed.get()
@@ -70,7 +73,8 @@ class SecretFilter:
 
 
 def _value_without(value: Any, with_pairs: bool, kinds: list[str]) -> Any:
-    """Return a text, a collection or a dataclass without secrets; their kinds are added to `kinds`."""
+    """Return a text, a collection or a dataclass without the secrets in it; the same object if a
+    dataclass has none. Their kinds are added to `kinds`."""
     if isinstance(value, str):
         cleaned = without_secrets(value, with_pairs=with_pairs)
         kinds += cleaned.found
@@ -115,10 +119,10 @@ def removed_text(count: int) -> str:
     )
 
 
-def without_secrets(text: str, *, with_pairs: bool = False) -> Cleaned:
+def without_secrets(text: str, *, with_pairs: bool = False) -> RedactedText:
     """Return the text with a mark in the place of each secret. `with_pairs`: pairs of a name and a value count too."""
     if len(text) < LEAST_CHARS:
-        return Cleaned(text)
+        return RedactedText(text)
     found: list[str] = []
     kinds: tuple[_Kind, ...] = _SHORT_KINDS
     if _has_long_word(text):
@@ -130,18 +134,18 @@ def without_secrets(text: str, *, with_pairs: bool = False) -> Cleaned:
             if sign in text:
                 text = _without_kind(kind, text, found)
                 break
-    return Cleaned(text, tuple(found))
+    return RedactedText(text, tuple(found))
 
 
-def _without_kind(kind: _Kind, text: str, found: list[str]) -> str:
-    """Return the text with marks in the place of secrets of a kind, and add its name to `found` for each."""
+def _without_kind(kind: _Kind, text: str, kinds: list[str]) -> str:
+    """Return the text with marks in the place of secrets of a kind, and add its name to `kinds` for each."""
     pieces: list[str] = []
     end = 0
     for match in re.compile(kind.pattern, re.ASCII).finditer(text):
         secret = match[match.lastindex or 0]
         if (kind.is_token and not _is_token(match)) or not kind.check(match, secret):
             continue
-        found.append(kind.name)
+        kinds.append(kind.name)
         pieces.append(text[end : match.start(match.lastindex or 0)])
         pieces.append(f"[removed: {kind.name}, {len(secret)} characters]")
         end = match.end(match.lastindex or 0)
@@ -242,23 +246,28 @@ def _is_password(_match: re.Match[str], secret: str) -> bool:
 
 
 def _has_session(_match: re.Match[str], secret: str) -> bool:
-    """Tell cookies of a session from others."""
+    """Return whether one of the cookies is that of a session, and not with a placeholder as its value."""
     for cookie in secret.split(";"):
-        name, _equals, value = cookie.lower().partition("=")
+        name, *values = re.split(r"[=:\t]", cookie.lower(), maxsplit=1)
+        value = "".join(values).strip(" '\"")
         is_session = any(word in name for word in ("sess", "sid", "auth", "token", "jwt", "csrf"))
-        if is_session and len(value.strip()) >= 12 and not _is_placeholder(value):
+        if is_session and len(value) >= 12 and not _is_placeholder(value):
             return True
     return False
 
 
-_PASSWORD_NAMES = ("password", "passwd", "passphrase", "pwd", "密码", "口令")
+_PASSWORD_NAMES = (
+    *("password", "passwd", "passphrase", "pwd", "密码", "口令"),
+    *("dbpass", "adminpass", "rootpass", "userpass", "smtppass", "mysqlpass", "sshpass"),
+)
 _SECRET_NAMES = (
     *("secret", "token", "credential", "credentials", "密钥", "令牌"),
     *("apikey", "accesskey", "secretkey", "privatekey", "signingkey", "encryptionkey"),
-    *("masterkey", "accountkey", "authkey", "licensekey"),
+    *("masterkey", "accountkey", "authkey", "licensekey", "storagekey"),
+    *("connect.sid", "phpsessid", "jsessionid", "gitlabsession", "laravelsession"),
 )
 _OTHER_NAMES = (
-    *("nexttoken", "pagetoken", "synctoken", "continuationtoken", "canceltoken"),
+    *("user.signingkey", "nexttoken", "pagetoken", "synctoken", "continuationtoken", "canceltoken"),
     *("cancellationtoken", "bostoken", "eostoken", "padtoken", "masktoken", "stoptoken"),
 )
 """Names of something else than a secret that end as one does."""
@@ -268,13 +277,17 @@ _PATH = r"(?a)[A-Za-z_$][\w$]*(?:(?:\.|::|->)[A-Za-z_$][\w$]*)+|(?:\.{0,2}/|http
 
 
 def _is_value_of_pair(match: re.Match[str], secret: str) -> bool:
-    """Tell the value of a secret from code, a placeholder or a setting beside the same name."""
+    """Return whether `secret` beside a name is a password or key: the name must say so, and the
+    value must not look like a word, code, a path or a placeholder."""
     before = match.string[max(0, match.start() - _NAME_CHARS) : match.start("separator")]
     name = before.rstrip(" \t\"'`]\\").replace("_", "").replace("-", "").replace(" ", "").lower()
     is_password = name.endswith(_PASSWORD_NAMES)
     if not is_password and (not name.endswith(_SECRET_NAMES) or name.endswith(_OTHER_NAMES)):
         return False
-    if set(secret).isdisjoint("0123456789!@#^*+~") or not _is_password(match, secret):
+    is_word = set(secret.strip("*")).isdisjoint("0123456789!@#^*+~")
+    if is_word and not (is_password and _changes_often(secret, "aA")):
+        return False
+    if not _is_password(match, secret):
         return False
     next_char = match.string[match.end() : match.end() + 1]
     if match["quote"] is None:
@@ -282,7 +295,22 @@ def _is_value_of_pair(match: re.Match[str], secret: str) -> bool:
             return False
         if next_char in (",", ")") and secret.isidentifier():
             return False
-    return is_password or _has_random_run(match, secret)
+    return is_password or _is_random(match, secret)
+
+
+def _is_random(match: re.Match[str], secret: str) -> bool:
+    return _has_random_run(match, secret) or _changes_often(secret, "aA0")
+
+
+def _changes_often(secret: str, needed: str) -> bool:
+    """Tell a short random value from names such as `Utf8Encoder`: every second character is of another class than the
+    one before it, among them the `needed` ones of small letters (a), capitals (A) and digits (0)."""
+    classes = secret.translate(_CLASSES)
+    changes = sum(former != later for former, later in pairwise(classes))
+    return 2 * changes >= len(secret) and set(needed).issubset(classes)
+
+
+_CLASSES = str.maketrans(ascii_letters + digits, "a" * 26 + "A" * 26 + "0" * 10)
 
 
 def _is_of_secret(match: re.Match[str], secret: str) -> bool:
@@ -291,7 +319,7 @@ def _is_of_secret(match: re.Match[str], secret: str) -> bool:
     return "secret" in name.lower() and _is_real(match, secret)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Kind:
     """A kind of credentials. `signs`: literal parts, of which each such text has one. `pattern`: its last group, or
     else all of it, is the secret, unless `check` refuses it. `is_token`: it begins and ends at a boundary of words."""
@@ -316,16 +344,26 @@ def _kind(
     *,
     is_token: bool = True,
 ) -> _Kind:
+    """Return a kind of secrets. `signs`, with blanks between them: only a text that has one is searched."""
     return _Kind(name, tuple(signs.split()), pattern, source, check, is_token)
 
 
 _LONG_KINDS = (
+    # It may follow a letter. Its mark is a boundary of words for the kinds after it.
+    _kind(
+        "a Telegram bot token",
+        ":A",
+        r"[0-9](?<![0-9].)[0-9]{4,15}:A[A-Za-z0-9_-]{33,}",
+        "https://core.telegram.org/bots/features#botfather",
+        is_token=False,
+    ),
     _kind(
         "a private key",
         "PRIVATE",
         r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
         r"(?:[^-]*+(?:-(?!----)[^-]*+)*+-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
-        r"|(?:\\[nr]|[\s>]|[A-Za-z0-9+/=]{16,})*+)",
+        r"|(?:(?:\\[nr]|[\s>])*+(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset): [^\r\n\\]{0,200})*+"
+        r"(?:\\[nr]|[\s>]|[A-Za-z0-9+/=]{16,})*+)",
         "https://www.rfc-editor.org/rfc/rfc7468",
         _is_key_block,
         is_token=False,
@@ -364,14 +402,14 @@ _LONG_KINDS = (
     ),
     _kind(
         "a GitLab token",
-        "glpat- gldt- glrt- glptt- glcbt- glft- glsoat- glimt- glagent- gloas- GR1348941",
+        "glpat- gldt- glrt- glptt- glcbt- glft- glffct- glsoat- glimt- glagent- gloas- GR1348941",
         r"(?:gl[a-z]{2,5}-|GR1348941)[A-Za-z0-9_.-]{19,}[A-Za-z0-9_-]",
         "https://docs.gitlab.com/security/tokens/#token-prefixes",
     ),
     _kind(
         "a Bitbucket token",
-        "ATBB ATCTT3x ATATT3x",
-        r"AT(?:BB|CTT3x|ATT3x)[A-Za-z0-9_=-]{24,}",
+        "ATBB ATCTT3 ATATT3",
+        r"AT(?:BB|[AC]TT3)[A-Za-z0-9_=.-]{23,}[A-Za-z0-9_=-]",
         "https://support.atlassian.com/bitbucket-cloud/docs/access-tokens/",
     ),
     _kind(
@@ -455,16 +493,10 @@ _LONG_KINDS = (
     ),
     _kind(
         "an Azure key",
-        "AccountKey= AccessKey= sig=",
-        r"(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{40,}={0,2})|[?&]sig=([A-Za-z0-9%+/]{40,}=?)",
+        "AccountKey= AccessKey= sig= windows.net:",
+        r"(?:AccountKey|SharedAccessKey)=([A-Za-z0-9+/]{40,}={0,2})|[?&]sig=([A-Za-z0-9%+/]{40,}=?)"
+        r"|windows\.net:[0-9]{2,5},password=([^\s,]{8,200})",
         "https://learn.microsoft.com/en-us/azure/storage/common/storage-configure-connection-string",
-        is_token=False,
-    ),
-    _kind(
-        "a Telegram bot token",
-        ":A",
-        r"[0-9](?<![0-9].)[0-9]{4,15}:A[A-Za-z0-9_-]{33,}",
-        "https://core.telegram.org/bots/features#botfather",
         is_token=False,
     ),
     _kind(
@@ -507,7 +539,15 @@ _SHORT_KINDS = (
         "earer EARER",
         r"[bB](?:earer|EARER)\s{1,3}([A-Za-z0-9._~+/-]{16,}=*)",
         "https://www.rfc-editor.org/rfc/rfc6750",
-        _has_random_run,
+        _is_random,
+    ),
+    _kind(
+        "a bearer token",
+        "uthorization: UTHORIZATION:",
+        r"[aA](?:uthorization|UTHORIZATION): {0,3}(?:[A-Za-z-]{3,20} {1,3})?([A-Za-z0-9._~+/-]{16,}=*)",
+        "https://www.rfc-editor.org/rfc/rfc9110#section-11.6.2",
+        _is_random,
+        is_token=False,
     ),
     _kind(
         "a login",
@@ -527,15 +567,26 @@ _SHORT_KINDS = (
     _kind(
         "a password",
         "assword ASSWORD pwd= Pwd= PWD=",
-        r"[;?&]\s{0,3}(?i:password|passwd|pwd)\s{0,3}=\s{0,3}([^\s;&\"'<>]{1,200})",
+        r"(?:[;?&]|\b(?:user|host|hostaddr|port|dbname)=[^\s;&]{1,100}\s)\s{0,3}(?i:password|passwd|pwd)\s{0,3}=\s{0,3}"
+        r"([^\s;&\"'<>]{1,200})",
         "https://learn.microsoft.com/en-us/dotnet/framework/data/adonet/connection-string-syntax",
         _is_password,
         is_token=False,
     ),
     _kind(
         "a password",
-        "machine",
-        r"machine\s++\S++\s++login\s++\S++\s++password\s++([^\s\[]\S*+)",
+        "@tcp( @unix(",
+        r":([^\s:/@\"'<>]{3,100})@(?:tcp|unix)\(",
+        "https://github.com/go-sql-driver/mysql#dsn-data-source-name",
+        _is_password,
+        is_token=False,
+    ),
+    _kind(
+        "a password",
+        "machine default",
+        r"(?:machine\s++\S++|(?:(?m:^)|[\"'])[ \t]{0,8}default)(?:\s++(?:login|account)\s++\S++){1,2}+"
+        r"\s++password\s++([^\s\[]\S*+)"
+        r"|(?:(?m:^)|[\"'])[ \t]{0,8}machine\s++\S++\s++password\s++([^\s\[]\S*+)\s++(?:login|account)\s",
         "https://www.gnu.org/software/inetutils/manual/html_node/The-_002enetrc-file.html",
         _is_password,
         is_token=False,
@@ -548,17 +599,42 @@ _SHORT_KINDS = (
         _has_session,
         is_token=False,
     ),
+    _kind(
+        "cookies",
+        "cookie -b",
+        r"(?:\bcookies? {0,3}=|\.cookie {0,3}=|--cookie[ =]|\s-b) {0,3}[{\"']{0,3}"
+        r"([\w.%-]{1,60}[\"']?\s{0,2}[=:]\s{0,2}[\"']?[^\s\"'\\};]{12,400})",
+        "https://curl.se/docs/manpage.html",
+        _has_session,
+        is_token=False,
+    ),
+    _kind(
+        "cookies",
+        "TRUE\t FALSE\t",
+        r"(?:TRUE|FALSE)\t[0-9]{1,15}\t([\w.%-]{1,60}\t\S{12,400})",
+        "https://curl.se/docs/http-cookies.html",
+        _has_session,
+        is_token=False,
+    ),
 )
 _VALUE = (
-    r"(?:(?P<quote>\\?[\"'`])([^\"'`\s\\]{6,200})(?P=quote)"
-    r"|([!#$%&*+./0-9?@A-Z^_a-z|~-]{6,200}(?:={1,2}(?![A-Za-z0-9]))?))"
+    r"(?:(?P<quote>\\?[\"'`])([^\"'`\s\\]{6,2000})(?P=quote)"
+    r"|([!#$%&*+./0-9?@A-Z^_a-z|~-]{6,2000}(?:={1,2}(?![A-Za-z0-9]))?))"
 )
 _PAIRS = (
     _kind(
         "a secret",
-        ": = ： 是 为",
-        rf"(?P<separator>[:=：是为])[=>]?\s{{0,3}}{_VALUE}",
+        ": = ： 是 为 is | >",
+        rf"(?P<separator>[:=：是为>]|(?<=\w )is(?= )|(?<= )\|)[=>]?\s{{0,3}}{_VALUE}",
         "https://docs.docker.com/compose/how-tos/environment-variables/set-environment-variables/",
+        _is_value_of_pair,
+        is_token=False,
+    ),
+    _kind(
+        "a secret",
+        "ENV set -e",
+        rf"(?:\bENV|\bsetx?|-e) {{1,3}}[A-Za-z_]{{3,60}}(?P<separator> ) {{0,3}}{_VALUE}",
+        "https://docs.docker.com/reference/dockerfile/#env",
         _is_value_of_pair,
         is_token=False,
     ),

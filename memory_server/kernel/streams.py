@@ -1,4 +1,4 @@
-"""The standard streams of a command: the streams of this process, or streams that its host captures (captured_io.py).
+"""The standard streams of a command: the streams of this process, or streams that its host captures.
 
 Complaints go to standard error as one sentence a line; what a program reads goes to standard output in UTF-8.
 """
@@ -7,12 +7,48 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import field
 from functools import partial
 from io import TextIOBase, TextIOWrapper
 
 from languages import _
-from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.values import dataclass
+
+
+@dataclass(slots=True)
+class CapturedIO:
+    """What the command reads, and what it has written so far. `terminal` has the variables that say how output for
+    people looks; `TERMINALS` names which of the descriptors 1 and 2 are a terminal. `waiting` has what is still to be
+    laid out and written, in order, in a process that serves others meanwhile; if it is None, output is written at once.
+    """
+
+    input: bytes = b""
+    output: bytearray = field(default_factory=bytearray)
+    errors: bytearray = field(default_factory=bytearray)
+    terminal: Mapping[str, str] = field(default_factory=dict)
+    waiting: list[Callable[[], None]] | None = None
+
+    def do(self, writing: Callable[[], None]) -> None:
+        """Write something now, or when `write_all` is called."""
+        if self.waiting is None:
+            writing()
+        else:
+            self.waiting.append(writing)
+
+    def write_all(self) -> None:
+        """Write what waits. To lay out thousands of rows takes seconds, so a server calls it in a thread."""
+        writings = self.waiting or []
+        self.waiting = None
+        for writing in writings:
+            writing()
+
+
+CAPTURED_IO: ContextVar[CapturedIO | None] = ContextVar("captured_io", default=None)
+"""The streams of the command that runs in this context, or None if it uses the streams of the process."""
+
 
 OBEYED = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "\ufffd")
 """Characters that a terminal obeys, besides tab and the end of a line: one may write to the clipboard."""
@@ -82,8 +118,9 @@ def confirmed(question: str, *, otherwise: str) -> bool:
     return sys.stdin.readline().strip().casefold() in ("y", "yes", "是")
 
 
-def complain(sentence: str) -> None:
-    write_errors(f"memory-server: {sentence.translate(OBEYED)}\n")
+def complain(message: str, *values: object) -> None:
+    """Write a message with these values to standard error, in the reader's language."""
+    write_errors(f"memory-server: {_(message, *values).translate(OBEYED)}\n")
 
 
 def write_errors(text: str) -> None:
@@ -101,6 +138,4 @@ def _write_captured(streams: CapturedIO, text: str, *, stderr: bool) -> None:
 def say_if_waiting(input_name: str) -> None:
     """Tell a person at a terminal what is read there, and how to end it."""
     if CAPTURED_IO.get() is None and sys.stdin is not None and sys.stdin.isatty():
-        complain(
-            _("reading {what} from this terminal; Ctrl-D ends it, --help says more", input_name)
-        )
+        complain("reading {what} from this terminal; Ctrl-D ends it, --help says more", input_name)

@@ -1,16 +1,19 @@
-"""The sentences that people and models read: counts, quoted text, lists of conversations, findings of examinations."""
+"""Texts that people and models read: their beginnings and lengths, quoted names, lists of conversations, findings of
+examinations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import ceil
 from typing import Literal
 from unicodedata import category
 
 from languages import _
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 Language = Literal["zh", "en"]
+
+ELLIPSIS = "…"
 
 MOST_NAME_CHARS = 200
 """Characters of a quoted name at most: a sentence about an error must not be longer than the error."""
@@ -63,11 +66,41 @@ def _escaped_character(char: str) -> str:
 
 
 def beginning(text: str, most: int = BEGINNING_CHARS) -> str:
-    """Return the first words of a text, on one line."""
+    """Return a text on one line, cut after `most` characters, where an ellipsis follows."""
     line = " ".join(text.split())
     if len(line) <= most:
         return line
-    return f"{line[:most]}…"
+    return line[:most] + ELLIPSIS
+
+
+@frozen
+class Measure:
+    """The length of a text, and the beginning of a text of a given length: in bytes of UTF-8, or in characters."""
+
+    length: Callable[[str], int]
+    beginning: Callable[[str, int], str]
+    least: int
+    """A shorter extract of a memory would say too little."""
+
+
+BYTES = Measure(
+    lambda text: len(text.encode()),
+    lambda text, n: text[:n].encode()[:n].decode(errors="ignore"),
+    90,
+)
+"""At least thirty Chinese characters of three bytes."""
+CHARS = Measure(len, lambda text, n: text[:n], 45)
+
+
+def clipped(text: str, most: int, measure: Measure) -> str:
+    """Return `text`, or as much of it as fits with an ellipsis; characters and joined emoji stay
+    whole."""
+    if measure.length(text) <= most:
+        return text
+    beginning = measure.beginning(text, max(0, most - measure.length(ELLIPSIS)))
+    while beginning and (beginning[-1].isspace() or category(beginning[-1]) == "Cf"):
+        beginning = beginning[:-1]
+    return beginning + ELLIPSIS
 
 
 def estimated_tokens(text: str) -> int:
@@ -95,7 +128,7 @@ Grade = Literal["ok", "note", "warning", "error"]
 """`note`: good to know. `warning`: worth a change, nothing is lost. `error`: something cannot be used as it is."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     """The finding of an examination. `about`: a conversation, `folder`, `disk`, … `what`: the sentence, with advice
     unless the grade is `ok`."""

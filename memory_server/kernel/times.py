@@ -24,7 +24,7 @@ def iso(time_ms: int) -> str:
 
 
 def iso_or_none(time_ms: int | None) -> str | None:
-    """Write a time as `iso` does; None for an unknown time."""
+    """Write a time as `iso` does, or None for an unknown time."""
     if time_ms is None:
         return None
     return iso(time_ms)
@@ -66,15 +66,15 @@ _CLOCKS_DIFFER_MS = 5 * 60_000
 """The difference up to which two clocks both count as right: the bound of Kerberos (RFC 4120, section 3.2.3)."""
 
 
-class Dated(Protocol):
+class DatedItem(Protocol):
     @property
     def at_ms(self) -> int: ...
 
 
-D = TypeVar("D", bound=Dated)
+D = TypeVar("D", bound=DatedItem)
 
 
-class _Placed(NamedTuple, Generic[D]):
+class _PlacedItem(NamedTuple, Generic[D]):
     """`at_ms` is the time of `value`, or the time of the value before it in its sequence if its own time cannot be
     right."""
 
@@ -92,14 +92,16 @@ def merged(sequences: Iterable[Sequence[D]], now_ms: int) -> list[D]:
     return [place.value for place in in_order]
 
 
-def _placed(sequence: Sequence[D], until_ms: int) -> list[_Placed[D]]:
-    places: list[_Placed[D]] = []
+def _placed(sequence: Sequence[D], until_ms: int) -> list[_PlacedItem[D]]:
+    """Return each value with the time at which it is merged: its own, unless that is after `until_ms` or before an
+    earlier one of the sequence; then the latest time until there."""
+    places: list[_PlacedItem[D]] = []
     # A sequence may be the end of a longer one, so what is at its beginning need not be old.
     latest_ms = next((value.at_ms for value in sequence if value.at_ms <= until_ms), FIRST_MS)
     for value in sequence:
         if value.at_ms <= until_ms:
             latest_ms = max(latest_ms, value.at_ms)
-        places.append(_Placed(latest_ms, value))
+        places.append(_PlacedItem(latest_ms, value))
     return places
 
 

@@ -10,12 +10,13 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
+from itertools import product, starmap
 from pathlib import PurePosixPath
 from typing import Any
 
 from memory_server.kernel.secrets import without_secrets
 from memory_server.kernel.text import words_between_commas
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import dataclass, frozen
 from sandbox import WRONG_VALUES
 
 MOST_TOUCHED = 30
@@ -53,7 +54,7 @@ _STATUS = re.compile(
 _TIMED_OUT = "Command timed out"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failure:
     """A command that failed: its head, its exit status (None if it had no status), and the telling words of its
     error."""
@@ -67,7 +68,7 @@ class Failure:
         return " ".join((self.command, *self.words))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Work:
     """The files that were changed, relative to the project, and the commands that failed."""
 
@@ -85,7 +86,7 @@ class Work:
 NO_WORK = Work()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolCall:
     """A call of a tool: the files that it changes or reads, or the command that it runs."""
 
@@ -95,7 +96,8 @@ class ToolCall:
 
 
 def tool_call(name: object, arguments: object) -> ToolCall:
-    """Return what a call does; empty for a tool that does something else."""
+    """Return the command that a call of a tool runs, or the files that it reads or changes; empty
+    for a tool that does something else."""
     tool = str(name).lower()
     if not isinstance(arguments, Mapping):
         arguments = {"input": arguments}
@@ -110,6 +112,7 @@ def tool_call(name: object, arguments: object) -> ToolCall:
 
 
 def _command_in(arguments: Mapping[str, Any]) -> str:
+    """Return the command line of a tool that runs commands, without the shell around it; '' if none exists."""
     command = arguments.get("command", arguments.get("cmd", ""))
     if isinstance(command, list):  # Codex: ["bash", "-lc", "make test"]
         command = (
@@ -143,7 +146,9 @@ class WorkSeen:
 
     calls: dict[str, ToolCall] = field(default_factory=dict)
     touched: dict[str, None] = field(default_factory=dict)
-    failed: list[Failure] = field(default_factory=list)
+    outputs: list[tuple[str, str, bool | None]] = field(default_factory=list)
+    """The commands that may have failed, each with its output, and what the client says. What failed is found only
+    when it is asked for: a transcript is read at each turn, and only its last turn is stored."""
 
     def call(self, call_id: object, name: object, arguments: object) -> None:
         self.calls[str(call_id)] = tool_call(name, arguments)
@@ -154,17 +159,24 @@ class WorkSeen:
         call = self.calls.pop(str(call_id), None)
         if call is None:
             return
-        failure = failure_of(call.command, output, failed=failed)
-        if failure is not None and failure not in self.failed:
-            self.failed.append(failure)
+        if call.command and failed is not False:
+            self.outputs.append((call.command, output, failed))
         if call.changes and not failed:
             self.touched |= dict.fromkeys(call.files)
 
     def within(self, folder: str | None) -> Work:
-        """Return the work in a project."""
+        """Return the work in the project at `folder`: the files changed there, by relative paths, and the first failures
+        of commands, up to the most that a memory keeps of each."""
         paths = (path_in(folder, path) for path in self.touched)
         touched = tuple(dict.fromkeys(path for path in paths if path))
-        return Work(touched[:MOST_TOUCHED], tuple(self.failed[:MOST_FAILED]))
+        failures: dict[Failure, None] = {}
+        for command, output, failed in self.outputs:
+            failure = failure_of(command, output, failed=failed)
+            if failure is not None:
+                failures[failure] = None
+            if len(failures) == MOST_FAILED:
+                break
+        return Work(touched[:MOST_TOUCHED], tuple(failures))
 
 
 def path_in(folder: str | None, path: str) -> str:
@@ -195,7 +207,6 @@ def failure_of(command: str, output: str, *, failed: bool | None = None) -> Fail
     if match is None:
         if not ends.startswith(_TIMED_OUT):
             return None
-        ends = _TIMED_OUT
     elif not int(match[1]):
         return None
     # Remove secrets before anything is cut: half of a secret cannot be recognized.
@@ -209,18 +220,30 @@ def failure_of(command: str, output: str, *, failed: bool | None = None) -> Fail
     )
 
 
+_MARK = re.compile(r"\[removed: [^\]\n]{1,60}\]")
+_NOISE = re.compile(
+    r"\x1b\[[0-9;?]{0,20}[A-Za-z]|</?untrusted_context>|^Process Group PGID: \d{1,10}$",
+    re.MULTILINE,
+)
+"""The colours of a terminal, and what Gemini CLI writes around an output."""
+
+
 def _without_secrets(text: str) -> str:
-    return without_secrets(text, with_pairs=True).text
+    """Return a text without secrets, our marks in their places, and what is no word of the program."""
+    return _MARK.sub("", without_secrets(_NOISE.sub("", text), with_pairs=True).text)
 
 
 # --- commands ----------------------------------------------------------------------------------------------
 
 _BEFORE_COMMANDS = frozenset(
-    words_between_commas("cd, export, source, ., set, echo, pushd, mkdir, unset, true, sleep")
+    words_between_commas(
+        "cd, export, source, ., set, echo, pushd, mkdir, unset, true, sleep, exit, for, select, case, [, [[, test, done, fi,"
+        "esac, printf, read, local, declare, typeset, readonly, alias, :"
+    )
 )
 _RUNNERS = frozenset(
     words_between_commas(
-        "sudo, time, nice, env, npx, bunx, exec, nohup, timeout, command, xvfb-run"
+        "sudo, time, nice, env, npx, bunx, exec, nohup, command, xvfb-run, if, while, until, !, do, then, else, elif"
     )
 )
 _RUNNERS_OF_TWO = (
@@ -231,54 +254,103 @@ _RUNNERS_OF_TWO = (
     ("python3", "-m"),
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w{0,60}=")
-_NEXT_COMMAND = re.compile(r"&&|\|\|?|;|\n")
+_SIMPLE_COMMAND = re.compile(
+    r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|(?<!&)&(?!&)|[^&|;\n])+""", re.DOTALL
+)
+"""A command up to the next one of its line. What is quoted belongs to it: `ssh host "ps | grep x"`."""
+_UP_TO_QUOTE = re.compile(r"[^\"']*+\S*+")
+_CLOSED = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^"'\\])*+""", re.DOTALL)
+"""A text up to a quote that is not closed."""
+_COMMENTS = re.compile(r"^[ \t]{0,80}#.*", re.MULTILINE)
+_AND = " && "
+"""What stands between the heads of a line."""
 
 
 def command_head(command: str) -> str:
-    """Return program, subcommand and first arguments of the first command of a line that does something itself,
-    without folders, settings of variables, redirections and possible passwords, or an empty text."""
-    for piece in _NEXT_COMMAND.split(command):
-        words = _words_of(piece)
-        if words and words[0] not in _BEFORE_COMMANDS:
+    """Return the heads of the commands of a line that do something themselves, joined by `&&`: of each its program,
+    subcommand and first arguments, without folders, settings of variables, redirections and possible passwords. What
+    reads from a pipe has no head. Return the last heads if they are long, and an empty text if none exists."""
+    command = _COMMENTS.sub("", command)
+    closed = next(_CLOSED.finditer(command)).end()
+    heads: list[str] = []
+    for match in _SIMPLE_COMMAND.finditer(command):
+        # After a quote that is not closed, and in a here-document, is text, which may be a password.
+        if match.start() > closed:
+            break
+        words = _words_of(match[0])
+        before = command[: match.start()].rstrip("\n")
+        is_piped = before.endswith("|") and not before.endswith("||")
+        is_command = words and words[0] not in _BEFORE_COMMANDS and words[0][0] != "-"
+        if is_command and not is_piped:
             words[0] = PurePosixPath(words[0].replace("\\", "/")).name
             head = " ".join(_public_words(words)[:_MOST_HEAD_WORDS]).replace("`", "'")
-            return " ".join(head.split())[:MOST_HEAD_CHARS]
-    return ""
+            heads.append(" ".join(head.split()))
+        if "<<" in match[0]:
+            break
+
+    heads = list(dict.fromkeys(filter(None, heads)))
+    while len(heads) > 1 and len(_AND.join(heads)) > MOST_HEAD_CHARS:
+        heads = heads[1:]  # the last one failed more often: what stands before it prepares
+    return _AND.join(heads)[:MOST_HEAD_CHARS]
+
+
+def heads_of(command: str) -> list[str]:
+    """Return the single heads that `command_head` joined."""
+    return [head for head in command.split(_AND) if head.strip()]
 
 
 _LOGINS = frozenset(("login", "htpasswd", "passwd", "chpasswd", "signin", "set-password"))
 """Programs and subcommands whose arguments are names and passwords."""
 _SHORT_OPTIONS = re.compile(r"-[A-Za-z]{1,4}")
+_NAME_OF_VALUE = re.compile(r"[^\s=:-][^\s=:]{0,60}[=:]")
 _OPTION_WITH_PASSWORD = re.compile(
     r"-[paukPHb]|--(?i:[a-z]+-){0,3}(?i:pass|password|passphrase|passwd|pwd|user|token|secret|key|auth|header|credentials?)"
 )
 
 
 def _public_words(words: list[str]) -> list[str]:
-    """Return the words without possible passwords: a word after an option for one, or a part that is joined to an
-    option or follows a login. `-p` may also be a port: a head without it is only less exact."""
+    """Return the words without possible passwords: a word after an option for one, a word with a blank after any
+    option or the name of a value, and what is joined to an option or follows a login. `-p` may also be a port: a
+    head without it is only less exact."""
     public: list[str] = []
-    follows_option = False
-    for word in words:
-        option = word
-        if word.startswith("--"):
-            option = word.partition("=")[0]
-        elif word.startswith("-") and _SHORT_OPTIONS.fullmatch(word) is None:
-            option = word[:2]  # mysql -psecret1
-        if not follows_option:
-            public.append(option)
-        takes_password = option == word and _OPTION_WITH_PASSWORD.fullmatch(word) is not None
-        follows_option = takes_password and not follows_option
+    pending = words[::-1]
+    former = ""
+    while pending:
+        word = pending.pop()
+        is_value = _OPTION_WITH_PASSWORD.fullmatch(former) is not None
+        if " " in word or "\t" in word:
+            is_value = is_value or former.startswith("-") or bool(_NAME_OF_VALUE.match(word))
+            if not is_value and not word.startswith("-"):
+                # A command in quotes may have options with passwords too: `ssh host "mysql -p… | sort"`.
+                pending += _words_of(_SIMPLE_COMMAND.findall(word)[0])[::-1]
+                continue
+        if not is_value:
+            public.append(_option_in(word))
+        former = word
         if word in _LOGINS:
             break
     return public
 
 
+def _option_in(word: str) -> str:
+    """Return an option without a value that is joined to it, and another word as it is."""
+    if word.startswith("--"):
+        return re.split(r"[=\s]", word, maxsplit=1)[0]
+    if word.startswith("-") and _SHORT_OPTIONS.fullmatch(word) is None:
+        return word[:2]  # mysql -psecret1
+    return word
+
+
 def _words_of(piece: str) -> list[str]:
+    """Return the words of a simple command up to a here-document, without redirections, long words,
+    and what comes before its name: assignments and programs that run it, such as `timeout 5`. A
+    quoted word stays whole."""
+    piece = piece.replace("\\\n", "")
     try:
         words = shlex.split(piece, comments=True)
     except ValueError:
-        words = piece.split()
+        # What follows a quote that is not closed may all be one password.
+        words = _UP_TO_QUOTE.findall(piece)[0].split()
 
     kept: list[str] = []
     for word in words:
@@ -286,41 +358,49 @@ def _words_of(piece: str) -> list[str]:
             break
         if re.match(r"[0-9&]?[<>]", word) or len(word) > _MOST_WORD_CHARS * 2 or "\n" in word:
             continue
-        kept.append(word)
+        kept += filter(None, (_without_brackets(word),))
 
     while kept:
-        if _ASSIGNMENT.match(kept[0]) or kept[0] in _RUNNERS:
-            is_timeout = kept[0] == "timeout"
-            kept = kept[1:]
-            if is_timeout:
-                kept = kept[1:]
-        elif tuple(kept[:2]) in _RUNNERS_OF_TWO:
+        if kept[0] == "timeout" or tuple(kept[:2]) in _RUNNERS_OF_TWO:
             kept = kept[2:]
+        elif _ASSIGNMENT.match(kept[0]) or kept[0] in _RUNNERS:
+            kept = kept[1:]
         else:
             break
     return kept
 
 
-def is_same_command(one: str, other: str) -> bool:
-    """Return whether two heads of commands are the same program with at least half of the same arguments."""
-    if one.split()[:1] != other.split()[:1]:
-        return False
-    arguments = set(one.split()[1:])
-    other_arguments = set(other.split()[1:])
+def _without_brackets(word: str) -> str:
+    """Return a word without the brackets of a group of commands: those before it, and closing ones that the word does
+    not open."""
+    word = word.lstrip("({")
+    while word.endswith((")", "}")) and sum(map(word.count, ")}")) > sum(map(word.count, "({")):
+        word = word[:-1]
+    return word
+
+
+def _has_same_arguments(first: str, second: str) -> bool:
+    """Return whether two heads of the same program have at least half of their arguments in common."""
+    arguments = set(first.split()[1:])
+    other_arguments = set(second.split()[1:])
     return 2 * len(arguments & other_arguments) >= len(arguments | other_arguments)
 
 
-def is_same_failure(one: Failure, other: Failure) -> bool:
-    """Return whether two failures are of the same command and have most of their words in common."""
-    if one.command.split()[:1] != other.command.split()[:1]:
+def is_same_failure(first: Failure, second: Failure) -> bool:
+    """Return whether two failures are of the same command and have most of their words in common. Of commands in a
+    line any may have failed."""
+    all_pairs = product(heads_of(first.command), heads_of(second.command))
+    pairs = [pair for pair in all_pairs if pair[0].split()[0] == pair[1].split()[0]]
+    if not pairs:
         return False
-    words = {word.casefold() for word in one.words}
-    other_words = {word.casefold() for word in other.words}
+    words = {word.casefold() for word in first.words} - IN_ANY_ERROR
+    other_words = {word.casefold() for word in second.words} - IN_ANY_ERROR
     least = min(len(words), len(other_words))
     if not least:
-        return one.command == other.command and one.status == other.status
+        # `grep` that finds nothing fails without a word; what says only "failed" is the same if all is.
+        return bool(first.words) and first == second
     shared = len(words & other_words)
-    if is_same_command(one.command, other.command):
+    if any(starmap(_has_same_arguments, pairs)):
         return 2 * shared >= least
     return shared >= 3 and 4 * shared >= 3 * least
 
@@ -331,6 +411,18 @@ _TELLS = re.compile(
     r"(?i)error|fail|exception|not found|no such|denied|cannot|can't|undefined|fatal|panic|unexpected|refused|missing"
     r"|invalid|unable|conflict|错误|失败|异常|找不到|无法|拒绝"
 )
+IN_ANY_ERROR = frozenset(
+    words_between_commas(
+        "error, errors, failed, failure, fatal, command, exception, warning, not, no, found, such, cannot, invalid, "
+        "unable, could, process, exited"
+    )
+)
+"""Words of errors that tell nothing of the fault."""
+_CHATTER = re.compile(
+    r"\w{0,9}make(?:\[\d{1,9}\])?: (?:Entering|Leaving) directory|\w{0,9}make(?:\[\d{1,9}\])?: (?:进入|离开)目录"
+)
+"""What make says of its folders, around the output of each make that another one starts."""
+_FOLDERS = re.compile(r"(?:[\w.~+@-]{0,255}/){1,60}")
 _WORD = re.compile(r"[^\W\d_](?:[\w./:@-]{0,80}\w)?")
 _LITTLE = frozenset(
     words_between_commas(
@@ -342,13 +434,21 @@ _LITTLE = frozenset(
 
 def error_words(output: str) -> tuple[str, ...]:
     """Return the telling words of an error, from the lines that speak of an error, or else from the last lines."""
-    lines = [line for line in output.splitlines() if line.strip()]
-    telling_lines = [line for line in lines if _TELLS.search(line[:500])]
+    lines = [line for line in output.splitlines() if line.strip() and not _CHATTER.match(line)]
+    telling_lines = list(filter(_tells_of_error, lines))
     words: dict[str, str] = {}
     for line in [*reversed(telling_lines[-2:]), *telling_lines[:1]] or lines[-2:]:
         for word in _telling_words(line[:500]):
             words.setdefault(word.casefold(), word)
     return tuple(words.values())[:MOST_ERROR_WORDS]
+
+
+def _tells_of_error(line: str) -> bool:
+    """Return whether a line speaks of an error. A folder called `failures` does not make it speak of one."""
+    beginning = line[:500]
+    if not _TELLS.search(beginning):
+        return False
+    return _TELLS.search(_FOLDERS.sub("", beginning)) is not None
 
 
 def _telling_words(line: str) -> Iterator[str]:
@@ -375,13 +475,13 @@ def work_json(work: Work) -> dict[str, Any]:
 
 def taken_work(fields: dict[str, Any]) -> Work:
     """Take the work of a turn out of JSON fields. Fields that this program would not write stay among them."""
-    given = {name: fields[name] for name in ("touched", "failed") if name in fields}
-    if not given:
+    work_fields = {name: fields[name] for name in ("touched", "failed") if name in fields}
+    if not work_fields:
         return NO_WORK
 
     try:
         failures: list[Failure] = []
-        for row in given.get("failed", ())[:MOST_FAILED]:
+        for row in work_fields.get("failed", ())[:MOST_FAILED]:
             words = tuple(str(word)[:_MOST_WORD_CHARS] for word in row["words"][:MOST_ERROR_WORDS])
             status = None if row["status"] is None else int(row["status"])
             command = row["command"][:MOST_HEAD_CHARS]
@@ -389,16 +489,18 @@ def taken_work(fields: dict[str, Any]) -> Work:
                 return NO_WORK
             failures.append(Failure(command, status, words))
 
-        touched = [path[:_MOST_PATH_CHARS] for path in given.get("touched", ())[:MOST_TOUCHED]]
+        touched = [
+            path[:_MOST_PATH_CHARS] for path in work_fields.get("touched", ())[:MOST_TOUCHED]
+        ]
         work = Work(tuple(touched), tuple(failures))
     except WRONG_VALUES:
         return NO_WORK
 
     # Only fields that come out equal again are taken, so that nothing is lost.
-    if work_json(work) != given:
+    if work_json(work) != work_fields:
         return NO_WORK
 
-    for name in given:
+    for name in work_fields:
         del fields[name]
     return work
 

@@ -1,1 +1,1 @@
-"""Knowledge, kept and searched as entries over one port, `ports.EntryStore`: notes, sessions, layers and refs."""
+"""Knowledge as entries: notes, sessions, layers and refs. All are kept and searched over one port, `ports.EntryStore`."""

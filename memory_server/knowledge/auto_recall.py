@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memory_server.kernel.recalled_block import one_line
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.knowledge.entry import Hit
 from memory_server.knowledge.ranking import joined
 from nlp import says_little
@@ -25,8 +25,8 @@ OTHERS = "And from files of this project, which others may have written:"
 _LEAST_CHARS = 60
 
 
-@dataclass(frozen=True, slots=True)
-class AutoRecalled:
+@frozen
+class AutoRecallHit:
     """A hit that may come, and the name under which it is shown. `of_others`: it may have come with a repository."""
 
     hit: Hit
@@ -44,7 +44,7 @@ def _says_something(word: str) -> bool:
     return not says_little(word) and not set(word) <= FUNCTION_CHARACTERS
 
 
-def meant(candidates: Sequence[AutoRecalled]) -> list[AutoRecalled]:
+def meant(candidates: Sequence[AutoRecallHit]) -> list[AutoRecallHit]:
     """Return the candidates that may come unasked, best first."""
     meant_ones = [candidate for candidate in candidates if _is_meant(candidate.hit)]
     meant_ones.sort(key=lambda candidate: -candidate.hit.score)
@@ -52,6 +52,8 @@ def meant(candidates: Sequence[AutoRecalled]) -> list[AutoRecalled]:
 
 
 def _is_meant(hit: Hit) -> bool:
+    """Tell whether a hit is about the question: by its title or tags, by several words of its text, or by a long
+    Chinese one."""
     if "title" in hit.matched or "tags" in hit.matched:
         return True
     body_words = joined(hit.matched.get("body", ()))
@@ -60,7 +62,7 @@ def _is_meant(hit: Hit) -> bool:
     return any(len(word) > 2 and not word.isascii() for word in body_words)
 
 
-def lines_of(recalled: Sequence[AutoRecalled], max_chars: int) -> str:
+def lines_of(recalled: Sequence[AutoRecallHit], max_chars: int) -> str:
     """Return a line for each entry with the reason why it came, at most `max_chars` characters together. The last
     entries are left off where each would get fewer than `_LEAST_CHARS` characters. Entries that others may have written
     come last, under a line that says so."""
@@ -74,12 +76,8 @@ def lines_of(recalled: Sequence[AutoRecalled], max_chars: int) -> str:
     for entry in sorted(recalled[:count], key=lambda entry: entry.of_others):
         if entry.of_others and OTHERS not in lines:
             lines.append(OTHERS)
-        lines.append(_line_of(entry, chars_for_each))
+        line = f"{entry.name} ({entry.hit.why}): {one_line(entry.hit.entry.body)}"
+        if len(line) > chars_for_each:
+            line = f"{line[: chars_for_each - 1]}…"
+        lines.append(line)
     return "\n".join(lines)
-
-
-def _line_of(recalled: AutoRecalled, most_chars: int) -> str:
-    line = f"{recalled.name} ({recalled.hit.why}): {one_line(recalled.hit.entry.body)}"
-    if len(line) > most_chars:
-        return f"{line[: most_chars - 1]}…"
-    return line

@@ -17,7 +17,7 @@ from enum import IntEnum
 from typing import Final
 
 from languages import _
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from nlp.index_terms import cased_form, index_form
 
 _NUMBERS: Final = re.compile(r"\d+(?:[.:]\d+)*")
@@ -161,7 +161,7 @@ class _Bound(IntEnum):
     SENTENCE = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Words:
     """The meaningful words and signs of a text. `bounds[n]` is the boundary before word n; the last bound ends the
     text."""
@@ -193,7 +193,7 @@ def difference(left_text: str, right_text: str) -> str:
     shorter, longer = sorted((first, second), key=lambda text: len(text.words))
     if len(shorter.words) < len(longer.words) and _only_adds(shorter, longer):
         return ""
-    return _pictured(first.words, second.words)
+    return _first_difference(first.words, second.words)
 
 
 def meaningful_words(text: str) -> tuple[str, ...]:
@@ -228,8 +228,9 @@ def _other_negations(left_text: str, right_text: str) -> str:
 
 
 def _only_adds(shorter: _Words, longer: _Words) -> bool:
-    """Return whether the longer text has all words of the shorter text in order, and otherwise only whole sentences and
-    lines, or a part at the end of a sentence that does not limit the sentence."""
+    """Return whether the longer text has all words of the shorter text in order, and otherwise only
+    whole sentences and lines, or a part at the end of a sentence that does not limit the sentence,
+    as `_is_part_more` decides."""
     short_index = 0
     long_index = 0
     sentence_start: int | None = None
@@ -267,8 +268,10 @@ def _is_part_more(shorter: _Words, short_end: int, longer: _Words, start: int, e
     return begins and ends and len(part) > 1 and _LIMITS.isdisjoint(part)
 
 
-def _pictured(first: Sequence[str], second: Sequence[str]) -> str:
-    """Return the first difference of two lists of words that are not equal."""
+def _first_difference(first: Sequence[str], second: Sequence[str]) -> str:
+    """Return the first difference of two lists of words that are not equal, for people: "A against
+    B", or that the order differs. If the parts that differ are long, only their first words are
+    compared."""
     if sorted(first) == sorted(second):
         return _("another order of the words")
     start = _common_length(first, second)
@@ -302,14 +305,16 @@ def _against(first: Sequence[str], second: Sequence[str]) -> str:
 
 
 def _normal(text: str) -> str:
-    """`text` as its words are compared: full-width as plain and Traditional as Simplified, but with its case, its
-    accents, and raised digits as such: `m²` is not `m2`."""
+    """Return `text` as its words are compared: full-width as plain and Traditional as Simplified,
+    but with its case, its accents, and raised digits as such: `m²` is not `m2`."""
     if text.isascii():
         return text
     return cased_form("".join(map(_raised, text)))
 
 
 def _raised(char: str) -> str:
+    """Return a raised character behind `^`, and a fraction behind a blank, because in NFKC they become plain digits;
+    any other character as it is."""
     if char.isascii():
         return char
     kind = unicodedata.decomposition(char).partition(" ")[0]
@@ -321,6 +326,8 @@ def _raised(char: str) -> str:
 
 
 def _words_of(text: str) -> _Words:
+    """Return the words of a text as they are compared, with the strongest boundary before each one
+    and at the end."""
     words: list[str] = []
     bounds: list[_Bound] = []
     bound = _Bound.SENTENCE
@@ -334,7 +341,7 @@ def _words_of(text: str) -> _Words:
     return _Words(tuple(words), (*bounds, max(bound, _Bound.LINE)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Piece:
     """A word in its compared form, and the boundary before it; an empty word says nothing."""
 
@@ -343,6 +350,8 @@ class _Piece:
 
 
 def _pieces(text: str) -> Iterator[_Piece]:
+    """Yield the words of a text as they are compared, each with the boundary before it; the last
+    piece has an empty word and the boundary at the end."""
     bound = _Bound.SENTENCE
     end = 0
     for match in _PIECES.finditer(text):
@@ -355,7 +364,7 @@ def _pieces(text: str) -> Iterator[_Piece]:
         if match.lastgroup == "mark":
             bound = max(bound, _bound_of_mark(match[0]))
             continue
-        yield _Piece(_compared(text, match, begins=bound >= _Bound.LINE), bound)
+        yield _Piece(_compared_form(text, match, begins=bound >= _Bound.LINE), bound)
         bound = _Bound.SENTENCE if match[0] == "?" else _Bound.NOTHING
     if "\n" in text[end:]:
         bound = max(bound, _Bound.LINE)
@@ -370,7 +379,7 @@ def _bound_of_mark(mark: str) -> _Bound:
     return _Bound.SENTENCE
 
 
-def _compared(text: str, match: re.Match[str], *, begins: bool) -> str:
+def _compared_form(text: str, match: re.Match[str], *, begins: bool) -> str:
     """Return the word or sign of a match in its compared form; empty if it says nothing. `begins` is True at the
     beginning of a sentence, where a capital letter says nothing."""
     word = match[0]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from languages import N_, _
 from memory_server.kernel.errors import ModelsFailed, StorageError, TextRefused
-from memory_server.kernel.scopes import Scope
+from memory_server.kernel.items import Scope
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.ports import Embeddings, EntryStore, ModelResponse
 
@@ -75,7 +75,8 @@ class TextVectors:
     async def vectors(
         self, scope: Scope, texts: Sequence[str], seconds: float, spent: Spent
     ) -> dict[str, bytes]:
-        """Return the vectors of texts. Texts that the model does not take are left out. `spent` receives each call.
+        """Return the vectors of texts; the ones that are not stored are made and stored. Texts that the model does not
+        take are left out. `spent` receives each call.
 
         Raises:
             ModelsFailed: no model is configured, or it did not answer in time. Vectors that came before are kept.
@@ -96,6 +97,9 @@ class TextVectors:
     async def _make_lacking(
         self, lacking: Callable[[], Awaitable[list[ScopedText]]]
     ) -> MadeVectors:
+        """Make the vectors of at most `MISSING_AT_ONCE` of the texts that `lacking` returns. Return
+        how many were made, how many still lack one, and why. Raises StorageError if the store
+        cannot be read or written."""
         if self.embeddings is None:
             return MadeVectors(0, 0, "")
         texts = (await lacking())[:MISSING_AT_ONCE]
@@ -163,7 +167,8 @@ class TextVectors:
         return cosines
 
     async def _cached(self, scope: Scope, texts: Collection[str]) -> dict[str, bytes]:
-        """Return the stored vectors of these texts. An empty vector means that the model does not take the text."""
+        """Return the stored vectors of these texts, and keep them for the next search; other scopes are dropped when
+        they take too much room. An empty vector means that the model does not take the text."""
         cached = self._cache.pop(scope, {})
         stored = await self.store.vectors(scope, [text for text in texts if text not in cached])
         vectors: dict[str, bytes] = {}
@@ -190,6 +195,8 @@ class TextVectors:
             self._making = asyncio.get_running_loop().create_task(self._make_waiting())
 
     async def _make_waiting(self) -> None:
+        """Make the vectors of the texts that wait, a part at a time. After a failure the others are given up; texts
+        that the model refuses are not asked about again."""
         with suppress(ModelsFailed, StorageError):
             while self._waiting:
                 part = list(self._waiting)[:LATER_AT_ONCE]
@@ -200,8 +207,8 @@ class TextVectors:
         self._waiting.clear()
 
     async def tidy(self, live: Sequence[ScopedText], now_ms: int) -> MadeVectors:
-        """Forget the vectors of memories of conversations that are no longer `live`, and make the vectors that live
-        memories lack."""
+        """Forget the vectors of memories of conversations that are no longer `live`, make vectors that live memories
+        lack, and return how many were made and are missing."""
         await self.store.forget_vectors(live, now_ms - SPARED_MS)
 
         async def lacking() -> list[ScopedText]:
@@ -285,7 +292,8 @@ def _size(vectors: Mapping[str, bytes]) -> int:
 def _cosines(
     vector: bytes, vectors: Mapping[Scope, Mapping[str, bytes]]
 ) -> dict[Scope, dict[str, float]]:
-    """Return the cosines of the vectors that are as long as `vector`."""
+    """Return the cosines to `vector` of the vectors that are as long, by scope and text; others are
+    left out."""
     comparable = {
         scope: _of_length(len(vector), vectors_of_scope)
         for scope, vectors_of_scope in vectors.items()

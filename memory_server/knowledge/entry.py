@@ -13,15 +13,10 @@ import orjson
 
 from languages import N_, _
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.messages import (
-    MAX_CONTENT_CHARS,
-    MAX_NAME_CHARS,
-    NOTHING,
-    without_surrogates,
-)
-from memory_server.kernel.scopes import Scope
-from memory_server.kernel.strict_json import DEEPEST, deeper, size
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.items import Scope
+from memory_server.kernel.json_text import DEEPEST, deeper, size, without_surrogates
+from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_NAME_CHARS, NOTHING
+from memory_server.kernel.values import JsonObject, frozen
 
 Reason = Literal["deleted", "expired", "over_limit", "merged", "undone"]
 Order = Literal["newest", "made", "oldest", "best", "title", "removed"]
@@ -39,7 +34,7 @@ MAX_EXAMPLES = 50
 MAX_METADATA_CHARS = 16_384
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """One piece of knowledge. `id` 0: not stored yet. `key`: unique among the live entries of its kind and project."""
 
@@ -54,7 +49,7 @@ class Entry:
     title: str = ""
     tags: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    metadata: JsonObject = field(default_factory=lambda: NOTHING)
     source: str | None = None
     origin: Literal["stated", "inferred"] = "stated"
     confidence: float = 1.0
@@ -100,7 +95,7 @@ def json_of(entry: Entry, names: Collection[str] = FIELDS) -> dict[str, Any]:
     return values
 
 
-def wrong_field(values: Mapping[str, Any]) -> str | None:
+def wrong_field(values: JsonObject) -> str | None:
     """Return the first field whose JSON value has a wrong type, or None if all types are right."""
     return next((name for name in values if not _has_type_of(name, values[name])), None)
 
@@ -114,13 +109,13 @@ def usable_fields(values: Any) -> dict[str, Any]:
     }
 
 
-def changed_by_json(entry: Entry, values: Mapping[str, Any]) -> Entry:
-    """`entry` with the fields that `values`, which `json_of` or `difference` made, name."""
+def changed_by_json(entry: Entry, values: JsonObject) -> Entry:
+    """Return `entry` with the fields that `values`, which `json_of` or `difference` made, name."""
     lists = {name: tuple(values[name]) for name in LISTS if name in values}
     return replace(entry, **{**values, **lists})
 
 
-def entry_of(values: Mapping[str, Any]) -> Entry:
+def entry_of(values: JsonObject) -> Entry:
     """Read an entry back from its `difference` to an empty entry; it has no id and is not archived. Raise InvalidInput
     if a value has the wrong type."""
     portable = {name: values[name] for name in _PORTABLE if name in values}
@@ -149,12 +144,12 @@ def difference(before: Entry, after: Entry) -> dict[str, Any]:
 
 
 def archived(entry: Entry, reason: Reason, now_ms: int) -> Entry:
-    """`entry` in the archive: no search finds it, and its key is free."""
+    """Return `entry` in the archive: no search finds it, and its key is free."""
     return replace(entry, archived_ms=now_ms, reason=reason)
 
 
 def live(entry: Entry) -> Entry:
-    """`entry` out of the archive."""
+    """Return `entry` out of the archive."""
     return replace(entry, archived_ms=None, reason=None)
 
 
@@ -176,7 +171,7 @@ Change = Entry | Archive | Purge
 """A change. An entry with id 0 is stored as a new entry, any other over the entry with its id."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Filter:
     """The conditions for entries; an entry must meet all of them. `tags`: the entry has at least one of them, in any
     case. `text`: the entry holds it literally, in any case of ASCII letters."""
@@ -199,10 +194,10 @@ LIVE = Filter()
 EVERYTHING = Filter(archived=None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Query:
     """A search by words. Hits with less than `least_share` of the best score are left off and counted. `other_words`:
-    texts for the same, which the caller gives and which count less (word_ranking.py)."""
+    texts for the same, which the caller gives and which count less (ranking.py)."""
 
     text: str
     where: Filter = Filter()
@@ -211,7 +206,7 @@ class Query:
     other_words: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hit:
     """An entry that a search brings. `relevance`: its share of the best score, or 1 where it holds the text as it is.
     `matched`: the terms of the query that each of `title`, `tags` and `body` holds, in the order of the query. `score`
@@ -228,7 +223,7 @@ class Hit:
     by_other_words: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hits:
     """Hits, best first. `left_off`: how many more matched, by reason: `weaker`, `other project`, `expired`."""
 
@@ -249,41 +244,43 @@ class Share(NamedTuple):
     body: int = 0
 
 
-OPERATIONS = (
-    N_("add"),
-    N_("save"),
-    N_("update"),
-    N_("delete"),
-    N_("restore"),
-    N_("merge"),
-    N_("cleanup"),
-    N_("undo"),
-    N_("overwrite"),
-    N_("promote"),
-    N_("clear"),
-    N_("reindex"),
-    N_("remember"),
-    N_("keep"),
-    N_("forget"),
-    N_("assign"),
+OPERATIONS = N_(
+    (
+        "add",
+        "save",
+        "update",
+        "delete",
+        "restore",
+        "merge",
+        "cleanup",
+        "undo",
+        "overwrite",
+        "promote",
+        "clear",
+        "reindex",
+        "remember",
+        "keep",
+        "forget",
+        "assign",
+    )
 )
 """The words of `Operation.op`."""
-REASONS = N_("deleted"), N_("expired"), N_("over_limit"), N_("merged"), N_("undone")
+REASONS = N_(("deleted", "expired", "over_limit", "merged", "undone"))
 """The words of `Reason`."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Operation:
     """Something that was done. `by`: the tool or command; `caller`: who asked, as JSON; `seq` is the store's number."""
 
     op: str
     by: str = "api"
     at_ms: int = 0
-    caller: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    caller: JsonObject = field(default_factory=lambda: NOTHING)
     entries: tuple[int, ...] = ()
     error: str | None = None
     took_ms: float | None = None
-    detail: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    detail: JsonObject = field(default_factory=lambda: NOTHING)
     seq: int = 0
 
 
@@ -292,11 +289,11 @@ class Former(NamedTuple):
     former fields are no longer known."""
 
     entry_id: int
-    before: Mapping[str, Any] | None
+    before: JsonObject | None
     after_version: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Figures:
     """Counts of a scope: live entries and archived ones, characters of the live ones, and the times of the oldest and
     newest of them."""
@@ -384,6 +381,8 @@ class _Length(NamedTuple):
 
 
 def _lengths(entry: Entry, place: str, most_chars: int) -> list[_Length]:
+    """Return how long each part of an entry is, and how long it may be in `place`. `most_chars`:
+    the most characters of the content with its examples."""
     content_chars = len(entry.body) + sum(map(len, entry.examples))
     longest_tag = max(map(len, entry.tags), default=0)
     return [

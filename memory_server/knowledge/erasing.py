@@ -7,19 +7,19 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
 from memory_server.kernel.erasure import Erasure
-from memory_server.kernel.items import Item
-from memory_server.kernel.scopes import Scope
-from memory_server.knowledge.entry import EVERYTHING, Change, Entry, Operation, Purge
-from memory_server.knowledge.families import Families
-from memory_server.knowledge.items import item_of, mark_of, place_of
-from memory_server.knowledge.ports import EntryStore, ScopeView
+from memory_server.kernel.items import Item, Scope
+from memory_server.knowledge.entry import EVERYTHING, Entry, Operation, Purge
+from memory_server.knowledge.items import item_of, mark_of
+from memory_server.knowledge.ports import Decided, EntryStore, ScopeView
+from memory_server.knowledge.service import Knowledge
 
 
-async def texts_of(families: Families, items: Collection[Item]) -> set[str]:
-    """As `Lifecycle.texts_of`."""
+async def texts_of(knowledge: Knowledge, items: Collection[Item]) -> set[str]:
+    """Return the texts that these items have or had, as `Lifecycle.texts_of` says. Raises
+    StorageError if a place cannot be read."""
     texts: set[str] = set()
-    for scope, store in await families.places():
-        names = {item.id for item in items if item.place == place_of(scope)}
+    for scope, store in await knowledge.places():
+        names = {item.id for item in items if item.place == scope.place}
         if names:
             texts.update(await store.read(scope, partial(_texts_of_items, scope, names)))
     return texts
@@ -36,11 +36,12 @@ def _texts_of_items(scope: Scope, names: Collection[str], view: ScopeView) -> li
     return texts
 
 
-async def past_texts(families: Families, words: Sequence[str]) -> set[str]:
-    """As `Lifecycle.past_texts`."""
+async def past_texts(knowledge: Knowledge, words: Sequence[str]) -> set[str]:
+    """Return the texts of former entries that hold these words, as `Lifecycle.past_texts` says.
+    Layers have no past here. Raises StorageError if a place cannot be read."""
     erasure = Erasure((), (), words=tuple(words))
     texts: set[str] = set()
-    for scope, store in await families.places():
+    for scope, store in await knowledge.places():
         if scope.space == "layers":
             continue
         former_entries = await store.read(scope, lambda view: view.former_entries())
@@ -80,20 +81,22 @@ def marks_of(entry: Entry) -> tuple[str, ...]:
     return entry.body, mark_of(entry)
 
 
-async def erase(families: Families, erasure: Erasure) -> None:
-    """As `Lifecycle.erase`. A repository keeps its own past of the files of a layer."""
-    for scope, store in await families.places():
-        names = erasure.in_place(place_of(scope))
+async def erase(knowledge: Knowledge, erasure: Erasure) -> None:
+    """Erase from the files of layers and from the databases, as `Lifecycle.erase` says. A
+    repository keeps its own past of the files of a layer. Raises StorageError if something cannot
+    be written."""
+    for scope, store in await knowledge.places():
+        names = erasure.in_place(scope.place)
         if scope.space == "layers" and names:
             await store.commit(scope, partial(_purging, names), Operation("erase"))
-    databases = (families.store, families.ref_options.store)
+    databases = (knowledge.store, knowledge.ref_options.store)
     for database in databases:
         if database is not None:
             await database.erase(erasure)
-    families.notes.changed()
+    knowledge.notes.changed()
 
 
-def _purging(names: Collection[str], view: ScopeView) -> tuple[Sequence[Change], None]:
+def _purging(names: Collection[str], view: ScopeView) -> Decided[None]:
     """Decide to remove the entries of a layer that have these names."""
     changes = [
         Purge(entry.id) for entry in view.entries(EVERYTHING) if (entry.key or entry.ref) in names

@@ -15,7 +15,7 @@ import yaml
 
 from languages import MessageError, _
 from memory_server.kernel.times import local, milliseconds
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import JsonObject, frozen
 
 MAX_BYTES = 4 * 1024
 """The most bytes of front matter: it holds a key, tags and times."""
@@ -40,12 +40,12 @@ class NotFields(Unreadable):
     """The text between the marks is not front matter, so a reader may take it for plain text."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Page:
     """A file. `fields`: values of the front matter, all scalars as text; `raw`: their lines as they are written."""
 
     body: str
-    fields: Mapping[str, Any] = field(default_factory=dict)
+    fields: JsonObject = field(default_factory=dict)
     raw: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -100,7 +100,7 @@ def _conflict() -> Unreadable:
     return Unreadable("it has conflict markers of git in its front matter; merge both sides")
 
 
-def write(body: str, fields: Mapping[str, Any], former: Page | None = None) -> bytes:
+def write(body: str, fields: JsonObject, former: Page | None = None) -> bytes:
     """Write the file of `body` and `fields`; a field of None is left out. Further fields of `former` are kept in their
     order. Raise Unreadable if the front matter would be too long or have too many brackets to be read again."""
     before = former or Page("")
@@ -132,6 +132,9 @@ def _refuse_large(front: str) -> None:
 
 
 def _fields(front: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the values of front matter, and the text of each field by its name, to be written back
+    as it is. Raises NotFields if it is not YAML, has aliases or too many levels, or is not a
+    mapping with text as names."""
     try:
         _refuse_aliases_and_depth(front)
         node = yaml.compose(front, _Loader)
@@ -180,6 +183,8 @@ def _same(before: Any, value: Any) -> bool:
 
 
 def _written(name: str, value: Any) -> str:
+    """Return the YAML of a field: a list of texts with one text a line, a time as it is, another
+    value as PyYAML writes it."""
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         items = [f"  - {_scalar(item)}\n" for item in value]
         return f"{name}:\n" + "".join(items)
@@ -201,7 +206,7 @@ def _scalar(text: str) -> str:
 
 def moment_ms(text: Any, zone: tzinfo | None) -> int | None:
     """Return the milliseconds since 1970 of a date and time in ISO 8601, or None if it is not one. Without a zone of
-    its own it is in `zone`; None means the system's zone."""
+    its own it is in `zone`, or in the system's zone if that is None."""
     try:
         moment = datetime.fromisoformat(text)
         in_zone = moment.replace(tzinfo=zone) if zone else moment.astimezone()
@@ -213,8 +218,8 @@ def moment_ms(text: Any, zone: tzinfo | None) -> int | None:
 
 
 def moment(time_ms: int | None, zone: tzinfo | None) -> str | None:
-    """Write milliseconds as a date and time that `moment_ms` reads back: to the second, or to the millisecond if there
-    is a fraction."""
+    """Write milliseconds as a date and time that `moment_ms` reads back: to the second, or to the millisecond if
+    there is a fraction. None stays None; `zone` is None for the system's."""
     if time_ms is None:
         return None
     local_time = local(time_ms, zone).replace(tzinfo=None)

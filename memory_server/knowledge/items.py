@@ -6,10 +6,9 @@ from collections.abc import Container, Mapping
 from dataclasses import replace
 
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.items import Family, Item
+from memory_server.kernel.items import Family, Item, Scope, Space
 from memory_server.kernel.lifecycle import HistoryStep, PastChange
 from memory_server.kernel.messages import NOTHING
-from memory_server.kernel.scopes import Scope, Space
 from memory_server.knowledge.entry import Entry, Operation, change_id
 from memory_server.knowledge.layers import usable_key
 from memory_server.knowledge.notes.pages import KINDS
@@ -30,13 +29,9 @@ SPACES: dict[str, Space] = {
 }
 
 
-def place_of(scope: Scope) -> str:
-    """Return the name of a scope for people, such as `notes` or `refs/short-term`."""
-    return "/".join(filter(None, (scope.space, scope.owner)))
-
-
 def item_of(scope: Scope, entry: Entry, projects: Mapping[str, str] = NOTHING) -> Item:
-    """Convert an entry to an item. `projects` has the shown name of each project, by its key."""
+    """Return an entry as an item, with all names by which people may mean it. `projects` has the
+    shown name of each project, by its key."""
     aliases: tuple[str, ...] = (entry.ref, str(entry.id))
     # The ref of an entry in a layer is its file, which is not a name that people use.
     if scope.space == "layers":
@@ -47,7 +42,7 @@ def item_of(scope: Scope, entry: Entry, projects: Mapping[str, str] = NOTHING) -
 
     return Item(
         FAMILY_OF_SPACE[scope.space],
-        place_of(scope),
+        scope.place,
         id=_item_id(scope, entry),
         at_ms=entry.updated_ms,
         text=entry.body,
@@ -79,9 +74,7 @@ def admitted(scope: Scope, entry: Entry, layers: Container[str]) -> Entry:
         key = usable_key(entry.key or "")
         return replace(entry, ref="", key=key, title=key)
     if not (_holds_such(scope, entry) and entry.ref):
-        raise InvalidInput(
-            "{place} holds no such entries here, or it has no `ref`", place_of(scope)
-        )
+        raise InvalidInput("{place} holds no such entries here, or it has no `ref`", scope.place)
     return entry
 
 
@@ -104,20 +97,17 @@ def past_of(
     beginnings of entries, by id."""
     entry_ids = operation.entries or operation.detail.get("keys") or (None,)
     shown_ids = entry_ids[:most_steps]
+    steps: list[HistoryStep] = []
+    for entry_id in shown_ids:
+        shown_id = None
+        if entry_id is not None:
+            shown_id = str(entry_id)
+        steps.append(HistoryStep(operation.op, shown_id, texts.get(entry_id)))
     return PastChange(
         change_id(operation.seq),
-        place_of(scope),
+        scope.place,
         at_ms=operation.at_ms,
         by=operation.by,
-        steps=tuple(_step_of(operation, entry_id, texts) for entry_id in shown_ids),
+        steps=tuple(steps),
         more_steps=len(entry_ids) - len(shown_ids),
     )
-
-
-def _step_of(
-    operation: Operation, entry_id: object | None, texts: Mapping[object, str]
-) -> HistoryStep:
-    text = texts.get(entry_id)
-    if entry_id is None:
-        return HistoryStep(operation.op, None, text)
-    return HistoryStep(operation.op, str(entry_id), text)

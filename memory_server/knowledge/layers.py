@@ -13,15 +13,15 @@ from typing import Any, Literal
 
 from languages import _
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
-from memory_server.kernel.messages import NOTHING, without_surrogates
-from memory_server.kernel.scopes import Scope
+from memory_server.kernel.items import Scope
+from memory_server.kernel.json_text import without_surrogates
+from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.secrets import SecretFilter
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import DAY_MS, iso_or_none
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import (
     MAX_KEY_CHARS,
-    Change,
     Entry,
     Filter,
     Hit,
@@ -35,7 +35,7 @@ from memory_server.knowledge.entry import (
 )
 from memory_server.knowledge.options import LayerSettings
 from memory_server.knowledge.policies import MOST_AT_ONCE, refuse_worker, to_archive, to_keep
-from memory_server.knowledge.ports import Committed, EntryFolder, EntryStore, ScopeView
+from memory_server.knowledge.ports import Committed, Decided, EntryFolder, EntryStore, ScopeView
 from memory_server.knowledge.ranking import LEAST_SHARE, by_relevance
 
 log = logging.getLogger(__name__)
@@ -112,7 +112,9 @@ class Layer:
         # Which entries go to make room depends on uses, which are not in the files.
         last_used = await self._last_used()
 
-        def decide(view: ScopeView) -> tuple[Sequence[Change], bool]:
+        def decide(view: ScopeView) -> Decided[bool]:
+            """Store a new entry and archive the least used ones to make room, or replace the text
+            and tags of the entry of this key. The result is whether it is new."""
             present = view.keyed("", "", key)
             if present is None:
                 due = _least_used(view, self.options.max_entries - 1, last_used)
@@ -140,8 +142,8 @@ class Layer:
         reinforce: bool = True,
     ) -> Hits:
         """Return the entries that hold words of the query, best first, then the entries that hold it as a part of a
-        word, and how many match. Returned entries count as used now, unless `reinforce` is False. Raise InvalidInput if
-        the query is empty."""
+        word, and how many match. Returned entries count as used now, unless `reinforce` is False or they are of the
+        `archive`. Raise InvalidInput if the query is empty."""
         query = without_surrogates(query).strip()
         if not query:
             raise InvalidInput(
@@ -199,14 +201,14 @@ class Layer:
         return await self.folder.read(LAYER, read)
 
     async def delete(self, key: str, *, caller: str | None = None, by: str = "api") -> Entry:
-        """Remove the file of an entry, without the archive. Raise InvalidInput if the caller is a worker, and
-        MemoryNotFound as `get` does."""
+        """Remove the file of an entry, without the archive, and return the entry. Raise
+        InvalidInput if the caller is a worker, and MemoryNotFound as `get` does."""
         refuse_worker(
             caller, self.options.role, patterns=self.options.roles, action=_("deletes entries")
         )
         key = usable_key(key)
 
-        def decide(view: ScopeView) -> tuple[Sequence[Change], Entry]:
+        def decide(view: ScopeView) -> Decided[Entry]:
             entry = self._keyed(view, key)
             return [Purge(entry.id)], entry
 
@@ -214,8 +216,9 @@ class Layer:
         return committed.result
 
     async def restore(self, key: str, *, caller: str | None = None, by: str = "api") -> Entry:
-        """Bring back the entry of this key that was archived last; it counts as used now. Raise InvalidInput if the
-        caller is a worker or an entry of this key is live, and MemoryNotFound if the archive does not have the key."""
+        """Bring back the entry of this key that was archived last; it counts as used now. Others may go into the
+        archive to make room. Raise InvalidInput if the caller is a worker or an entry of this key is live, and
+        MemoryNotFound if the archive does not have the key."""
         refuse_worker(
             caller, self.options.role, patterns=self.options.roles, action=_("restores entries")
         )
@@ -226,7 +229,10 @@ class Layer:
         # To make room, the entry with the oldest use goes.
         last_used = await self._last_used()
 
-        def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
+        def decide(view: ScopeView) -> Decided[None]:
+            """Bring the newest archived entry of the key back, and archive the least used entries
+            to make room. Raises InvalidInput if a live entry has the key, MemoryNotFound if none is
+            archived."""
             if view.keyed("", "", key) is not None:
                 raise InvalidInput(
                     "An entry `{key}` is there already; delete or rename it first.", shown(key)
@@ -280,8 +286,9 @@ class Layer:
     async def clean_up(
         self, *, dry_run: bool = False, by: str = "cleanup"
     ) -> list[tuple[Entry, Reason]]:
-        """Archive the entries that were not used for `ttl_days`, and those above the limit, used longest ago first;
-        with `dry_run` only return them."""
+        """Archive entries that were not used for `ttl_days`, at most `MOST_AT_ONCE`; if none exist, those above
+        the limit, used longest ago first. With `dry_run` only return them. A file that is seen for the first time
+        counts as used now."""
         entries, _total = await self.page()
         uses = await self.uses.uses(self._place)
         last_used = await self._last_used()
@@ -298,7 +305,7 @@ class Layer:
         newest_ms = max(past_uses_ms, default=now_ms)
         due_ms = min(now_ms, newest_ms + DAY_MS) - round(self.options.ttl_days * DAY_MS)
 
-        def decide(view: ScopeView) -> tuple[Sequence[Change], list[tuple[Entry, Reason]]]:
+        def decide(view: ScopeView) -> Decided[list[tuple[Entry, Reason]]]:
             oldest = view.entries(Filter(), order="oldest")
             old = [entry for entry in oldest if _last_use_of(entry, last_used) <= due_ms]
             due: list[tuple[Entry, Reason]] = [(entry, "expired") for entry in old[:MOST_AT_ONCE]]
@@ -325,6 +332,7 @@ class Layer:
         return last_used
 
     async def _note_use(self, keys: Sequence[str]) -> None:
+        """Note that these entries are used now; log a warning if that cannot be written."""
         try:
             await self.uses.mark_used(self._place, keys, self.clock())
         except StorageError as error:
@@ -390,8 +398,9 @@ class Layers:
         return [self[name] for name in self.options.folders]
 
     async def promote(self, key: str, *, by: str = "api") -> Entry:
-        """Move an entry of the project to the global layer, with its times and tags. Raise InvalidInput if no project
-        is known or a global entry has the key, and MemoryNotFound if the project has no such entry."""
+        """Move an entry of the project to the global layer, with its times and tags, and return it.
+        Raise InvalidInput if no project is known or a global entry has the key, and MemoryNotFound
+        if the project has no such entry."""
         project = self["project"]
         everywhere = self["global"]
         refuse_worker(
@@ -400,7 +409,7 @@ class Layers:
 
         entry = await project.get(key)
 
-        def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
+        def decide(view: ScopeView) -> Decided[None]:
             if view.keyed("", "", entry.key or "") is not None:
                 raise InvalidInput(
                     "A global entry `{key}` is in the way; delete or rename one of the two.",
@@ -420,7 +429,8 @@ class Layers:
 
 
 def _with_parts(matches: Hits, view: ScopeView, query: Query) -> Hits:
-    """Return the matches by words, and if there is room, also the entries that hold the query literally."""
+    """Return the matches by words, and if there are any and there is room, also the entries that hold the query
+    literally. Without any, the search by words has looked for these itself."""
     if not matches.hits or len(matches.hits) >= query.limit:
         return matches
     matched_ids = {hit.entry.id for hit in matches.hits}

@@ -13,27 +13,25 @@ from languages import N_, Sentence, _, counted
 from memory_server.kernel.backups import BackupStore, BackupWriter, Mode
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError
-from memory_server.kernel.items import Family, Item, Sought
+from memory_server.kernel.items import Family, Item, ItemFilter, Scope
 from memory_server.kernel.lifecycle import (
     HISTORY_PAGE,
-    Cleaned,
-    Copied,
+    CleanupItem,
+    CopyResult,
     Examine,
     HistoryStep,
-    Leaving,
     PastChange,
+    PlaceCleanup,
     RestoredPlace,
     Undone,
 )
 from memory_server.kernel.messages import NOTHING
-from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import Finding, beginning
 from memory_server.kernel.times import DAY_MS
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.knowledge import erasing
 from memory_server.knowledge.entry import (
     LIVE,
-    Change,
     Entry,
     Filter,
     Operation,
@@ -42,9 +40,8 @@ from memory_server.knowledge.entry import (
     is_change_id,
     seq_of,
 )
-from memory_server.knowledge.families import Families
 from memory_server.knowledge.incoming import IncomingEntries
-from memory_server.knowledge.items import FAMILY_OF_SPACE, item_of, past_of, place_of
+from memory_server.knowledge.items import FAMILY_OF_SPACE, item_of, past_of
 from memory_server.knowledge.layers import Layer
 from memory_server.knowledge.notes.settling import NOTES
 from memory_server.knowledge.options import NAMESPACES
@@ -56,15 +53,16 @@ from memory_server.knowledge.policies import (
     to_archive,
     to_purge,
 )
-from memory_server.knowledge.ports import REPLACED, Entries, ScopeView
+from memory_server.knowledge.ports import REPLACED, Decided, Entries, ScopeView
 from memory_server.knowledge.projects import public_key
+from memory_server.knowledge.service import Knowledge
 
 log = logging.getLogger(__name__)
 _MOST_BEGINNINGS = 50
 """The number of entries whose beginnings a history has. They belong to its newest changes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FoundEntry:
     """An entry that was looked for, as people see it and with all its fields."""
 
@@ -73,49 +71,49 @@ class FoundEntry:
 
 
 class KnowledgeLifecycle:
-    """The past of `families`: one sequence of operations over all families, so an id is enough to find a change."""
+    """The past of `knowledge`: one sequence of operations over all knowledge, so an id is enough to find a change."""
 
     keeps: Literal["knowledge"] = "knowledge"
 
-    def __init__(self, families: Families) -> None:
-        self._families = families
-        self._store = families.store
-        self._clock = families.clock
-        self._options = families.options
-        self._incoming = IncomingEntries(families)
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._knowledge = knowledge
+        self._store = knowledge.store
+        self._clock = knowledge.clock
+        self._options = knowledge.options
 
     def made(self, change: str) -> bool:
         return is_change_id(change)
 
     async def places(self) -> list[str]:
-        return sorted(map(place_of, await self._store.scopes()))
+        return sorted([scope.place for scope in await self._store.scopes()])
 
-    async def find(self, sought: Sought) -> list[Item]:
+    async def find(self, sought: ItemFilter) -> list[Item]:
         return [row.item for row in await self.found_entries(sought)]
 
-    async def found_entries(self, sought: Sought) -> list[FoundEntry]:
+    async def found_entries(self, sought: ItemFilter) -> list[FoundEntry]:
         """Return the items of `find` with their entries, newest first."""
         found: list[FoundEntry] = []
         where = Filter(archived=sought.archived)
         projects: Mapping[str, str] = NOTHING
-        for scope, store in await self._families.places():
-            if not sought.looks_in(place_of(scope), FAMILY_OF_SPACE[scope.space]):
+        for scope, store in await self._knowledge.places():
+            if not sought.looks_in(scope.place, FAMILY_OF_SPACE[scope.space]):
                 continue
             entries = await store.read(scope, lambda view: view.entries(where))
             if entries and scope.space == "notes":
-                projects = await self._families.notes.project_names()
+                projects = await self._knowledge.notes.project_names()
             rows = [FoundEntry(item_of(scope, entry, projects), entry) for entry in entries]
             items = await asyncio.to_thread(sought.among, [row.item for row in rows])
-            wanted = set(map(id, items))
-            found += [row for row in rows if id(row.item) in wanted]
+            wanted_ids = set(map(id, items))
+            found += [row for row in rows if id(row.item) in wanted_ids]
         return sorted(found, key=lambda row: -row.item.at_ms)
 
     async def forget(self, items: Collection[Item], *, by: str) -> int:
-        """As `Lifecycle.forget`. Files of layers have no history: so a note of the operation names them."""
+        """Move these items into the archive, as `Lifecycle.forget` says, and return their number.
+        Files of layers have no history, so a note of the operation names them."""
         count = 0
         now_ms = self._clock()
-        for scope, store in await self._families.places():
-            names = {item.id for item in items if item.place == place_of(scope)}
+        for scope, store in await self._knowledge.places():
+            names = {item.id for item in items if item.place == scope.place}
             if not names:
                 continue
             forgotten = await self._forget_in(scope, store, names, now_ms=now_ms, by=by)
@@ -124,7 +122,7 @@ class KnowledgeLifecycle:
                 detail = {"keys": [entry.key for entry in forgotten], "folder": str(folder)}
                 await self._store.log_operation(scope, Operation("forget", by, detail=detail))
             count += len(forgotten)
-        self._families.notes.changed()
+        self._knowledge.notes.changed()
         return count
 
     async def _forget_in(
@@ -132,7 +130,7 @@ class KnowledgeLifecycle:
     ) -> list[Entry]:
         """Archive the live entries of a scope whose items have these names. Return these entries."""
 
-        def decide(view: ScopeView) -> tuple[Sequence[Change], list[Entry]]:
+        def decide(view: ScopeView) -> Decided[list[Entry]]:
             entries = [
                 entry for entry in view.entries(Filter()) if item_of(scope, entry).id in names
             ]
@@ -143,11 +141,13 @@ class KnowledgeLifecycle:
 
     def _layer(self, scope: Scope) -> Layer:
         if scope.owner == "global":
-            return self._families.layers["global"]
-        return self._families.layers["project"]
+            return self._knowledge.layers["global"]
+        return self._knowledge.layers["project"]
 
     async def _bring_back(self, scope: Scope, operation: Operation, by: str) -> Undone:
-        """Undo the forgetting of entries of a layer, whose files were moved into its archive."""
+        """Undo the forgetting of entries of a layer, whose files were moved into its archive.
+        Raises InvalidInput if the operation did not forget, or was made in the folder of another
+        project."""
         change = change_id(operation.seq)
         layer = self._layer(scope)
         if operation.op != "forget":
@@ -171,13 +171,13 @@ class KnowledgeLifecycle:
         return Undone(change_id(seq), tuple(steps))
 
     async def texts_of(self, items: Collection[Item]) -> set[str]:
-        return await erasing.texts_of(self._families, items)
+        return await erasing.texts_of(self._knowledge, items)
 
     async def past_texts(self, words: Sequence[str]) -> set[str]:
-        return await erasing.past_texts(self._families, words)
+        return await erasing.past_texts(self._knowledge, words)
 
     async def erase(self, erasure: Erasure) -> None:
-        await erasing.erase(self._families, erasure)
+        await erasing.erase(self._knowledge, erasure)
 
     async def erase_in(self, backups: BackupStore, name: str, erasure: Erasure) -> None:
         if await asyncio.to_thread(backups.knowledge_of(name).exists):
@@ -191,6 +191,9 @@ class KnowledgeLifecycle:
         limit: int = HISTORY_PAGE,
         most_steps: int | None = None,
     ) -> list[PastChange]:
+        """Return at most `limit` changes of a place, or of all, the newest first, before the change
+        `before`. Raises InvalidInput if that change does not exist. Only the newest changes have
+        the beginnings of texts."""
         changes: list[PastChange] = []
         seq = None if before is None else await self._seq_of(before)
 
@@ -198,7 +201,7 @@ class KnowledgeLifecycle:
         while len(changes) < limit:
             page = await self._store.operations(before=seq, limit=limit)
             meant = [
-                (scope, operation) for scope, operation in page if place in (None, place_of(scope))
+                (scope, operation) for scope, operation in page if place in (None, scope.place)
             ]
             texts: Mapping[object, str] = {}
             # Only the newest page has beginnings: each of them costs a read.
@@ -231,10 +234,12 @@ class KnowledgeLifecycle:
         return beginnings
 
     async def undo(self, change: str, place: str | None = None, *, by: str = "api") -> Undone:
-        """As `Lifecycle.undo`; its entries are as they are now."""
+        """Take back a change, as `Lifecycle.undo` says, and return its entries as they are now.
+        Raises InvalidInput if the change does not exist, is of another place, or its entries were
+        changed since."""
         seq = await self._seq_of(change)
         [(scope, operation)] = await self._store.operations(before=seq + 1, limit=1)
-        place_of_change = place_of(scope)
+        place_of_change = scope.place
         if place not in (None, place_of_change):
             raise InvalidInput(
                 "The change {change} was made in {place}, not in {place2}; leave -c out.",
@@ -252,11 +257,11 @@ class KnowledgeLifecycle:
             former_copy = Path(operation.detail[REPLACED])
             return await self._undo_replacement(former_copy, seq, undo)
 
-        def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
+        def decide(view: ScopeView) -> Decided[None]:
             return taking_back(view, seq, self._clock()), None
 
         committed = await self._store.commit(scope, decide, undo)
-        self._families.notes.changed()
+        self._knowledge.notes.changed()
 
         steps = [
             HistoryStep(N_("knowledge"), entry.ref, beginning(entry.title or entry.body))
@@ -274,19 +279,18 @@ class KnowledgeLifecycle:
                 change_id(seq),
             )
 
-        def changes_after_it(
-            present: ScopeView, former: ScopeView
-        ) -> tuple[Sequence[Change], None]:
+        def changes_after_it(present: ScopeView, former: ScopeView) -> Decided[None]:
             return as_later(present, former, since=seq, now_ms=self._clock()), None
 
         undo_seq, _replaced_copy = await self._store.replace_by(
             former_copy, NOTES, operation=undo, later=changes_after_it
         )
-        self._families.notes.changed()
+        self._knowledge.notes.changed()
         return Undone(change_id(undo_seq), ())
 
     async def _seq_of(self, change: str) -> int:
-        """Return the number of a change. Raise InvalidInput if the change does not exist."""
+        """Return the number of a change. Raise InvalidInput if this is not a change id of knowledge, or the history has
+        no such change (any more)."""
         seq = seq_of(change)
         newest = await self._store.operations(before=seq + 1, limit=1)
         seqs = [operation.seq for _scope, operation in newest]
@@ -303,11 +307,12 @@ class KnowledgeLifecycle:
         dry_run: bool = False,
         by: str = "cleanup",
         seen_from_ms: int | None = None,
-    ) -> AsyncIterator[Cleaned]:
+    ) -> AsyncIterator[PlaceCleanup]:
         """Clean up as `Lifecycle.clean_up` says, and delete for good what is no longer kept, as seen from
         `seen_from_ms`. The present is at most a day after the last operation, also if `seen_from_ms` is None. So a
-        clock that is years ahead, or a long leave, archives nothing before the next write."""
-        layer_places = [f"layers/{layer.name}" for layer in self._families.layers.known]
+        clock that is years ahead, or a long leave, archives nothing before the next write. Raises InvalidInput for an
+        unknown place."""
+        layer_places = [f"layers/{layer.name}" for layer in self._knowledge.layers.known]
         if place not in (None, *await self.places(), *layer_places):
             raise InvalidInput(
                 "There is no place {place}; `memory-server where` shows what holds entries.", place
@@ -319,15 +324,15 @@ class KnowledgeLifecycle:
         kept_from_ms = seen_from_ms - self._options.keep_ms
 
         for scope in await self._store.scopes():
-            if place in (None, place_of(scope)):
+            if place in (None, scope.place):
                 due = await self._clean_up(
                     scope, now_ms, kept_from_ms=kept_from_ms, by=by, dry_run=dry_run
                 )
-                yield _cleaned(place_of(scope), due)
+                yield _cleaned(scope.place, due)
 
         # Without the toolset, the files may be another program's, so only a person's clean-up moves them.
-        if self._families.layer_options.tidy or by == "cleanup":
-            for layer in self._families.layers.known:
+        if self._knowledge.layer_options.tidy or by == "cleanup":
+            for layer in self._knowledge.layers.known:
                 layer_place = f"layers/{layer.name}"
                 if place in (None, layer_place):
                     yield _cleaned(layer_place, await layer.clean_up(dry_run=dry_run, by=by))
@@ -355,11 +360,14 @@ class KnowledgeLifecycle:
     async def _clean_up(
         self, scope: Scope, now_ms: int, kept_from_ms: int, by: str, *, dry_run: bool
     ) -> list[tuple[Entry, Reason]]:
+        """Archive the entries of a scope that are expired or above its limit, and delete for good
+        those archived until `kept_from_ms`. Return what was archived; with `dry_run` only return
+        it."""
         bounds = {
-            Scope("refs", name): self._families.ref_options.bounds(name) for name in NAMESPACES
+            Scope("refs", name): self._knowledge.ref_options.bounds(name) for name in NAMESPACES
         }
 
-        def decide(view: ScopeView) -> tuple[Sequence[Change], list[tuple[Entry, Reason]]]:
+        def decide(view: ScopeView) -> Decided[list[tuple[Entry, Reason]]]:
             due = expired(view, now_ms)
             if scope in bounds:
                 due += over_limit(view, bounds[scope].entries, now_ms=now_ms)
@@ -371,6 +379,7 @@ class KnowledgeLifecycle:
         return committed.result
 
     async def keep_up(self, seen_from_ms: int) -> int:
+        """Clean up all knowledge, and return how many entries were archived. A failure is only logged."""
         count = 0
         try:
             async for cleaned in self.clean_up(by="upkeep", seen_from_ms=seen_from_ms):
@@ -384,33 +393,36 @@ class KnowledgeLifecycle:
         return [
             self._store.examine,
             self._examine_projects,
-            *(layer.folder.examine for layer in self._families.layers.known),
+            *(layer.folder.examine for layer in self._knowledge.layers.known),
         ]
 
     async def _examine_projects(self) -> list[Finding]:
-        """Warn if the key of a project holds a password or token. Its notes are counted and not named."""
+        """Return a warning if the key of a project holds a password or token. Its notes are counted and not named."""
         try:
-            counts = await self._families.notes.project_counts()
+            counts = await self._knowledge.notes.project_counts()
         except StorageError:
             return []  # the examination of the store says so
         count = sum(counts[key] for key in counts if public_key(key) != key)
         if not count:
             return []
-        what = _(
+        finding = _(
             "{notes} of projects are stored under a URL with a password or token, as an older version took it from git. Run "
             "`memory-server knowledge projects`, then in the folder of each such project `memory-server knowledge "
             "assign KEY`, and replace the token.",
             counted(count, "note"),
         )
-        return [Finding("warning", _("knowledge"), what)]
+        return [Finding("warning", _("knowledge"), finding)]
 
     async def copy_to(
         self, backup: BackupWriter, only: str | None, advance: Callable[[], None]
-    ) -> Copied:
+    ) -> CopyResult:
+        """Put a copy of the knowledge beside `backup`, and return its number of entries; nothing if
+        there are none, or with `only`. Damaged knowledge is left out, with the reason; raises
+        StorageError if the copy cannot be written."""
         if only is not None:
-            return Copied()
+            return CopyResult()
         try:
-            overview = await self._families.overview()
+            overview = await self._knowledge.overview()
             entries = sum(figures.count + figures.archived for figures in overview.values())
             if entries:
                 await self._store.copy_to(await asyncio.to_thread(backup.beside))
@@ -419,10 +431,12 @@ class KnowledgeLifecycle:
             if not any(finding.grade == "error" for finding in findings):
                 raise  # the copy cannot be written, and the store is as it should be
             log.warning("left out of the backup: %s", error)
-            return Copied(left_out=(str(error),))
-        return Copied(entries)
+            return CopyResult(left_out=(str(error),))
+        return CopyResult(entries)
 
     async def check_backup(self, backups: BackupStore, name: str, only: str | None) -> None:
+        """Raise StorageError if the knowledge of the backup `name` is damaged. With `only`, or
+        without knowledge in the backup, do nothing."""
         copy = backups.knowledge_of(name)
         if only is not None or not await asyncio.to_thread(copy.exists):
             return
@@ -451,34 +465,24 @@ class KnowledgeLifecycle:
         only: str | None,
         by: str,
     ) -> AsyncIterator[RestoredPlace]:
-        """As `Lifecycle.restore`, from the copy of the store that is beside a backup."""
+        """Restore from the copy of the store that is beside a backup, as `Lifecycle.restore` says.
+        With `only`, or without a copy, do nothing."""
         copy = backups.knowledge_of(name)
         if only is None and await asyncio.to_thread(copy.exists):
-            async for restored in self.bring(copy, mode, dry_run=dry_run, by=by):
+            async for restored in IncomingEntries(self._knowledge).bring(
+                copy, mode, dry_run=dry_run, by=by
+            ):
                 yield restored
-
-    async def bring(
-        self, copy: Path, mode: Mode = "merge", *, dry_run: bool = False, by: str = "restore"
-    ) -> AsyncIterator[RestoredPlace]:
-        """As `IncomingEntries.bring`."""
-        async for restored in self._incoming.bring(copy, mode, dry_run=dry_run, by=by):
-            yield restored
-
-    async def take(
-        self, place: str, entries: Sequence[Entry], *, dry_run: bool, by: str = "import"
-    ) -> RestoredPlace:
-        """As `IncomingEntries.take`."""
-        return await self._incoming.take(place, entries, dry_run=dry_run, by=by)
 
     async def live(
         self, family: Family | None = None, where: Filter = LIVE
     ) -> list[tuple[str, Entry]]:
         """Return the live entries that meet `where`, each with its place, first made first."""
         placed: list[tuple[str, Entry]] = []
-        for scope, store in await self._families.places():
+        for scope, store in await self._knowledge.places():
             if family in (None, FAMILY_OF_SPACE[scope.space]):
                 entries = await store.read(scope, lambda view: view.entries(where))
-                placed += [(place_of(scope), entry) for entry in entries]
+                placed += [(scope.place, entry) for entry in entries]
         return sorted(placed, key=_by_place_and_age)
 
 
@@ -493,10 +497,10 @@ def _present(entry_ids: Sequence[int], view: ScopeView) -> list[Entry]:
     return [entry for entry in entries if entry is not None]
 
 
-def _cleaned(place: str, due: Sequence[tuple[Entry, Reason]]) -> Cleaned:
-    return Cleaned(place, tuple(_leaving(entry, reason) for entry, reason in due))
+def _cleaned(place: str, due: Sequence[tuple[Entry, Reason]]) -> PlaceCleanup:
+    return PlaceCleanup(place, tuple(_leaving(entry, reason) for entry, reason in due))
 
 
-def _leaving(entry: Entry, reason: Reason) -> Leaving:
+def _leaving(entry: Entry, reason: Reason) -> CleanupItem:
     text = entry.title or entry.body
-    return Leaving(str(entry.id), entry.updated_ms, reason=reason, text=text)
+    return CleanupItem(str(entry.id), entry.updated_ms, reason=reason, text=text)

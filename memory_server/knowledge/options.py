@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 from annotated_types import Ge, Gt, Le, Len
 
 from languages import _
-from memory_server.kernel.options import Checked
+from memory_server.kernel.options import OptionCheck
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import MAX_SUMMARY_CHARS
 from memory_server.knowledge.ranking import LEAST_SHARE
@@ -52,8 +52,7 @@ class NoteSettings:
     documents: Path | None = None
     """Folder in which pages of notes are kept current; without it, `memory-server knowledge document` writes them."""
     unasked_chars: Annotated[int, Ge(0), Le(20_000)] = 600
-    """Characters of notes, and of entries of layers, that come to each turn unasked, if `toolsets` names their toolset;
-    0: none."""
+    """Characters of notes and layers that come to each turn unasked, if `toolsets` names them; 0: none."""
 
 
 def _folder_name(text: str) -> str:
@@ -81,25 +80,23 @@ def _from_json(setting: Any) -> Any:
 class LayerSettings:
     """Layers: knowledge of the project and of all projects as Markdown files."""
 
-    folder: Annotated[str, Checked(_folder_name)] = ".multi-agent-mcp"
+    folder: Annotated[str, OptionCheck(_folder_name)] = ".multi-agent-mcp"
     """Name of the folder of the files, in the project and in the user's home folder."""
     project_dir: Path | None = None
-    """Folder of the project; by default the nearest one upwards with `.git` or with the folder of the files."""
-    session_id: Annotated[str, Checked(_session_folder)] | None = None
+    """Folder of the project; by default the nearest one upwards with `.git` or the files."""
+    session_id: Annotated[str, OptionCheck(_session_folder)] | None = None
     """Session whose entries are meant; those of a project are in a folder of that name."""
     max_entries: Annotated[int, Ge(1)] = 1_000
-    """Entries of a layer; above that, those used longest ago go into the archive. Without this setting
-    `MCP_MEMORY_MAX_ENTRIES` of the environment counts."""
+    """Entries of a layer; above that, those used longest ago go into the archive. `MCP_MEMORY_MAX_ENTRIES` also sets
+    it."""
     ttl_days: Annotated[float, Gt(0)] = 90.0
-    """Days without use after which an entry goes into the archive. Without this setting `MCP_MEMORY_TTL_DAYS` of the
-    environment counts."""
+    """Days without use after which an entry goes into the archive. `MCP_MEMORY_TTL_DAYS` also sets it."""
     role: Role = "owner"
     """Rights of this server: a worker deletes and restores nothing."""
-    roles: Annotated[Mapping[str, Role], Checked(_from_json, first=True)] = field(
+    roles: Annotated[Mapping[str, Role], OptionCheck(_from_json, first=True)] = field(
         default_factory=PATTERNS.copy
     )
-    """Role of a caller by its name, in the environment as JSON; the lower one of this and `role` counts. It is not an
-    authentication."""
+    """Role of a caller by its name, in the environment as JSON; the lower one of this and `role` counts."""
 
 
 class Bounds(NamedTuple):
@@ -149,9 +146,9 @@ class RefSettings:
         return Bounds(self.long_term_days, self.long_term_entries, self.long_term_content_chars)
 
 
-_User = Checked(partial(checked_id, field_name="user_id"))
-_Agent = Checked(partial(checked_id, field_name="agent_id"))
-_Run = Checked(partial(checked_id, field_name="run_id"))
+_User = OptionCheck(partial(checked_id, field_name="user_id"))
+_Agent = OptionCheck(partial(checked_id, field_name="agent_id"))
+_Run = OptionCheck(partial(checked_id, field_name="run_id"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,7 @@ class Options(KnowledgeSettings):
     """`keep_ms`: how long archived entries and former texts are kept. `publish` has the meaning that it has in `Notes`;
     `refuse` raises where nothing may be stored now. `here`: the project that is worked in, if that is known;
     `needs_project`: what belongs to a project is refused where none is known; `is_elsewhere` has the meaning that it
-    has in `Settling`."""
+    has in `NoteAssigner`."""
 
     keep_ms: int = 90 * DAY_MS
     here: Project | None = None
@@ -60,8 +60,8 @@ class Options(KnowledgeSettings):
 
 
 def to_keep(content: str) -> str:
-    """`content` without private parts and recalled memories, as with messages. Raise NothingToKeep if nothing else is
-    in it."""
+    """Return `content` without private parts and recalled memories, as with messages. Raise
+    NothingToKeep if nothing else is in it."""
     public = without_recalled(without_private(content))
     if content.strip() and not public.strip():
         raise NothingToKeep("All of the content is private or recalled, so nothing was stored.")
@@ -147,8 +147,8 @@ def as_later(present: ScopeView, earlier: ScopeView, *, since: int, now_ms: int)
 
 
 def _counterpart(earlier: ScopeView, theirs: Entry, changed_refs: Collection[str]) -> Entry | None:
-    """Return the entry of the earlier state that a later entry replaces. This is the entry with the same key, unless it
-    was changed itself; otherwise the entry with the same ref."""
+    """Return the entry of the earlier state that a later entry replaces: the entry with the same key, unless it was
+    changed itself; otherwise the entry with the same ref, or None."""
     if theirs.key is not None and theirs.archived_ms is None:
         keyed = earlier.keyed(theirs.kind, theirs.project, theirs.key)
         if keyed is not None and keyed.ref not in changed_refs:

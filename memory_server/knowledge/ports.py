@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from memory_server.kernel.erasure import Erasure
+from memory_server.kernel.items import Scope, Space
 from memory_server.kernel.messages import NOTHING
-from memory_server.kernel.scopes import Scope, Space
 from memory_server.kernel.text import Finding
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.knowledge.entry import (
     EVERYTHING,
     Change,
@@ -37,11 +37,11 @@ class ScopeView(Protocol):
     """The entries of a scope, at one moment: what a decision and a reader may look at. Valid during the call only."""
 
     def get(self, *, id: int | None = None, ref: str | None = None) -> Entry | None:
-        """Return the entry of this id or ref, live or archived."""
+        """Return the entry of this id or ref, live or archived, or None."""
         ...
 
     def keyed(self, kind: str, project: str, key: str) -> Entry | None:
-        """Return the live entry of this key."""
+        """Return the live entry of this key, or None."""
         ...
 
     def entries(
@@ -70,7 +70,7 @@ class ScopeView(Protocol):
 
     def search(self, query: Query) -> Hits:
         """Return the entries that hold terms of the query, best first. If no entry does, return the entries that hold
-        its text literally, newest first. Then come the entries that only its other words find (word_ranking.py)."""
+        its text literally, newest first. Then come the entries that only its other words find (ranking.py)."""
         ...
 
     def shares(self, query: Query) -> list[Share]:
@@ -106,7 +106,7 @@ class ScopeView(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Committed(Generic[T]):
     """A commit. `entries` are as they were stored, in the order of the changes; `seq` is None if nothing was changed."""
 
@@ -121,7 +121,7 @@ class Committed(Generic[T]):
 
     @property
     def change_id(self) -> str | None:
-        """The name of the change for `undo`."""
+        """The name of the change for `undo`, or None if nothing was changed."""
         return None if self.seq is None else change_id(self.seq)
 
 
@@ -147,7 +147,7 @@ class ModelLedger(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelResponse(Generic[T]):
     """An answer of a model, and what it cost."""
 
@@ -190,11 +190,13 @@ class Embeddings(Protocol):
         ...
 
 
-Decide = Callable[[ScopeView], tuple[Sequence[Change], T]]
+Decided: TypeAlias = tuple[Sequence[Change], T]
+"""The changes that a decision makes, and its result."""
+Decide = Callable[[ScopeView], Decided[T]]
 """A pure decision; it may be called again."""
 
 
-Later = Callable[[ScopeView, ScopeView], tuple[Sequence[Change], None]]
+Later = Callable[[ScopeView, ScopeView], Decided[None]]
 """A pure decision: what of a scope as it was until now comes over to a copy that takes its place."""
 
 
@@ -230,7 +232,7 @@ class EntryFolder(Entries, Protocol):
 
     @property
     def project(self) -> Path | None:
-        """The folder above `place` that may come from others, with its repository; None if `place` is the user's own."""
+        """The folder above `place` that may come from others, with its repository, or None if `place` is the user's own."""
         ...
 
     @property
@@ -338,7 +340,7 @@ class EntryStore(Entries, ModelLedger, Protocol):
     ) -> tuple[int, Path | None]:
         """Make this store equal to such a copy, together with the note of `operation` in `scope` and the changes that
         `later` decides for each scope. Return the number of the operation, and the place of a copy of the former store
-        as `set_aside` makes it, which is also `replaced` in the note's detail; None also if the former store was
+        as `set_aside` makes it, which is also `replaced` in the note's detail, or None also if the former store was
         damaged. Operations are numbered on. Raise StorageError if the copy cannot be used, or there is no room; then
         nothing was changed."""
         ...

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from urllib.parse import unquote
 
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 NAMED = "name:"
 UNSETTLED = "?"
@@ -22,7 +22,7 @@ NO_PROJECT = ""
 """For the setting `knowledge.project`: no project, whatever the folder is."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Project:
     """A project. `former_keys` are keys that only notes of this project can have; `names` are the names of its folder,
     which other folders may have too."""
@@ -92,7 +92,8 @@ def name_of(key: str) -> str:
 
 
 def shown_names(keys: Iterable[str]) -> Mapping[str, str]:
-    """Return a name for each key: the fewest last parts that tell it from the other keys."""
+    """Return a name for each key: the fewest last parts of its path that tell it from the other
+    keys, or the whole key if another one ends in it."""
     every = sorted({key for key in keys if key})
     parts = {key: _parts_of(key) for key in every}
     names = dict.fromkeys(every, "")
@@ -130,6 +131,8 @@ def projects_meant(word: str, keys: Collection[str]) -> list[str]:
 
 
 def _parts_of(key: str) -> list[str]:
+    """Return the parts of a project's key by which it is shown, without `.git`: the folders of its path, or the whole
+    key if it is not a path."""
     if key.startswith(UNSETTLED):
         return [key.removeprefix(UNSETTLED)]
     parts = [part for part in re.split(r"[/\\]", key.removeprefix(NAMED)) if part]

@@ -11,16 +11,15 @@ from uuid import uuid4
 
 from languages import _, joined
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
-from memory_server.kernel.messages import without_surrogates
+from memory_server.kernel.items import Scope
+from memory_server.kernel.json_text import without_surrogates
 from memory_server.kernel.other_words import other_words_of
-from memory_server.kernel.scopes import Scope
 from memory_server.kernel.secrets import SecretFilter
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import DAY_MS
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import (
     Archive,
-    Change,
     Entry,
     Filter,
     Hit,
@@ -32,9 +31,8 @@ from memory_server.knowledge.entry import (
 )
 from memory_server.knowledge.options import NAMESPACES, Namespace, RefSettings
 from memory_server.knowledge.policies import expired, over_limit, to_archive, to_keep
-from memory_server.knowledge.ports import Committed, EntryStore, ScopeView
-from memory_server.knowledge.ranking import why_of
-from memory_server.knowledge.ref_ranking import RefScoring, ScoredRef, best_first, words_held
+from memory_server.knowledge.ports import Committed, Decided, EntryStore, ScopeView
+from memory_server.knowledge.ranking import RefScorer, ScoredRef, best_first, why_of, words_held
 from nlp.index_terms import IndexTerm, sought_in
 
 log = logging.getLogger(__name__)
@@ -112,7 +110,7 @@ class Refs:
         # A content that begins with white space may have a blank summary until here.
         ref_with_summary = self.with_summary(usable_ref)
 
-        def decide(view: ScopeView) -> tuple[Sequence[Change], int]:
+        def decide(view: ScopeView) -> Decided[int]:
             refs_above = over_limit(view, bounds.entries, coming=1)
             return [ref_with_summary, *to_archive(refs_above, now_ms)], cut_chars
 
@@ -157,7 +155,7 @@ class Refs:
             limit=100,
             other_words=other_words_of(other_words, ()).texts,
         )
-        scoring = RefScoring(
+        scoring = RefScorer(
             words_query, max(1, len(counted)), now_ms=now_ms, least=self.options.min_score
         )
 
@@ -175,14 +173,14 @@ class Refs:
                 hits.append(hit)
         return Hits(tuple(hits), len(best))
 
-    async def _scored(self, scoring: RefScoring, scope: Scope) -> list[ScoredRef]:
+    async def _scored(self, scoring: RefScorer, scope: Scope) -> list[ScoredRef]:
         """Return the refs of a scope that the scoring finds."""
         shares = await self.store.read(scope, lambda view: _shares(view, scoring.query))
         scored = [scoring.scored(share, scope) for share in shares]
         return [ref for ref in scored if ref is not None]
 
     async def _hit_of(
-        self, ref: ScoredRef, scoring: RefScoring, counted: Sequence[IndexTerm]
+        self, ref: ScoredRef, scoring: RefScorer, counted: Sequence[IndexTerm]
     ) -> Hit | None:
         """Return the hit of a ref, or None if another process has just removed it."""
         entry = await self.store.read(ref.scope, lambda view: view.get(id=ref.share.id))
@@ -232,7 +230,8 @@ class Refs:
         return entry, change_id
 
     async def clear(self, namespace: Namespace, *, by: str = "api") -> tuple[int, str | None]:
-        """Put all refs of a namespace into the archive. Return their number and the id of the change."""
+        """Put all refs of a namespace into the archive. Return their number and the id of the change (None without
+        any)."""
         return await self._archive(
             _checked(namespace), lambda view: view.ids(Filter()), operation="clear", by=by
         )
@@ -240,9 +239,10 @@ class Refs:
     async def clean_up(
         self, namespace: Namespace, *, by: str = "cleanup"
     ) -> tuple[int, str | None]:
-        """Put expired refs and those above the limit into the archive. Return their number and the id of the change."""
+        """Archive the expired refs of a namespace, or if none exist, those above its limit.
+        Return their number and the id of the change (None without any)."""
 
-        def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
+        def decide(view: ScopeView) -> Decided[None]:
             now_ms = self.clock()
             due = expired(view, now_ms) or over_limit(view, self.options.bounds(namespace).entries)
             return to_archive(due, now_ms), None
@@ -257,9 +257,10 @@ class Refs:
         operation: str,
         by: str,
     ) -> tuple[int, str | None]:
-        """Archive the refs of these ids without reading their texts, which may be many and long."""
+        """Archive the refs that `chosen` returns, without reading their texts, which may be many
+        and long. Return their number, and the id of the change (None without any)."""
 
-        def decide(view: ScopeView) -> tuple[Sequence[Change], int]:
+        def decide(view: ScopeView) -> Decided[int]:
             changes = [Archive(entry_id, "deleted", self.clock()) for entry_id in chosen(view)]
             return changes, len(changes)
 
@@ -283,7 +284,7 @@ class Refs:
         return named
 
     def with_summary(self, entry: Entry) -> Entry:
-        """`entry` with a summary: its own, or the beginning of its text."""
+        """Return `entry` with a summary: its own, or the beginning of its text."""
         if entry.title:
             return entry
         return replace(entry, title=summary_of(entry.body.lstrip(), self.options.summary_chars))
@@ -309,6 +310,7 @@ def _counted_terms(query: str) -> tuple[IndexTerm, ...]:
 
 
 def _shares(view: ScopeView, query: Query) -> list[Share]:
+    """Return which terms of a query each entry of the scope holds, in no order."""
     if sought_in(query.text):
         return view.shares(query)
     # Only punctuation, such as `->`: the text as it is written is the one term.

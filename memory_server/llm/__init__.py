@@ -1,1 +1,1 @@
-"""Language models of others, over HTTP, where the settings name one."""
+"""Language models of others, over HTTP."""

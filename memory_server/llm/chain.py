@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from languages import _
 from memory_server.kernel.errors import ModelsFailed, StorageError, TextRefused
 from memory_server.kernel.text import shown
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import dataclass, frozen
 from memory_server.knowledge.ports import ModelCall, ModelLedger, ModelResponse
 from memory_server.llm.wire import (
     HttpRequest,
@@ -64,7 +64,7 @@ class ProviderError(Exception):
         self.received = received or status in OF_THE_TEXT
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Question(Generic[S, T]):
     """A question to a provider, which must answer within `seconds`.
 
@@ -81,7 +81,7 @@ class Question(Generic[S, T]):
     most_bytes: int = MOST_BYTES
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Answer:
     """The body of an answer, and the request that got it."""
 
@@ -103,7 +103,7 @@ class ProviderClient:
     rests_until: float = 0.0
 
     async def call(self, question: Question[S, T]) -> ModelResponse[T]:
-        """Ask the provider, and return its answer.
+        """Ask the provider, and return its answer. After failures it rests for a while, unless only a text was refused.
 
         Raises:
             ProviderError: it gave no answer that can be used, rests, or the tokens are used up.
@@ -147,6 +147,7 @@ class ProviderClient:
         self.rests_until = max(self.rests_until, time.monotonic() + rest_seconds)
 
     def _key(self) -> str:
+        """Return the key, empty if the provider needs none. Raises ProviderError if its variable is not set."""
         variable = self.provider.key_env
         if not variable:
             return ""
@@ -156,6 +157,9 @@ class ProviderClient:
         return key
 
     async def _try(self, question: Question[S, T]) -> ModelResponse[T]:
+        """Ask the provider once, note the call and its tokens, and return the answer. Raises
+        ProviderError if the key is not set, the time is over, or the answer cannot be used;
+        `received` tells whether the provider got the question."""
         key = self._key()
         began = time.perf_counter()
         input_tokens = 0
@@ -206,6 +210,8 @@ class ProviderClient:
         )
 
     async def _note(self, call: ModelCall) -> None:
+        """Write a call into the ledger, also if the caller gives up. A ledger that cannot be written is passed
+        over."""
         try:  # in a task of its own: it is counted also where the caller gives up
             await asyncio.shield(asyncio.ensure_future(self.ledger.note_call(call)))
         except StorageError:
@@ -234,6 +240,9 @@ class FallbackChain:
         read: Callable[[dict[str, Any]], T],
         seconds: float = inf,
     ) -> ModelResponse[T]:
+        """Return the first usable answer of the providers, asked in order, each once; `read` raises
+        ValueError for an answer that cannot be used. Raises ModelsFailed, with the reason of each,
+        if none gives one within `seconds` and `total_seconds`."""
         reasons: list[str] = []
         received = False
 
@@ -281,6 +290,8 @@ class Embedder:
         return self.client.provider.model
 
     async def vectors(self, texts: Sequence[str], seconds: float) -> ModelResponse[list[bytes]]:
+        """Return the vectors of texts. Raises TextRefused if the provider does not take one of
+        them, ModelsFailed if it gives no usable answer within `seconds`."""
         question = Question(
             purpose="embed",
             seconds=seconds,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from languages import _
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 T = TypeVar("T")
 Kind = Literal["openai", "anthropic"]
@@ -29,7 +29,7 @@ MOST_EMBEDDED_BYTES = 8_000
 ends of a longer text count."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Provider:
     """A model. `key_env`: the name of the variable of its key, "" for none; prices are for a million tokens."""
 
@@ -71,7 +71,7 @@ class ParsedReply(NamedTuple, Generic[T]):
     output_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ChatAnswer:
     """The fields of a chat answer. `value` should be an object; `end`: why the answer ended."""
 
@@ -90,8 +90,8 @@ def chat_request(
     *,
     structured: bool = True,
 ) -> HttpRequest:
-    """Ask for an object of this schema. With `structured` False the schema is only in the words, for a server that
-    refuses the other form."""
+    """Return the request for an object of this schema. With `structured` False the schema is only
+    in the words, for a server that refuses the other form."""
     if provider.kind == "anthropic":
         return _anthropic_request(
             provider, key, system=system, data=data, schema=schema, structured=structured
@@ -110,6 +110,8 @@ def _anthropic_request(
     schema: Mapping[str, Any],
     structured: bool,
 ) -> HttpRequest:
+    """Return the request to `/messages`. With `structured` the model must call a tool whose input
+    has the schema."""
     headers = {"anthropic-version": ANTHROPIC_VERSION}
     if key:
         headers["x-api-key"] = key
@@ -136,6 +138,8 @@ def _openai_request(
     schema: Mapping[str, Any],
     structured: bool,
 ) -> HttpRequest:
+    """Return the request to `/chat/completions`. With `structured` the answer must have the
+    schema."""
     body: dict[str, Any] = {
         "model": provider.model,
         "messages": [{"role": "system", "content": system}, {"role": "user", "content": data}],
@@ -155,10 +159,10 @@ def _bearer_headers(key: str) -> dict[str, str]:
 def chat_reply(
     provider: Provider, request: HttpRequest, content: bytes
 ) -> ParsedReply[dict[str, Any]]:
-    """Return the object in an answer.
+    """Return the object in an answer, and its tokens, which are estimated where the answer does not report them.
 
     Raises:
-        ValueError: the answer is not in the form of this kind of provider, or holds no object.
+        ValueError: the answer is not in the form of this kind of provider, holds no object, or was cut off.
     """
     try:
         body = json.loads(content)
@@ -178,6 +182,8 @@ def chat_reply(
 
 
 def _anthropic_answer(body: Any) -> _ChatAnswer:
+    """Read an answer of Anthropic: the input of its first tool call, or else the first object in its text. Another form
+    raises KeyError, TypeError, AttributeError or ValueError."""
     usage = body.get("usage") or {}
     tool_inputs = [part["input"] for part in body["content"] if part["type"] == "tool_use"]
     texts = [part["text"] for part in body["content"] if part["type"] == "text"]
@@ -190,6 +196,8 @@ def _anthropic_answer(body: Any) -> _ChatAnswer:
 
 
 def _openai_answer(body: Any) -> _ChatAnswer:
+    """Read an answer of the OpenAI form: the first object in its first choice. Raises as `_anthropic_answer` does, or
+    IndexError."""
     usage = body.get("usage") or {}
     choice = body["choices"][0]
     return _ChatAnswer(
@@ -208,16 +216,17 @@ def _tokens(reported: Any, bytes_of_text: int) -> int:
 
 
 def embedding_request(provider: Provider, key: str, texts: Sequence[str]) -> HttpRequest:
-    """Ask for the vectors of these texts."""
+    """Return the request for the vectors of these texts, of which long ones are shortened."""
     body = {
         "model": provider.model,
-        "input": list(map(_embedded, texts)),
+        "input": list(map(_shortened, texts)),
         "encoding_format": "float",
     }
     return HttpRequest(provider.endpoint("embeddings"), _bearer_headers(key), body)
 
 
-def _embedded(text: str) -> str:
+def _shortened(text: str) -> str:
+    """Return the text, or only its beginning and its end if it is longer than MOST_EMBEDDED_BYTES."""
     data = text.encode()
     if len(data) <= MOST_EMBEDDED_BYTES:
         return text

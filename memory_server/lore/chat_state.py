@@ -13,9 +13,10 @@ from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any
 
+from memory_server.kernel.json_text import Fields
 from memory_server.kernel.text import MOST_NAME_CHARS
-from memory_server.kernel.values import dataclass
-from memory_server.lore.rules import FiringRules
+from memory_server.kernel.values import frozen
+from memory_server.lore.memory import FiringRules
 
 _NO_FIRINGS: Mapping[str, Firing] = MappingProxyType({})
 
@@ -25,7 +26,7 @@ MOST_FIRINGS = 2_000
 """Memories of a chat whose firing is kept, the last ones that came."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Effect:
     """An effect from the message `start` until before the message `end`. `is_protected`: it began with the end of
     another effect, so it stays though the chat is no longer."""
@@ -39,7 +40,7 @@ class Effect:
         return messages <= self.start and not self.is_protected
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Firing:
     """When a memory last came: at which message of the chat, and at which time in milliseconds since 1970. `before`:
     the same of the time before that, because the last one may be taken back."""
@@ -57,7 +58,7 @@ class Firing:
         return self.before
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChatState:
     """A chat at its last recall. `messages` is the number of its messages then. `firings` are by the key of the memory
     (`firing_key`)."""
@@ -67,8 +68,8 @@ class ChatState:
     firings: Mapping[str, Firing] = field(default_factory=lambda: _NO_FIRINGS)
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+@frozen
+class TimedEffects:
     """What the state of a chat means for a memory now."""
 
     is_sticky: bool = False
@@ -88,13 +89,13 @@ def firing_key(name: str, kept_in: str) -> str:
     return hashlib.blake2b(f"{kept_in}\0{name}".encode(errors="replace"), digest_size=6).hexdigest()
 
 
-def timing_of(rules: FiringRules, firing: Firing | None, messages: int) -> Timing:
+def timed_effects_of(rules: FiringRules, firing: Firing | None, messages: int) -> TimedEffects:
     """Return what the rules mean at this number of messages for a memory that last came as `firing` says."""
     is_delayed = messages < rules.delay
     if firing is None:
-        return Timing(is_delayed=is_delayed)
+        return TimedEffects(is_delayed=is_delayed)
     current = settled(firing, rules, messages)
-    return Timing(
+    return TimedEffects(
         is_sticky=current.sticky is not None,
         is_cooling=current.cooldown is not None,
         is_delayed=is_delayed,
@@ -125,7 +126,8 @@ def _in_force(effect: Effect | None, rule: int, messages: int) -> Effect | None:
 
 
 def last_fired(firing: Firing | None, messages: int, now_ms: int) -> dict[str, int] | None:
-    """Return `context.last_fired` in a chat of so many messages, for a memory that last came as `firing` says."""
+    """Return `context.last_fired` in a chat of so many messages, for a memory that last came as `firing` says; None
+    if it did not come before the present message."""
     last = None if firing is None else firing.earlier_than(messages)
     if last is None:
         return None
@@ -133,7 +135,7 @@ def last_fired(firing: Firing | None, messages: int, now_ms: int) -> dict[str, i
     return {"messages": messages - message, "ms": now_ms - at_ms}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Came:
     """A memory that came, by its key, with its rules."""
 
@@ -150,7 +152,7 @@ def advanced(
     now_ms: int,
 ) -> ChatState:
     """Return the state of a chat of `messages` after a recall in which these memories came. `others` are the other
-    memories whose effects go on or end."""
+    memories whose effects go on or end. Only the last `MOST_FIRINGS` firings stay."""
     firings = dict(state.firings)
     for memory in others:
         firing = firings.get(memory.key)
@@ -183,7 +185,7 @@ def _fired_again(
     return Firing(messages, now_ms, before=before, sticky=sticky, cooldown=cooldown)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChatStep:
     """What a recall did to the state of a chat: both states with only the firings that differ. `before` is None if no
     state existed, `after` is None if no state remains."""
@@ -193,7 +195,8 @@ class ChatStep:
 
     @staticmethod
     def between(before: ChatState | None, after: ChatState) -> ChatStep:
-        """Return the step that leads from one state to the other."""
+        """Return the step that leads from one state to the other, with only the firings that differ. `before` is None
+        for a new chat."""
         former = before or ChatState()
         keys = former.firings.keys() | after.firings.keys()
         changed = {key for key in keys if former.firings.get(key) != after.firings.get(key)}
@@ -202,7 +205,8 @@ class ChatStep:
         return ChatStep(_only(before, changed), _only(after, changed))
 
     def applied(self, now: ChatState | None) -> ChatState | None:
-        """Return the state after this step."""
+        """Return the state after this step, or None if the step ends the chat. What other recalls noted meanwhile
+        stays."""
         if self.after is None:
             return None
         firings = dict((now or ChatState()).firings)
@@ -241,6 +245,7 @@ class ChatStep:
 
 
 def _only(state: ChatState, keys: Collection[str]) -> ChatState:
+    """Return the state with only the firings of these keys."""
     return replace(
         state, firings={key: firing for key, firing in state.firings.items() if key in keys}
     )
@@ -263,17 +268,17 @@ def name_of(participant: Any) -> str:
     return name.strip()[:MOST_NAME_CHARS] if isinstance(name, str) else ""
 
 
-def user_name(participants: Mapping[str, Any]) -> str:
+def user_name(participants: Fields) -> str:
     """Return the name of the user; empty if it was not given."""
     return name_of(participants.get("user"))
 
 
-def character_name(participants: Mapping[str, Any]) -> str:
+def character_name(participants: Fields) -> str:
     """Return the name of the character; empty if it was not given."""
     names = (name_of(participants.get(field)) for field in _CHARACTERS)
     return next(filter(None, names), "")
 
 
-def characters_of(participants: Mapping[str, Any], conversation_id: str) -> frozenset[str]:
+def characters_of(participants: Fields, conversation_id: str) -> frozenset[str]:
     """Return the names by which a memory may be for this chat: the character's, and the conversation's."""
     return frozenset(filter(None, (character_name(participants), conversation_id)))

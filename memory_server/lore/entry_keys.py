@@ -1,7 +1,6 @@
-"""The keys by which an entry of a book comes to mind: its fields, their JSON, and the trigger that is written from
-them.
+"""The keys by which an entry of a book comes to mind: its fields, and the trigger that is written from them.
 
-The fields are the truth (entry_index.py decides by them). The trigger is for people, for other programs and for V8,
+The fields are the truth (shelf.py decides by them). The trigger is for people, for other programs and for V8,
 which decides entries with expressions; it is written and never read back. A person who changes it makes the entry a
 hand-written one, without keys. Pure.
 
@@ -15,10 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 from memory_server.kernel.json_text import Json
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from sandbox import PlainPattern, SoughtKey, literals
 
 NAMED = "named"
@@ -27,16 +25,15 @@ ANYBODY = "any"
 """The scope of match_keys without them."""
 SCANNED = {NAMED: "scanned", ANYBODY: "scanned_unnamed"}
 """The same scopes for an entry with expressions, which are sought in one text of all messages."""
-_SCOPES = frozenset((*SCANNED, *SCANNED.values()))
-_MOST_NUMBER = 1_000_000
+SCOPES = frozenset((*SCANNED, *SCANNED.values()))
 _MOST_KEPT = 50_000
 _ASCII = re.compile(r"[!-~]")
 _ASCII_WORD = re.compile(r"[A-Za-z0-9_]")
-_FORMS = {"AND_ANY": "{} > 0", "NOT_ANY": "{} === 0", "AND_ALL": "{}", "NOT_ALL": "!{}"}
+LOGIC_FORMS = {"AND_ANY": "{} > 0", "NOT_ANY": "{} === 0", "AND_ALL": "{}", "NOT_ALL": "!{}"}
 """What a condition on keys is in JavaScript, around the call that looks for them."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeyCondition:
     """Keys that must be there or not. `logic`: AND_ANY, AND_ALL, NOT_ANY or NOT_ALL."""
 
@@ -44,7 +41,7 @@ class KeyCondition:
     logic: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CountedKeys:
     """The keys of an entry that count where the number of keys decides a group. `logic`: AND_ANY and AND_ALL let the
     secondary keys count too."""
@@ -58,7 +55,7 @@ class CountedKeys:
         return self.primary + self.secondary
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EntryKeys:
     """The keys of an entry, sought in the last `depth` messages. All `conditions` must hold; the first condition has
     the primary keys. Without conditions the entry comes in every search, or, if `is_by_words`, never by its keys.
@@ -100,6 +97,7 @@ def plain_pattern(text: str, *, is_exact: bool, is_whole: bool) -> PlainPattern:
 
 @lru_cache(_MOST_KEPT)
 def _sought(key: str, is_exact: bool, is_whole: bool) -> SoughtKey:
+    """Return what the trigger looks for: the key itself if match_keys finds what is meant, otherwise a pattern."""
     if not key:
         return key
     pattern = plain_pattern(key, is_exact=is_exact, is_whole=is_whole)
@@ -136,6 +134,8 @@ def trigger_of(keys: EntryKeys) -> str:
 
 
 def _condition(keys: EntryKeys) -> str:
+    """Return the JavaScript expression of the trigger: all conditions of the keys, `true` if there
+    are none, `false` if the entry is found by its words."""
     if keys.is_by_words:
         return "false  // it is found by its words"
     conditions: list[str] = []
@@ -155,7 +155,7 @@ def _call(keys: EntryKeys, condition: KeyCondition) -> str:
     function = "match_keys_all" if condition.logic.endswith("ALL") else "match_keys"
     written_keys = _literals(keys, condition.keys)
     call = literals.call(function, written_keys, depth=keys.depth, scope=keys.scope)
-    return _FORMS[condition.logic].format(call)
+    return LOGIC_FORMS[condition.logic].format(call)
 
 
 def _literals(keys: EntryKeys, texts: Sequence[str]) -> list[str]:
@@ -175,119 +175,9 @@ def question_of(keys: EntryKeys, key: str) -> str:
     return _call(keys, KeyCondition((key,), "AND_ANY"))
 
 
-# --- JSON -------------------------------------------------------------------------------------------------------------
-
-
-def keys_json(keys: EntryKeys | None) -> Json:
-    """Return the field of a record that has the keys of its entry, without values that are as usual."""
-    if keys is None:
-        return {}
-    fields: Json = {
-        "heading": keys.heading,
-        "conditions": [_condition_json(condition) for condition in keys.conditions],
-        "scope": keys.scope,
-        "depth": keys.depth,
-        "expressions": list(keys.expressions),
-        "caseSensitive": keys.is_exact,
-        "substrings": not keys.is_whole,
-        "every": keys.every,
-        "byWords": keys.is_by_words,
-        "counted": _counted_json(keys.counted),
-    }
-    return {"entryKeys": {name: value for name, value in fields.items() if value}}
-
-
-def _condition_json(condition: KeyCondition) -> Json:
-    return {"keys": list(condition.keys), "logic": condition.logic}
-
-
-def _counted_json(counted: CountedKeys | None) -> Json | None:
-    if counted is None:
-        return None
-    return {
-        "primary": list(counted.primary),
-        "secondary": list(counted.secondary),
-        "logic": counted.logic,
-    }
-
-
-def taken_keys(record: Json, trigger: str) -> EntryKeys | None:
-    """Take the keys out of a record. Return None if it has no keys, or if a person changed the trigger that was written
-    from them. Keys that this program would not write stay in the record."""
-    if "entryKeys" not in record:
-        return None
-    try:
-        keys = _keys(record["entryKeys"])
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return None
-    del record["entryKeys"]
-    return keys if trigger_of(keys) == trigger else None
-
-
-def _keys(fields: Json) -> EntryKeys:
-    """Read keys from JSON. Raise AttributeError, KeyError, TypeError or ValueError if the fields are not as this
-    program writes them."""
-    counted = fields.get("counted")
-
-    keys = EntryKeys(
-        heading=_text(fields["heading"]),
-        conditions=tuple(map(_read_condition, fields.get("conditions", ()))),
-        scope=fields["scope"],
-        depth=_number(fields["depth"]),
-        expressions=_texts(fields.get("expressions", [])),
-        is_exact=_switch(fields.get("caseSensitive", False)),
-        is_whole=not _switch(fields.get("substrings", False)),
-        every=_number(fields.get("every", 0)),
-        is_by_words=_switch(fields.get("byWords", False)),
-        counted=None if counted is None else _read_counted(counted),
-    )
-
-    if keys.scope not in _SCOPES or keys.depth < 1:
-        raise ValueError
-    return keys
-
-
-def _read_condition(fields: Json) -> KeyCondition:
-    return KeyCondition(_texts(fields["keys"]), _logic(fields["logic"]))
-
-
-def _read_counted(fields: Json) -> CountedKeys:
-    secondary = _texts(fields["secondary"])
-    return CountedKeys(_texts(fields["primary"]), secondary, _logic(fields["logic"]))
-
-
-def _logic(value: Any) -> str:
-    if value not in _FORMS:
-        raise ValueError
-    return _text(value)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise TypeError
-    return tuple(map(_text, value))
-
-
-def _number(value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= _MOST_NUMBER:
-        raise ValueError
-    return value
-
-
-def _switch(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError
-    return value
-
-
 def counted_json(keys: EntryKeys) -> Json | None:
-    """Return the keys that count in a group in the form from before keys were data: fingerprints are made of that."""
+    """Return the keys that count in a group in the form from before keys were data, of which fingerprints are made;
+    None without any."""
     counted = keys.counted
     if counted is None:
         return None

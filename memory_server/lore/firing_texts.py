@@ -3,24 +3,18 @@ commands and the page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from languages import _, joined, n_
-from memory_server.kernel.readers import way
-from memory_server.kernel.recalled_block import one_line
-from memory_server.lore.reasons import reason_text
-from memory_server.lore.rules import USUAL_ORDER, FiringRules
+from languages import N_, _, joined, n_
+from memory_server.lore.memory import USUAL_ORDER, FiringRules
 
 if TYPE_CHECKING:
     from memory_server.kernel.recorded_recall import RecordedItem, RecordedLeftOut
 
-ROOM = "room"
-"""The reason of memories for which no room was left."""
+
 FOR_GOOD = 100_000
 """Messages of a rule that no chat has: such a rule is for good."""
-_MOST_NAMED = 3
-"""Names in a sentence about memories, at most."""
 
 
 def left_out_text(left_out: RecordedLeftOut) -> str:
@@ -46,29 +40,13 @@ def trigger_text(item: RecordedItem) -> str:
     return joined(", ", parts)
 
 
-def no_room_text(names: Sequence[str]) -> str:
-    """Describe how many memories were left out because no room was left, and what gives more room; empty if none was."""
-    if not names:
-        return ""
-    shown = ", ".join(map(one_line, names[:_MOST_NAMED]))
-    if len(names) > _MOST_NAMED:
-        shown += ", …"
-    return n_(
-        "{count} memory was left out, because no room was left ({names}); {setting} gives more.",
-        "{count} memories were left out, because no room was left ({names}); {setting} gives more.",
-        len(names),
-        shown,
-        way("`maxChars`", "--chars"),
-    )
-
-
 def rules_text(rules: FiringRules) -> str:
     """List the rules that are not as usual; empty if all are."""
     return joined(", ", rule_texts(rules))
 
 
 def rule_texts(rules: FiringRules) -> Iterator[str]:
-    """Yield each rule that is not as usual."""
+    """Yield a text for each rule that differs from the usual one."""
     if rules.order != USUAL_ORDER:
         yield _("order {order:g}", rules.order)
     yield from _group_texts(rules)
@@ -97,6 +75,7 @@ def rule_texts(rules: FiringRules) -> Iterator[str]:
 
 
 def _group_texts(rules: FiringRules) -> Iterator[str]:
+    """Yield a text for each rule on groups that differs from the usual one; none without a group."""
     group = rules.group
     if not group.names:
         return
@@ -108,7 +87,8 @@ def _group_texts(rules: FiringRules) -> Iterator[str]:
 
 
 def _chat_texts(rules: FiringRules) -> Iterator[str]:
-    """Yield the rules that count the messages of a chat."""
+    """Yield a text for each rule that counts the messages of a chat: sticky, cooldown, delay,
+    once."""
     if rules.sticky >= FOR_GOOD:
         yield _("stays once it came")
     elif rules.sticky:
@@ -135,3 +115,21 @@ def _chat_texts(rules: FiringRules) -> Iterator[str]:
 
     if rules.once:
         yield _("once in a chat")
+
+
+_REASONS = {
+    "room": N_("no room left"),
+    "same_text": N_("the same text came already"),
+    "group": N_("another one of its group came"),
+    "chance": N_("its probability was against it"),
+    "cooldown": N_("it came a few messages ago"),
+    "delay": N_("the chat is too short yet"),
+    "once": N_("it came in this chat before"),
+    "character": N_("it is for other characters"),
+    "recursion": N_("it waits for a text of its book"),
+}
+
+
+def reason_text(reason: str) -> str:
+    """Return the reason for which a memory was left out, in the reader's language."""
+    return _(_REASONS[reason]) if reason in _REASONS else reason

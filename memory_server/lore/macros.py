@@ -15,13 +15,18 @@ from datetime import datetime, timedelta, timezone
 
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.text import has_ideograph
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 MACRO = re.compile(r"\{\{[^{}]*\}\}")
-_MARKER = re.compile(r"<(?P<name>user|char|bot|group|charifnotgroup)>", re.IGNORECASE)
+_MARKER = re.compile("<(?:user|char|bot|group|charifnotgroup)>", re.IGNORECASE)
 """The markers from before SillyTavern had macros; both of its engines still read them."""
-_MACRO_OF_MARKER = {"bot": "char", "charifnotgroup": "group"}
-"""The macros that such a marker means, if they have another name."""
+_MACRO_OF_MARKER = {
+    "<user>": "user",
+    "<char>": "char",
+    "<bot>": "char",
+    "<group>": "group",
+    "<charifnotgroup>": "group",
+}
 _COMMENT = re.compile(r"\{\{\s*+//(?:[^{}]|\{(?!\{)|\}(?!\}))*\}\}")
 """A comment, which may have single braces."""
 _TRIM = re.compile(r"(?:(?<![\r\n])[\r\n]++)?\{\{\s*+trim\s*+\}\}[\r\n]*+", re.IGNORECASE)
@@ -42,78 +47,18 @@ _DEEPEST = 3
 MOST_FILLED_CHARS = 20_000
 """Characters that the values of a text may have together: as many as a memory may have. A macro beyond them stays as it
 is, because a short macro may have a long value."""
-CLIENT_MACROS = frozenset(
-    (
-        *("getvar", "setvar", "addvar", "incvar", "decvar", "hasvar", "deletevar"),
-        *("getglobalvar", "setglobalvar", "addglobalvar", "incglobalvar", "decglobalvar"),
-        *(
-            "outlet",
-            "original",
-            "input",
-            "persona",
-            "description",
-            "personality",
-            "scenario",
-            "greeting",
-        ),
-        *(
-            "lastmessage",
-            "lastmessageid",
-            "lastusermessage",
-            "lastcharmessage",
-            "firstincludedmessageid",
-        ),
-        *(
-            "lastswipeid",
-            "currentswipeid",
-            "lastgenerationtype",
-            "allchatrange",
-            "idle_duration",
-            "timediff",
-        ),
-        *(
-            "mesexamples",
-            "mesexamplesraw",
-            "charprompt",
-            "charinstruction",
-            "charjailbreak",
-            "charversion",
-        ),
-        *(
-            "chardepthprompt",
-            "creatornotes",
-            "charcreatornotes",
-            "char_version",
-            "charfirstmessage",
-        ),
-        *(
-            "group",
-            "groupnotmuted",
-            "notchar",
-            "charifnotgroup",
-            "model",
-            "ismobile",
-            "hasextension",
-        ),
-        *("if", "else", "varexists", "flushvar", "globalvarexists", "flushglobalvar"),
-        *("getvarkey", "setvarkey", "getvarindex", "setvarindex", "hasglobalvar"),
-        *("getglobalvarkey", "setglobalvarkey", "getglobalvarindex", "setglobalvarindex"),
-        *("deleteglobalvar", "chardescription", "charpersonality", "charscenario", "version"),
-        *("firstdisplayedmessageid", "idleduration", "maxcontext", "maxcontexttokens"),
-        *("maxresponse", "maxresponsetokens", "maxprompttokens"),
-        *("maxprompt", "systemprompt", "defaultsystemprompt", "authorsnote", "charauthorsnote"),
-        *(
-            "defaultauthorsnote",
-            "summary",
-            "reverse",
-            "banned",
-            "bias",
-            "chatstart",
-            "chatseparator",
-        ),
-        *("exampleseparator", "instructstorystringprefix", "instructinput", "instructoutput"),
-    )
-)
+_OF_A_CLIENT = """getvar setvar addvar incvar decvar hasvar deletevar getglobalvar setglobalvar addglobalvar incglobalvar
+decglobalvar outlet original input persona description personality scenario greeting lastmessage lastmessageid
+lastusermessage lastcharmessage firstincludedmessageid lastswipeid currentswipeid lastgenerationtype
+allchatrange idle_duration timediff mesexamples mesexamplesraw charprompt charinstruction charjailbreak
+charversion chardepthprompt creatornotes charcreatornotes char_version charfirstmessage group groupnotmuted
+notchar charifnotgroup model ismobile hasextension if else varexists flushvar globalvarexists flushglobalvar
+getvarkey setvarkey getvarindex setvarindex hasglobalvar getglobalvarkey setglobalvarkey getglobalvarindex
+setglobalvarindex deleteglobalvar chardescription charpersonality charscenario version firstdisplayedmessageid
+idleduration maxcontext maxcontexttokens maxresponse maxresponsetokens maxprompttokens maxprompt systemprompt
+defaultsystemprompt authorsnote charauthorsnote defaultauthorsnote summary reverse banned bias chatstart
+chatseparator exampleseparator instructstorystringprefix instructinput instructoutput"""
+CLIENT_MACROS = frozenset(_OF_A_CLIENT.split())
 """The macros that only a client can fill, in lower case: SillyTavern has them. What is not a macro of SillyTavern stays
 as it is there too, such as a blank that the author wants the model to fill."""
 _MONTHS = (
@@ -124,7 +69,7 @@ _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
 _WEEKDAYS_ZH = ("星期一", "星期二", "星期三", "星期四", "星期五", "星期六", "星期日")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MacroContext:
     """What macros are filled with: the local time, the names of `user` and `char` as far as they are known, a text that
     is the same for this message of this chat, and a text that is the same for this chat."""
@@ -136,7 +81,8 @@ class MacroContext:
 
 
 def filled(text: str, context: MacroContext) -> str:
-    """Return the text with its macros filled. An unknown macro stays as it is."""
+    """Return the text without comments and with its macros filled, also macros in macros. A macro
+    stays as it is if it is unknown, or if more than `MOST_FILLED_CHARS` are filled already."""
     if not has_macros(text):
         return text
 
@@ -173,19 +119,15 @@ def with_names(text: str, names: Mapping[str, str], spelled: Callable[[str], str
     """Return the text with the names of `user` and `char`, as far as they are known, in place of their macros and of
     the old markers `<user>`, `<char>` and `<bot>`; each name as `spelled` has it."""
 
-    def name_or_macro(macro: re.Match[str]) -> str:
-        name = names.get(macro[0].strip("{}").strip().lower())
-        if not name:
-            return macro[0]
-        return spelled(name)
+    def name_or(macro: re.Match[str]) -> str:
+        """Return a name in place of its macro or marker."""
+        written = macro[0].lower()
+        name = names.get(_MACRO_OF_MARKER.get(written) or written.strip("{}").strip())
+        if name:
+            return spelled(name)
+        return macro[0]
 
-    def name_or_marker(marker: re.Match[str]) -> str:
-        name = names.get(_macro_of(marker))
-        if not name:
-            return marker[0]
-        return spelled(name)
-
-    return MACRO.sub(name_or_macro, _MARKER.sub(name_or_marker, text))
+    return MACRO.sub(name_or, _MARKER.sub(name_or, text))
 
 
 def filled_key(key: str, names: Mapping[str, str], spelled: Callable[[str], str] = str) -> str:
@@ -193,21 +135,17 @@ def filled_key(key: str, names: Mapping[str, str], spelled: Callable[[str], str]
 
     def white_space_or_macro(macro: re.Match[str]) -> str:
         parts = _PARTS.fullmatch(macro[0])
-        fill = _WHITE_SPACE.get(parts["name"].lower()) if parts is not None else None
-        if parts is None or fill is None:
+        if parts is None:
             return macro[0]
-        return fill(parts["argument"])
+        value = _white_space(parts["name"], parts["argument"])
+        if value is None:
+            return macro[0]
+        return value
 
     if not has_macros(key):
         return key
     key = _TRIM.sub("", with_names(_COMMENT.sub("", key), names, spelled))
     return MACRO.sub(white_space_or_macro, key)
-
-
-def _macro_of(marker: re.Match[str]) -> str:
-    """Return the name of the macro that an old marker means."""
-    name = marker["name"].lower()
-    return _MACRO_OF_MARKER.get(name, name)
 
 
 def unfilled(texts: Iterable[str]) -> Iterator[str]:
@@ -231,7 +169,7 @@ def _macros_in(texts: Iterable[str]) -> dict[str, None]:
     for text in texts:
         macros.update(dict.fromkeys(MACRO.findall(text)))
         for marker in _MARKER.finditer(text):
-            macros[f"{{{{{_macro_of(marker)}}}}}"] = None
+            macros[f"{{{{{_MACRO_OF_MARKER[marker[0].lower()]}}}}}"] = None
     return macros
 
 
@@ -241,7 +179,8 @@ def macro_name(macro: str) -> str:
 
 
 def _value_of(macro: str, context: MacroContext, *, start: int, is_chinese: bool) -> str | None:
-    """Return the value of a macro that starts there in its text, or None if nothing fills it here."""
+    """Return the value of a macro that begins at `start` of its text, or None if it is unknown or
+    its argument cannot be used. The seeds of `context` and the place decide random choices."""
     offset = _UTC_OFFSET.fullmatch(macro)
     if offset is not None:
         return _offset_time(int(offset["hours"] or 0), context)
@@ -265,81 +204,41 @@ def _value_of(macro: str, context: MacroContext, *, start: int, is_chinese: bool
     if name == "datetimeformat":
         return formatted(context.now, argument.strip(), is_chinese=is_chinese)
 
-    white_space = _WHITE_SPACE.get(name)
-    if white_space is not None:
-        return white_space(argument)
+    if name in _PLAIN:
+        return formatted(context.now, _PLAIN[name][is_chinese], is_chinese=is_chinese)
 
-    plain = _PLAIN.get(name)
-    if plain is None:
-        return None
-    return plain(context.now, argument, is_chinese)
+    return _white_space(name, argument)
 
 
-def _newlines(argument: str) -> str:
-    return "\n" * _count(argument)
+_WHITE_SPACE = {"newline": "\n", "space": " ", "noop": "", "//": "", "comment": ""}
+"""Macros that mean the same in each search; those with white space may say how often it comes."""
 
 
-def _spaces(argument: str) -> str:
-    return " " * _count(argument)
-
-
-def _count(argument: str) -> int:
-    """Return how often white space comes, as the macro says it: usually once."""
+def _white_space(name: str, argument: str) -> str | None:
+    """Return the value of a macro for white space or for nothing, or None for any other macro. The argument says how
+    often white space comes: usually once."""
+    piece = _WHITE_SPACE.get(name.lower())
     count = argument.strip(": ")
-    if not count.isdecimal():
-        return 1
-    return min(int(count), _MOST_NEWLINES)
+    if piece is None or not count.isdecimal():
+        return piece
+    return piece * min(int(count), _MOST_NEWLINES)
 
 
-def _nothing(_argument: str) -> str:
-    return ""
-
-
-_WHITE_SPACE: Mapping[str, Callable[[str], str]] = {
-    "newline": _newlines,
-    "space": _spaces,
-    "noop": _nothing,
-    "//": _nothing,
-    "comment": _nothing,
+_PLAIN = {
+    "time": ("h:mm A", "HH:mm"),
+    "date": ("MMMM D, YYYY", "YYYY年M月D日"),
+    "weekday": ("dddd", "dddd"),
+    "isotime": ("HH:mm", "HH:mm"),
+    "isodate": ("YYYY-MM-DD", "YYYY-MM-DD"),
 }
-"""Macros that mean the same in each search, by what follows their name."""
-
-
-def _time(now: datetime, _argument: str, is_chinese: bool) -> str:
-    return formatted(now, "HH:mm" if is_chinese else "h:mm A", is_chinese=is_chinese)
-
-
-def _date(now: datetime, _argument: str, is_chinese: bool) -> str:
-    return formatted(now, "YYYY年M月D日" if is_chinese else "MMMM D, YYYY", is_chinese=is_chinese)
-
-
-def _weekday(now: datetime, _argument: str, is_chinese: bool) -> str:
-    return formatted(now, "dddd", is_chinese=is_chinese)
-
-
-def _iso_time(now: datetime, _argument: str, is_chinese: bool) -> str:
-    return formatted(now, "HH:mm", is_chinese=is_chinese)
-
-
-def _iso_date(now: datetime, _argument: str, is_chinese: bool) -> str:
-    return formatted(now, "YYYY-MM-DD", is_chinese=is_chinese)
-
-
-_PLAIN: Mapping[str, Callable[[datetime, str, bool], str]] = {
-    "time": _time,
-    "date": _date,
-    "weekday": _weekday,
-    "isotime": _iso_time,
-    "isodate": _iso_date,
-}
-
-
+"""The notation of a moment for each macro, in an English and in a Chinese text."""
 _FILLED = frozenset((*_PLAIN, "user", "char", "random", "pick", "roll", "datetimeformat"))
 """The macros that are filled in texts when they come."""
 
 
 def _offset_time(hours: int, context: MacroContext) -> str | None:
-    """Return the value of `{{time_UTC+2}}`: the time of the clock at an offset from UTC."""
+    """Return the value of `{{time_UTC+2}}`: the time of the clock at an offset from UTC, or None if there is no such
+    offset."""
     if abs(hours) > 14:
         return None
     there = context.now.astimezone(timezone(timedelta(hours=hours)))
@@ -396,6 +295,8 @@ def formatted(moment: datetime, pattern: str, *, is_chinese: bool) -> str:
 
 
 def _date_part(token: str, moment: datetime, *, is_chinese: bool) -> str:
+    """Return the text of a token of moment.js for a moment, with months and weekdays in Chinese or
+    English. Raises KeyError for another token."""
     month = f"{moment.month}月" if is_chinese else _MONTHS[moment.month - 1]
     weekday = (_WEEKDAYS_ZH if is_chinese else _WEEKDAYS)[moment.weekday()]
     hour = moment.hour % 12 or 12

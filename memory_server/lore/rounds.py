@@ -4,21 +4,27 @@ memories the texts of a book make fire. Pure: the caller evaluates triggers betw
 The rules and their order are those of SillyTavern (`checkWorldInfo` and `filterByInclusionGroups` in
 public/scripts/world-info.js). Two differences are decisions of this program: the texts of a book are searched only by
 the entries of the same book, and what is left to chance is drawn once for a message of a chat.
+
+The room of a prompt is filled in the order of the activation: what stays comes first, then the highest order. The first
+memory that does not fit ends it, so more room never loses a memory. In the text the order is reversed: the highest
+order is last, nearest to what is said next.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Literal
 
-from memory_server.kernel.values import dataclass
-from memory_server.lore.chat_state import ChatState, Timing, timing_of
-from memory_server.lore.entry_keys import EntryKeys
-from memory_server.lore.memory import Shelved
-from memory_server.lore.rule_index import RuleIndex
-from memory_server.lore.rules import FiringRules
+from languages import n_
+from memory_server.kernel.readers import way
+from memory_server.kernel.recalled_block import one_line
+from memory_server.kernel.values import frozen
+from memory_server.lore.chat_state import ChatState, TimedEffects, timed_effects_of
+from memory_server.lore.entry_keys import CountedKeys, EntryKeys
+from memory_server.lore.memory import FiringRules, Shelved
+from memory_server.lore.shelf import RuleIndex
 
 HeldBackReason = Literal["group", "chance", "cooldown", "delay", "once", "character", "recursion"]
 """Why a memory whose trigger fired does not come: another memory of its group does; its probability was against it; it
@@ -37,10 +43,10 @@ _WORK_OF_MACRO = 200
 MARK = "\n\x01"
 """The mark between the texts that are searched: SillyTavern puts it before each message, and before the texts of each
 round (realm/keys.js has the same mark)."""
-_NOT_DELAYED = Timing()
+_NOT_DELAYED = TimedEffects()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChatMoment:
     """A chat at the moment of a search: how many messages it has, what it remembers, who is in it. `seed`: a text that
     is the same whenever this message of this chat is searched for. `room`: characters that are enough: once what came
@@ -72,7 +78,7 @@ def short_seed(text: str) -> str:
     return hashlib.blake2b(text.encode(errors="replace")).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Round:
     """What is evaluated next: the texts that came of each book, and its memories: always all of them, because the same
     list of triggers is decided sooner than a new one."""
@@ -94,6 +100,9 @@ class FiringRounds:
         text_of: Callable[[int], str] | None = None,
         is_given: Callable[[int], bool] = lambda _index: False,
     ) -> None:
+        """Begin without any memory that came, at the lowest level of the entries that wait. `text_of` gives the text
+        of a memory by its index, by default the stored one; `is_given` says whether the reader has it, so that it
+        takes no room."""
         self._entries = entries
         self._moment = moment
         self._text_of = self._stored_text if text_of is None else text_of
@@ -159,7 +168,8 @@ class FiringRounds:
         return is_new and self._is_open(index) and self._may_come(index)
 
     def keys_to_score(self, candidates: Sequence[int]) -> dict[int, EntryKeys]:
-        """Return the keys that must be counted before `settle` can decide the groups of these candidates."""
+        """Return the keys that must be counted before `settle` can decide the groups of these candidates: the keys of
+        rivals in a group where scores decide."""
         keys_by_index: dict[int, EntryKeys] = {}
         for members in self._groups_of(candidates).values():
             if len(members) < 2 or not any(map(self._is_scored, members)):
@@ -200,7 +210,9 @@ class FiringRounds:
         return work <= _QUICK_WORK
 
     def next_round(self) -> Round | None:
-        """Return what is evaluated next, or None if nothing can make another memory fire."""
+        """Return the texts of books and the memories to evaluate next: those of books with a new
+        text, or else of the next level. Return None if none exist, the room is full or
+        `MOST_ROUNDS` are over."""
         if not self._recursive or self._rounds >= MOST_ROUNDS or self._is_full():
             return None
         searched = self._new_texts.keys() & self._recursive.keys()
@@ -226,14 +238,18 @@ class FiringRounds:
     def _rules(self, index: int) -> FiringRules:
         return self._entries[index].rules
 
-    def _timings_of(self, rules: RuleIndex) -> dict[int, Timing]:
+    def _timings_of(self, rules: RuleIndex) -> dict[int, TimedEffects]:
         """Return what the state of the chat means for the memories that came in it, and for the delayed memories."""
         messages = self._moment.messages
-        timings = {index: timing_of(self._rules(index), None, messages) for index in rules.delayed}
+        timings = {
+            index: timed_effects_of(self._rules(index), None, messages) for index in rules.delayed
+        }
         for key, firing in self._moment.state.firings.items():
             counted = rules.counting.get(key)
             if counted is not None:
-                timings[counted.index] = timing_of(self._rules(counted.index), firing, messages)
+                timings[counted.index] = timed_effects_of(
+                    self._rules(counted.index), firing, messages
+                )
         return timings
 
     def _may_come(self, index: int) -> bool:
@@ -244,7 +260,8 @@ class FiringRounds:
         return self._rules(index).characters.admits(self._moment.characters)
 
     def _reason(self, index: int) -> HeldBackReason:
-        """Return why a memory whose trigger fired does not come."""
+        """Return the first rule that keeps a memory out whose trigger fired; `recursion` if no
+        other does."""
         timing = self._timings.get(index, _NOT_DELAYED)
         if timing.is_delayed:
             return "delay"
@@ -287,7 +304,8 @@ class FiringRounds:
         return share * 100 < probability
 
     def _take_text(self, index: int) -> None:
-        """Keep the text of a memory that came, in which other memories of its book are searched."""
+        """Count the text of a memory that came, unless the reader has it, and keep it if other memories of its book
+        may be searched in it."""
         entry = self._entries[index]
         text = self._text_of(index)
         if not self._is_given(index):
@@ -335,7 +353,8 @@ class FiringRounds:
     def _winners(
         self, group: str, rivals: Sequence[int], scores: Mapping[int, int]
     ) -> Collection[int]:
-        """Return the memories of a group that may come: all that stay, otherwise one of them."""
+        """Return the memories of a group that may come: all that stay, otherwise one of them; none if their weights
+        draw none."""
         staying = [index for index in rivals if self._is_sticky(index)]
         if staying:
             return staying
@@ -363,3 +382,210 @@ class FiringRounds:
             if remaining <= 0:
                 return [index]
         return []
+
+
+def with_text_of_book(content: str, text: str) -> str:
+    """Return the last message of a chat with the texts of a book that are searched with it."""
+    if not text:
+        return content
+    return f"{content}{MARK}{text}"
+
+
+def score_of(keys: CountedKeys, present_keys: Collection[str]) -> int:
+    """Return the score of a memory by the keys that are in the messages, `present_keys`: the number of its primary
+    keys there, with the secondary ones if all that the logic asks for are there."""
+    primary = sum(key in present_keys for key in keys.primary)
+    secondary = sum(key in present_keys for key in keys.secondary)
+    has_all_secondary = secondary == len(keys.secondary)
+    if keys.logic == "AND_ANY" or (keys.logic == "AND_ALL" and has_all_secondary):
+        return primary + secondary
+    return primary
+
+
+# --- room in a prompt -----------------------------------------------------------------------------
+
+ROOM = "room"
+"""The reason of memories for which no room was left."""
+Reason = Literal["room", "same_text"]
+"""Why a memory was left out: there was no room for it, or its text is there already."""
+_SHORT_TERM_LEAST = 1_200
+"""Characters that short-term memories keep for themselves, if that is at most half of all: as many as a whole prompt
+had before lorebooks came whole."""
+_SHORT_TERM_SHARE = 4
+"""Short-term memories keep one part in so many of more room."""
+_MOST_NAMED = 3
+"""Names in a sentence about memories, at most."""
+_LEAST_CHARS = 40
+"""Characters of a text that is cut, at least: fewer say nothing."""
+
+
+@frozen
+class Room:
+    """Characters of a block. `long_term` is the budget of memories with triggers. `ignoring_budget` is the further room
+    of memories that ignore the budget. `short_term` is the most room of short-term memories, within the rest of
+    `total`. The part of `total` above `long_term` is the reserve."""
+
+    total: int
+    long_term: int
+    ignoring_budget: int
+    short_term: int
+    lends: bool = False
+    """Whether memories with triggers also have that part of the reserve which short-term ones cannot use."""
+
+    @staticmethod
+    def of(max_chars: int) -> Room:
+        """Return the room of a prompt with this many characters."""
+        most_for_short_term = max(_SHORT_TERM_LEAST, max_chars // _SHORT_TERM_SHARE)
+        reserved = min(most_for_short_term, max_chars // 2)
+        return Room(max_chars, max_chars - reserved, reserved, most_for_short_term, lends=True)
+
+    def with_lent_reserve(self, needed_reserve: int) -> Room:
+        """Return the same room where memories with triggers also have the reserve above `needed_reserve` characters.
+        The caller counts what short-term memories need without a bound, so that more room never takes room from another
+        memory."""
+        reserve = self.total - self.long_term
+        if not self.lends or needed_reserve >= reserve:
+            return self
+        return replace(self, long_term=self.total - needed_reserve)
+
+
+@frozen
+class LoreText:
+    """A memory in its form in a prompt: its name and its text, on one line."""
+
+    entry: Shelved
+    head: str
+    body: str
+    key: str
+    """It names this version of the memory, for what a session was given."""
+    is_chinese: bool
+    is_cut: bool = False
+
+    @property
+    def line(self) -> str:
+        return self.head + self.body
+
+    @property
+    def chars(self) -> int:
+        """Characters with the end of the line."""
+        return len(self.line) + 1
+
+
+@frozen
+class LeftOut:
+    """A memory that came to mind and is not in the prompt."""
+
+    entry: Shelved
+    chars: int
+    reason: Reason
+
+
+@frozen
+class PromptFit:
+    """What is in the prompt, in the order of the text, and what is not."""
+
+    texts: tuple[LoreText, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def came(self) -> Sequence[Shelved]:
+        return [text.entry for text in self.texts]
+
+    @property
+    def chars(self) -> int:
+        """Characters of all texts, each with the end of its line."""
+        return sum(text.chars for text in self.texts)
+
+
+def head_of(name: str, *, is_chinese: bool) -> str:
+    """Return the beginning of the line of a memory in a prompt."""
+    return f"【{name}】" if is_chinese else f"[{name}] "
+
+
+def fitting(
+    texts: Sequence[LoreText],
+    room: Room,
+    beginning: Callable[[str, int], str],
+    known_keys: Collection[str] = (),
+) -> PromptFit:
+    """Decide which of the memories that came fit, in the order in which they take room, and of equal texts take one.
+    The result has the highest order last. `beginning` returns the first sentences of a text, within so many
+    characters. `known_keys` are the keys of texts that the reader has; these take no room, and do not come again."""
+    new_texts = [text for text in texts if text.body and text.key not in known_keys]
+    chosen: list[LoreText] = []
+    bodies: set[str] = set()
+    missing: list[LoreText] = []
+    used_chars = 0
+    used_chars_beside = 0
+
+    for number, text in enumerate(new_texts):
+        if text.body in bodies:
+            missing.append(text)
+            continue
+
+        ignores_budget = text.entry.rules.ignores_budget
+        # A text that does not fit counts too: the first such text ends the room.
+        used_chars += text.chars
+        if ignores_budget:
+            used_chars_beside += text.chars
+
+        fits = used_chars <= room.long_term
+        fits_beside = ignores_budget and used_chars_beside <= room.ignoring_budget
+        if fits or fits_beside:
+            chosen.append(text)
+            bodies.add(text.body)
+            continue
+
+        # Only the first text is cut: if not even it fits, its beginning says more than nothing.
+        cut_text = _cut(text, room.long_term, beginning) if number == 0 else None
+        if cut_text is None:
+            missing.append(text)
+        else:
+            chosen.append(cut_text)
+
+    in_order = sorted(chosen, key=lambda text: -text.entry.rules.order)
+    left_out = [_left_out(text, bodies) for text in missing]
+    return PromptFit(tuple(reversed(in_order)), tuple(left_out))
+
+
+def _left_out(text: LoreText, bodies: Collection[str]) -> LeftOut:
+    """Return a text that is not in the prompt, with the reason. `bodies` are the texts that are in the prompt whole."""
+    reason: Reason = "same_text" if text.body in bodies else "room"
+    return LeftOut(text.entry, len(text.body), reason)
+
+
+def _cut(text: LoreText, room: int, beginning: Callable[[str, int], str]) -> LoreText | None:
+    """Return the first sentences of a text that is longer than all the room, with what was cut, or None if not even one
+    sentence fits."""
+    longest_note = _cut_note(len(text.body), is_chinese=text.is_chinese)
+    body_room = room - len(text.head) - len(longest_note) - 1  # 1: the end of the line
+    if body_room < _LEAST_CHARS:
+        return None
+    first_sentences = beginning(text.body, body_room)
+    note = _cut_note(len(text.body) - len(first_sentences), is_chinese=text.is_chinese)
+    return replace(text, body=first_sentences + note, is_cut=True)
+
+
+def _cut_note(missing: int, *, is_chinese: bool) -> str:
+    """Return the note that follows a text from which so many characters are missing."""
+    return (
+        f"（后面还有 {missing} 个字符没有放下）"
+        if is_chinese
+        else f" (cut here: {missing} more characters)"
+    )
+
+
+def no_room_text(names: Sequence[str]) -> str:
+    """Describe how many memories were left out because no room was left, and what gives more room; empty if none was."""
+    if not names:
+        return ""
+    shown = ", ".join(map(one_line, names[:_MOST_NAMED]))
+    if len(names) > _MOST_NAMED:
+        shown += ", …"
+    return n_(
+        "{count} memory was left out, because no room was left ({names}); {setting} gives more.",
+        "{count} memories were left out, because no room was left ({names}); {setting} gives more.",
+        len(names),
+        shown,
+        way("`maxChars`", "--chars"),
+    )

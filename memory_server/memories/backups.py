@@ -17,11 +17,11 @@ from memory_server.kernel.backups import Backup, BackupStore, Mode, backup_name,
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.lifecycle import Lifecycle, RestoredPlace
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
-class BackupMade:
+@frozen
+class BackupResult:
     """A new backup. `left_out` has a sentence for each conversation, or for the knowledge, that cannot be read."""
 
     backup: Backup
@@ -46,7 +46,7 @@ class Backups:
         *,
         only: str | None = None,
         advance: Callable[[], None] = lambda: None,
-    ) -> BackupMade:
+    ) -> BackupResult:
         """Back up everything, or `only` one conversation, and call `advance` after each place. Without a name, the
         backup is named after the time: `20260503-120000`. Raises InvalidInput if the name cannot be used or is in
         use, or if there is nothing to back up; StorageError if the backup could not be written: then no part of it
@@ -84,7 +84,7 @@ class Backups:
             backup = await asyncio.to_thread(writer.finish)
         finally:
             await asyncio.to_thread(writer.discard)  # does nothing after `finish`
-        return BackupMade(backup, tuple(left_out), entry_count)
+        return BackupResult(backup, tuple(left_out), entry_count)
 
     async def restore(
         self,
@@ -127,7 +127,8 @@ class Backups:
 
     async def _hold(self, name: str) -> Callable[[], None]:
         """Lock a backup and return the call that releases it. The lock is tried repeatedly, without a thread: a
-        thread that waits would get the lock even after a cancellation, and it would never be released."""
+        thread that waits would get the lock even after a cancellation, and it would never be released. Raises
+        LockTimeout if another process keeps it too long."""
         waiting_seconds = pauses()
         while True:
             release = self._store.try_hold(name)

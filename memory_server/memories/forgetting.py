@@ -13,12 +13,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from languages import Sentence, _, n_
-from memory_server.conversations.recall_log import Line, RecallLog
+from memory_server.conversations.ports import Line, RecallLog
 from memory_server.kernel.erasure import LEAST_BYTES, Erasure, Tombstones, pieces_of
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
-from memory_server.kernel.items import Item, Sought
+from memory_server.kernel.items import Item, ItemFilter
 from memory_server.kernel.lifecycle import HistoryStep, Lifecycle, Undone, engine_of, forgetting_of
 from memory_server.kernel.readers import way
+from memory_server.memories.questions import without_answer
 
 Engines = Sequence[Lifecycle]
 _TOGETHER = re.compile(r"[0-9a-f]{8}")
@@ -55,7 +56,7 @@ def words_in(names: Sequence[str]) -> tuple[str, ...]:
 
 
 async def find(
-    engines: Engines, names: Sequence[str], where: Sought
+    engines: Engines, names: Sequence[str], where: ItemFilter
 ) -> tuple[list[Item], tuple[str, ...]]:
     """Find the items that are meant, newest first: the items with these ids, if each name looks like an id and names
     an item; or else the items that hold all the words; or else the items with these ids. If words found them, return
@@ -87,7 +88,7 @@ def _newest_first(items: Iterable[Item]) -> list[Item]:
     return sorted(items, key=lambda item: -item.at_ms)
 
 
-async def beside(engines: Engines, words: Sequence[str], where: Sought) -> list[Item]:
+async def beside(engines: Engines, words: Sequence[str], where: ItemFilter) -> list[Item]:
     """Find the items in use that hold all the words only together with the other words that are kept with them. They
     are not forgotten, but the words can be removed from them."""
     if not words:
@@ -114,7 +115,7 @@ def beside_text(items: Sequence[Item]) -> str:
     return _("{kept} {how} takes the words away.", what_stays, remedy)
 
 
-async def _items(engines: Engines, sought: Sought) -> list[Item]:
+async def _items(engines: Engines, sought: ItemFilter) -> list[Item]:
     """Return the items of all engines that match the filter, newest first."""
     items: list[Item] = []
     for engine in engines:
@@ -123,7 +124,8 @@ async def _items(engines: Engines, sought: Sought) -> list[Item]:
 
 
 async def forget(engines: Engines, items: Collection[Item]) -> str | None:
-    """Move items into the archive. Return the id of the change, or None if the items are gone already."""
+    """Move those items into the archive that are still live. Return the id of the change, or None if none was. The
+    change is a commit in each place: an error in one leaves those before it done."""
     change_id = secrets.token_hex(4)
     moved_count = 0
     for engine in engines:
@@ -138,7 +140,7 @@ async def erasure_of(
 ) -> Erasure:
     """Return what to erase with these items: the items, what the archive has of them, and all their texts, except
     texts that also occur in something that stays. Everything in the past that held all of the `words` is erased too,
-    whatever became of it, so words alone have an effect without items."""
+    whatever became of it, so words alone have an effect without items; with `user`, everything of this user."""
     from nlp.index_terms import index_form
 
     keys = {item.key for item in items}
@@ -147,7 +149,7 @@ async def erasure_of(
     erased_items: list[Item] = []
     staying_items: list[Item] = []
     for engine in engines:
-        for item in await engine.find(Sought(archived=None)):
+        for item in await engine.find(ItemFilter(archived=None)):
             if item.key in keys:
                 erased_items.append(item)
             else:
@@ -186,7 +188,11 @@ async def erasure_of(
 
 
 async def erase(
-    engines: Engines, erasure: Erasure, tombstones: Tombstones, recalls: RecallLog
+    engines: Engines,
+    erasure: Erasure,
+    tombstones: Tombstones,
+    recalls: RecallLog,
+    questions: RecallLog,
 ) -> None:
     """Erase for good, so that nothing brings it back. If a crash interrupts it, doing it again finishes it;
     `tombstones.end` ends it. Raises StorageError if it has to be done again."""
@@ -195,17 +201,22 @@ async def erase(
         await engine.forget(erasure.items, by="erase")
     for engine in engines:
         await engine.erase(erasure)
-    await asyncio.to_thread(_erase_recalls, recalls, erasure)
+    await asyncio.to_thread(_erase_recalls, (recalls, questions), erasure)
 
 
-def _erase_recalls(recalls: RecallLog, erasure: Erasure) -> None:
+def _erase_recalls(logs: Sequence[RecallLog], erasure: Erasure) -> None:
+    """Delete the lines of these records that hold something erased, and the answers of the
+    questions that stay. Raises StorageUnwritable if a record cannot be written."""
+
     def keep_line(line: Line) -> Line | None:
         if erasure.in_recall(line):
             return None
-        return line
+        # What came beside an erased memory is not what comes without it, so a question is answered anew.
+        return without_answer(line) if "version" in line else line
 
     try:
-        recalls.rewrite(keep_line)
+        for log in logs:
+            log.rewrite(keep_line)
     except OSError as error:
         reason = error.strerror or str(error)
         raise StorageUnwritable(

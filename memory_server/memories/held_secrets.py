@@ -8,15 +8,15 @@ from dataclasses import replace
 
 from languages import _, counted
 from memory_server.kernel.erasure import Erasure, pieces_of
-from memory_server.kernel.items import Item, Sought
+from memory_server.kernel.items import Item, ItemFilter
 from memory_server.kernel.secrets import without_secrets
 from memory_server.kernel.text import Finding
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.memories.forgetting import erasure_of
 from memory_server.memories.memories import Memories
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HeldSecrets:
     """The `items` whose texts hold secrets, and the texts with secrets in each of the `backups`."""
 
@@ -50,7 +50,7 @@ async def held_secrets(memories: Memories) -> HeldSecrets:
     of a name and a value do not count, because a companion may have stored them on purpose."""
     items: list[Item] = []
     for engine in memories.engines:
-        items += await engine.find(Sought(archived=None))
+        items += await engine.find(ItemFilter(archived=None))
 
     held_items = await asyncio.to_thread(lambda: list(filter(_holds_secret, items)))
 

@@ -7,17 +7,17 @@ This module does not import MCP, numpy or the tools, because a user waits for it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from languages import N_, _
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.earlier_turns import Corrections
 from memory_server.conversations.model import EVERYWHERE, ShortTermMemory
+from memory_server.conversations.ports import Line, RecallLog
 from memory_server.conversations.recall.plans import Plan
 from memory_server.conversations.recall.request import RecallRequest
-from memory_server.conversations.recall_log import Line, RecallLog
 from memory_server.conversations.search import muting_places
 from memory_server.conversations.short_term import Origin
 from memory_server.kernel import json_text
@@ -26,13 +26,13 @@ from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.private import without_private
 from memory_server.kernel.recalled_block import FRAME_CHARS, one_line
 from memory_server.kernel.text import language_of
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.kernel.work import NO_WORK, Failure, ToolCall, Work
 from memory_server.knowledge.projects import Project
 from memory_server.lore import Room
 from memory_server.memories.memories import Call
 from memory_server.memories.point_of_action import Act, Scene, block_of, remarks, seen_key
-from memory_server.memories.recalls import Given
+from memory_server.memories.recalls import RecallOutput
 from memory_server.memories.turns import (
     BEGINNING_CHARS,
     beginning_block,
@@ -49,12 +49,13 @@ LORE_CHARS = 2_500
 context is cut."""
 CURSOR = {"sessionStart": "SessionStart", "beforeSubmitPrompt": "UserPromptSubmit", "stop": "Stop"}
 """Cursor's names of the events."""
-
+GEMINI = {"BeforeAgent": "UserPromptSubmit", "AfterTool": "PostToolUse"}
+"""Gemini CLI's names of the events. Its `BeforeTool` adds nothing to what the model reads."""
 
 TOOL_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolUse:
     """A call of a tool, by its `id`. `defined` are the names that the text defines which it changes or reads.
     `failure` is how its command failed. `agent` is the id of the subagent that called it, or None for the model of
@@ -68,7 +69,7 @@ class ToolUse:
     agent: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HookEvent:
     """A call of a hook. `called` is the client's name of the event. A field is None if the client did not give it."""
 
@@ -86,10 +87,10 @@ class HookEvent:
     @property
     def name(self) -> str:
         """Claude Code's name of the event."""
-        return CURSOR.get(self.called, self.called)
+        return {**CURSOR, **GEMINI}.get(self.called, self.called)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Turn:
     """A prompt with its answer. The same turn always has the same `id`; `asked` are the messages of `messages_now`.
     `forgot` means that our tool `forget` was called in it. `is_shortened` means that a message was too long, and both
@@ -106,7 +107,7 @@ class Turn:
     work: Work = NO_WORK
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HookContext:
     """The facts at an event of a hook. `messages` are the prompt and the last few before it, which are the end of the
     `transcript`; `turn` is the turn that ended. The work is in `folder`, and in `project` if that is not the project
@@ -158,8 +159,11 @@ class HookStores(Protocol):
     @property
     def recalls(self) -> RecallLog: ...
 
+    @property
+    def questions(self) -> RecallLog: ...
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class HookAnswer:
     """The `text` for the model, the keys of the texts in it that are new to its session, and as `trouble` what could
     not be read or evaluated for it."""
@@ -169,7 +173,7 @@ class HookAnswer:
     trouble: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HookMemory:
     """The memory that answers one event: the `call` of its client, its `conversation`, and the `stores` for hooks.
     `read_only` means that nothing is noted or stored. `flashbacks` is the number of random memories to add."""
@@ -203,11 +207,11 @@ class HookMemory:
         return replace(self.call, asker=asker, folder=self.context.folder)
 
     def claimed(self, answer: HookAnswer) -> str:
-        """Return the text of the `answer`, or an empty text if another hook has just given it.
+        """Return the text of the `answer` and note its lines as given; return an empty text if another hook has just
+        given it. A hook that only reads claims and notes nothing.
 
         It is called once the memories are closed, and nothing is awaited from here to the output: a hook that is
-        cancelled has claimed nothing, and has given no lines.
-        """
+        cancelled has claimed nothing, and has given no lines."""
         if self.read_only:
             return answer.text
 
@@ -215,20 +219,26 @@ class HookMemory:
         event = self.context.event
         turn = event.prompt_id or event.source
         key = f"{event.name} {event.session_id} {turn}"
-        session = self.context.session
-        if event.use is not None:
-            # Calls that are made together get one addition, unless a failure is repeated.
-            turn = event.use.id
-            key = f"tool {turn if event.use.failure else session and session.id}"
-
-        now_ms = self.now_ms()
-        if answer.text and turn and not self.stores.answered_events.claim(key, now_ms):
+        if answer.text and turn and event.use is None and not self._claim(key):
             return ""
 
         # A compaction cut the context, so lines that were given before may be given again.
         afresh = event.source == "compact"
-        self.stores.given_lines.note(self.context.session, answer.given_keys, now_ms, afresh=afresh)
+        given_lines = self.stores.given_lines
+        given_lines.note(self.context.session, answer.given_keys, self.now_ms(), afresh=afresh)
         return answer.text
+
+    def claims_call(self) -> bool:
+        """Claim the call of this hook, and return whether no other hook has claimed it, so that this one may speak of
+        it. Calls that are made together get one addition, unless a failure is repeated."""
+        use = self.context.event.use
+        if use is None or use.id is None or self.read_only:
+            return True
+        session = self.context.session
+        return self._claim(f"tool {use.id if use.failure else session and session.id}")
+
+    def _claim(self, key: str) -> bool:
+        return self.stores.answered_events.claim(key, self.now_ms())
 
 
 async def recall_at_action(memory: HookMemory, act: Act) -> HookAnswer:
@@ -237,7 +247,9 @@ async def recall_at_action(memory: HookMemory, act: Act) -> HookAnswer:
 
 
 async def _addition(memory: HookMemory, act: Act, seen: Collection[str]) -> HookAnswer:
-    """Return the remarks on an act for a session that was given the keys `seen`."""
+    """Choose remarks on an act, note them in the record of recalls, and return them with their
+    keys; none if nothing is to be said or this call was answered already. `seen`: the keys that the
+    session was given."""
     context = memory.context
     services = memory.call.memories.services
     if memory.read_only and not context.transcript:
@@ -257,25 +269,32 @@ async def _addition(memory: HookMemory, act: Act, seen: Collection[str]) -> Hook
     if memory.read_only:
         # A read-only memory notes nothing, so only the transcript tells what was given.
         transcript = context.transcript
-        chosen = [said for said in chosen if json_text.dumps(said.line)[1:-1] not in transcript]
+        chosen = [
+            remark for remark in chosen if json_text.dumps(remark.line)[1:-1] not in transcript
+        ]
 
-    if not chosen:
+    if not chosen or not memory.claims_call():
         return HookAnswer("", ())
 
     text = block_of(chosen)
     items: list[Line] = []
-    for said in chosen:
-        words = {said.about: 1.0}
+    for remark in chosen:
+        words = {remark.about: 1.0}
         items.append(
-            {"id": said.memory.id, "tier": N_("action"), "words": words, "chars": len(said.line)}
+            {
+                "id": remark.memory.id,
+                "tier": N_("action"),
+                "words": words,
+                "chars": len(remark.line),
+            }
         )
 
     call = memory.noted_call
     use = context.event.use
     call = replace(call, asker={**call.asker, "use": use.id if use else context.event.name})
     question = Message("user", act.about or act.said)
-    call.note(Given(memory.conversation.id, (question,), text, others=items))
-    return HookAnswer(text, frozenset(said.key for said in chosen))
+    call.note(RecallOutput(memory.conversation.id, (question,), text, others=items))
+    return HookAnswer(text, frozenset(remark.key for remark in chosen))
 
 
 async def recall_at_prompt(
@@ -284,11 +303,10 @@ async def recall_at_prompt(
     project: Project | None,
     max_chars: int | None,
 ) -> HookAnswer:
-    """Return what the prompt brings to mind; empty if nothing is recalled.
+    """Return what the prompt brings to mind, with remarks on what it names; empty if nothing is recalled.
 
     `earlier` gives the messages before the event's messages, so that both together are the wanted number: triggers
-    may look further back than a search does. `max_chars` limits what was said, and None means the usual number.
-    """
+    may look further back than a search does. `max_chars` limits what was said, and None means the usual number."""
     context = memory.context
     messages = context.messages
     here = memory.conversation
@@ -299,10 +317,10 @@ async def recall_at_prompt(
             max_chars = CHARS // 2
 
     # Most homes have no triggers that look further back.
-    wanted = await here.long_term.messages_of_a_hook()
+    most_messages = await here.long_term.messages_of_a_hook()
     earlier_messages: tuple[Message, ...] = ()
-    if wanted > len(messages) and context.transcript:
-        earlier_messages = earlier(wanted)
+    if most_messages > len(messages) and context.transcript:
+        earlier_messages = earlier(most_messages)
 
     # A hook searches unasked, so it must not reinforce what it finds: it would find that more and more often.
     given_lines = memory.stores.given_lines.to(context.session)
@@ -358,8 +376,8 @@ def _room(max_chars: int) -> Room:
 async def recall_at_beginning(
     memory: HookMemory, max_chars: int | None, *, offers_recall: bool
 ) -> HookAnswer:
-    """Return the text for a session that begins. With `offers_recall`, ask its model to search again with other
-    words."""
+    """Return the text for a session that begins, and note what is in it in the record of recalls. With
+    `offers_recall`, ask its model to search again with other words."""
     context = memory.context
     memories = memory.call.memories
     here = memory.conversation
@@ -378,7 +396,7 @@ async def recall_at_beginning(
     if offers_recall:
         asked = await other_words_asked(memories, here, room // 2)
 
-    block, shown, given = await beginning_block(
+    block, shown, fresh_keys = await beginning_block(
         memories,
         here,
         session=context.session,
@@ -387,10 +405,10 @@ async def recall_at_beginning(
         here=context.folder,
         plans=plans,
     )
-    given_keys = set(given)
+    given_keys = set(fresh_keys)
 
     if block:
-        memory.noted_call.note(Given(here.id, (), block, others=shown))
+        memory.noted_call.note(RecallOutput(here.id, (), block, others=shown))
         ids = {item["id"] for item in shown}
         stored = await here.short_term.memories()
         given_keys |= _seen_whole([known for known in stored if known.id in ids], block)
@@ -399,8 +417,9 @@ async def recall_at_beginning(
 
 
 async def remember_turn(memory: HookMemory) -> str | None:
-    """Store the turn that ended. Return why nothing of it is kept, or None if it is stored. Raises MemoryServerError
-    if storing failed."""
+    """Correct earlier turns, store the turn that ended, and credit the memories that its answer used. Return why
+    nothing of it is kept, or None if it is stored. A turn that forgot something is not stored, and the records lose
+    its prompt. Raises MemoryServerError if storing failed."""
     context = memory.context
     event = context.event
     turn = context.turn
@@ -410,10 +429,11 @@ async def remember_turn(memory: HookMemory) -> str | None:
     if turn.corrections:
         await memory.conversation.correct(turn.corrections, by="hook")
     if turn.forgot:
-        # The record of recalls must not keep the prompt of this turn either.
+        # The record of recalls and its questions must not keep the prompt of this turn either.
         asked = {"session": event.session_id, "turn": event.prompt_id}
         if event.prompt_id is not None:
-            memory.stores.recalls.rewrite(lambda line: _line_unless_of(asked, line))
+            for log in (memory.stores.recalls, memory.stores.questions):
+                log.rewrite(lambda line: None if asked.items() <= line.items() else line)
         return _("In this turn something was forgotten, so nothing of it is kept.")
 
     short_term = memory.conversation.short_term
@@ -446,10 +466,3 @@ async def remember_turn(memory: HookMemory) -> str | None:
         if recalls is not None:
             recalls.note(lambda at: {"at": at, "conversation": short_term.conversation_id} | about)
     return None
-
-
-def _line_unless_of(asked: Mapping[str, Any], line: Line) -> Line | None:
-    """Return a line of the record of recalls, or None if it belongs to the prompt that was `asked`."""
-    if asked.items() <= line.items():
-        return None
-    return line

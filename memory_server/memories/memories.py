@@ -26,7 +26,7 @@ from memory_server.kernel.times import zone_named
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import Project
 from memory_server.knowledge.sessions.ids import STDIO, RequestInfo
-from memory_server.memories.recalls import Given, Recalls, recall_line
+from memory_server.memories.recalls import RecallOutput, Recalls, recall_line
 
 if TYPE_CHECKING:
     from memory_server.kernel.backups import BackupStore
@@ -85,9 +85,10 @@ class Memories:
     def engines(self) -> tuple[Lifecycle, ...]:
         """The engines that keep memories: conversations, and knowledge."""
         from memory_server.conversations.lifecycle import ConversationLifecycle
+        from memory_server.knowledge.lifecycle import KnowledgeLifecycle
 
         conversations = ConversationLifecycle(self.conversations, self.services, self.examinations)
-        return conversations, self.knowledge.lifecycle
+        return conversations, KnowledgeLifecycle(self.knowledge)
 
     @cached_property
     def backups(self) -> Backups:
@@ -166,8 +167,9 @@ class Call:
             return None
         return session.id
 
-    def note(self, given: Given) -> None:
-        """Put what this call was given into the record of recalls. Nothing is awaited."""
+    def note(self, given: RecallOutput) -> None:
+        """Put what this call was given into the record of recalls, without secrets; the line is
+        made and written later. Do nothing without a record."""
         recalls = self.memories.recalls
         if recalls is None:
             return

@@ -16,13 +16,21 @@ from typing import Any
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.day_lines import DayNotes
-from memory_server.conversations.recall.passages import CHARS, chunks_of, clipped
+from memory_server.conversations.recall.passages import chunks_of
 from memory_server.conversations.recall.prompt_lines import when_text
 from memory_server.kernel.messages import Message
 from memory_server.kernel.recalled_block import FRAME_CHARS, marked, one_line
-from memory_server.kernel.text import Language, language_of, words_between_commas
-from memory_server.kernel.values import dataclass
-from memory_server.kernel.work import Failure, Work, command_head, is_same_failure, work_json
+from memory_server.kernel.text import CHARS, Language, clipped, language_of, words_between_commas
+from memory_server.kernel.values import dataclass, frozen
+from memory_server.kernel.work import (
+    IN_ANY_ERROR,
+    Failure,
+    Work,
+    command_head,
+    heads_of,
+    is_same_failure,
+    work_json,
+)
 
 MOST_CHARS = 600
 """Characters of an addition, its frame included."""
@@ -36,7 +44,9 @@ _RARE_COUNT, _RARE_SHARE = 3, 20
 _COMMON_NAMES = frozenset(
     words_between_commas(
         "__init__.py, __main__.py, main.py, index.js, index.ts, index.html, index.tsx, mod.rs, main.rs, lib.rs, main.go, "
-        "README.md, package.json, Makefile, Dockerfile, utils.py, test.py, app.py, config.py, models.py, types.ts, .gitignore"
+        "README.md, package.json, Makefile, Dockerfile, utils.py, test.py, app.py, config.py, models.py, types.ts, .gitignore, "
+        "CLAUDE.md, AGENTS.md, GEMINI.md, settings.json, pyproject.toml, setup.py, conftest.py, Cargo.toml, go.mod, mix.exs, "
+        "tsconfig.json, docker-compose.yml, requirements.txt"
     )
 )
 _LEAST_WORDS, _LEAST_IDEOGRAPHS = 4, 8
@@ -44,15 +54,32 @@ _LEAST_WORDS, _LEAST_IDEOGRAPHS = 4, 8
 _QUOTED_WORDS = 8
 """Words of an error that are quoted."""
 _ABOUT_CHARS, _SAID_CHARS = 60, 150
+_RULES = (
+    r"(?i)\b(?:must|never|(?<!as )always|do(?: no|n['’])t|should(?: no|n['’])t|not allowed|forbidden|careful|beware|on purpose"
+    r"|decided|agreed|chose|deprecated|generated|vendored|frozen)\b"
+    r"|必须|不要|不能|不可|不许|别[改动删用碰]|千万|只能|一定要|决定|约定|自动生成|注意|小心|保持|故意|不再"
+)
+_RULE = re.compile(_RULES)
+"""Words of rules and decisions."""
 _TELLS = re.compile(
-    r"(?i)\b(?:must|never|always|do(?: no|n['’])t|should(?: no|n['’])?t?|can(?:no|['’])t|has to|have to|needs? to|only"
-    r"|instead|keep|avoid|careful|beware|unless|until|before|without|decided|agreed|chose|because|since|so that|reason"
-    r"|due to|otherwise|breaks?|broken?|broke|fail(?:s|ed|ure)?|bug|wrong|deadlocks?|locks?|slow|corrupts?|crash(?:e[sd])?"
-    r"|race|deprecated|generated|vendored|legacy|applied|frozen|production|on purpose|already)\b"
-    r"|必须|不要|不能|不可|不许|别[改动删用碰]|千万|只能|一定要|决定|约定|因为|所以|否则|导致|失败|报错|出错|崩溃|已经|自动生成"
-    r"|注意|小心|保持|改成|换成|故意|不再"
+    _RULES
+    + r"|\b(?:should|can(?:no|['’])t|has to|have to|needs? to|instead|avoid|unless|until|because|since|so that"
+    r"|reason|due to|otherwise|breaks?|broken?|broke|fail(?:s|ed|ure)?|bug|wrong|deadlocks?|locks?|slow|corrupts?"
+    r"|crash(?:e[sd])?|race|applied)\b"
+    r"|因为|所以|否则|导致|失败|报错|出错|崩溃|已经|改成|换成"
 )
 """Words of rules, decisions, reasons and faults."""
+_OF_THE_DAY = re.compile(
+    r"(?i)\W{0,5}(?:please|let['’]?s|let me|can|could|would|is|are|was|how|where|who|which|write|create|add|update|make|fix"
+    r"|remove|implement|show|check|run|rename|want)\b|.{0,200}\b(?:I(?:['’](?:ll|d|ve|m)| (?:will|should|need|can|could|would"
+    r"|want|have|am))|now)\b"
+)
+"""Questions without a mark, requests, plans and reports: what was to be done then says nothing for later."""
+_MOST_SAME = 5
+"""Most turns that are read with the same failure, the newest, and after each of them."""
+_SHORT_WORD = 3
+_FEW_FAILURES = _FEW_SENTENCES = 2
+_WORDS = re.compile(r"\w[\w./:@-]*\w")
 _POINTS_BACK = re.compile(
     r"(?i)(?:it|this|that|they|these|those|so|and|because|otherwise)\b|[它这那因否]"
 )
@@ -100,7 +127,7 @@ def act_json(act: Act) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scene:
     """The place and time of an act. `session` is the id of this session. A memory that is muted in any of `places`
     stays silent. `seen` are the keys of what the session was given. `calls_since` counts the calls of tools since the
@@ -115,12 +142,13 @@ class Scene:
     calls_since: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Remark:
-    """A statement of a memory about `about`, a file or a command; `line` is its text for the model."""
+    """A statement of a memory about `about`, a file or a command: what was `said`, and the `line` for the model."""
 
     memory: ShortTermMemory
     about: str
+    said: str
     line: str
 
     @property
@@ -135,7 +163,9 @@ def seen_key(memory_id: str) -> str:
 
 
 def remarks(act: Act, memories: Sequence[ShortTermMemory], scene: Scene) -> list[Remark]:
-    """Return the remarks on an act, the most useful first; usually none."""
+    """Return at most `MOST_REMARKS` remarks on an act from memories of its project, the most useful
+    first; usually none. None come soon after the last ones, except on a failure, or if the session
+    has seen them."""
     # Frequent additions would distract the model; only a repeated failure may come at once.
     if act.failure is None and scene.calls_since is not None and scene.calls_since < CALLS_BETWEEN:
         return []
@@ -145,18 +175,21 @@ def remarks(act: Act, memories: Sequence[ShortTermMemory], scene: Scene) -> list
         return []
 
     if act.failure is not None:
-        found = _of_failure(act.failure, of_project, scene)
+        candidates = _remarks_on_failure(act.failure, of_project, scene)
     else:
-        found = _of_statements(act, of_project, scene)
+        candidates = _remarks_of_statements(act, of_project, scene)
 
-    said: set[str] = set()
+    shown_texts: set[str] = set()
     chosen: list[Remark] = []
     room = MOST_CHARS - FRAME_CHARS
-    for remark in found:
-        if remark.key in scene.seen or remark.memory.id in said or len(remark.line) + 1 > room:
+    for remark in candidates:
+        is_new = (
+            shown_texts.isdisjoint((remark.memory.id, remark.said)) and remark.key not in scene.seen
+        )
+        if not (remark.said and is_new) or len(remark.line) + 1 > room:
             continue
 
-        said.add(remark.memory.id)
+        shown_texts |= {remark.memory.id, remark.said}
         room -= len(remark.line) + 1
         chosen.append(remark)
         if len(chosen) == MOST_REMARKS:
@@ -173,7 +206,8 @@ def block_of(chosen: Sequence[Remark]) -> str:
 def _speaking(
     candidates: Iterable[ShortTermMemory], of_project: Iterable[ShortTermMemory], scene: Scene
 ) -> list[ShortTermMemory]:
-    """Return the candidates that may speak here: memories of other sessions that are neither muted nor corrected."""
+    """Return the candidates that may speak here: memories that are neither muted nor corrected, and are of other
+    sessions. A recent memory of an unknown session may be of this one, so it is left out too."""
     possible: list[ShortTermMemory] = []
     for memory in candidates:
         is_own = memory.session is not None and memory.session == scene.session
@@ -189,31 +223,35 @@ def _speaking(
 # --- failures ----------------------------------------------------------------------------------------------
 
 
-def _of_failure(
+def _remarks_on_failure(
     failure: Failure, memories: Sequence[ShortTermMemory], scene: Scene
 ) -> Iterator[Remark]:
-    """Yield the end of the newest turn with the same failure, and the next turn about it."""
+    """Yield what the answer of the newest turn with the same failure says of it, and what the next turn of its
+    session says of it; of older turns, as long as none says anything. A remark may be without words: the caller
+    leaves it out."""
     failing = _speaking((memory for memory in memories if memory.work.failed), memories, scene)
+    same: list[tuple[ShortTermMemory, Failure]] = []
     for memory in sorted(failing, key=_age_order):
-        former = next((past for past in memory.work.failed if is_same_failure(past, failure)), None)
-        if former is None:
-            continue
+        same += [(memory, past) for past in memory.work.failed if is_same_failure(past, failure)]
 
-        end = _end_of(memory)
-        if end:
-            words = " ".join(former.words[:_QUOTED_WORDS])
-            yield _remark("failed", failure.command, end, memory, scene, words)
+    for memory, former in same[:_MOST_SAME]:
+        end = _sentences_on_failure(memory, former)
+        words = " ".join(former.words[:_QUOTED_WORDS])
+        yield _remark("failed", former.command, end, memory, scene, words)
 
         # The turn that solved the failure is usually in the same session.
-        of_session = (other for other in memories if other.session == memory.session)
-        about_it = [
-            later
-            for later in of_session
-            if _age_order(later) < _age_order(memory) and _speaks_of(later, former)
-        ]
-        for later in sorted(_speaking(about_it, memories, scene), key=_age_order)[-1:]:
-            yield _remark("after", failure.command, _end_of(later), later, scene)
-        return
+        of_session = (sibling for sibling in memories if sibling.session == memory.session)
+        later = [sibling for sibling in of_session if _age_order(sibling) < _age_order(memory)]
+        # The turns right after it come last in this order, so they are looked at backwards.
+        for sibling in sorted(_speaking(later, memories, scene), key=_age_order)[
+            : -_MOST_SAME - 1 : -1
+        ]:
+            end_of_other = _sentences_on_failure(sibling, former)
+            if end_of_other:
+                yield _remark("after", former.command, end_of_other, sibling, scene)
+                return
+        if end:
+            return
 
 
 def _age_order(memory: ShortTermMemory) -> tuple[int, str]:
@@ -221,21 +259,41 @@ def _age_order(memory: ShortTermMemory) -> tuple[int, str]:
     return -memory.time_ms, memory.id
 
 
-def _speaks_of(memory: ShortTermMemory, failure: Failure) -> bool:
-    """Return whether a later turn is about a failure: it names the command, or two of its words."""
-    words = sum(len(word) > 3 and word in memory.text for word in failure.words)
-    return words >= 2 or failure.command in memory.text
-
-
-def _end_of(memory: ShortTermMemory) -> str:
-    """Return the last sentences of the answer, without code."""
+def _sentences_on_failure(memory: ShortTermMemory, failure: Failure) -> str:
+    """Return the last sentences of the answer that are about a failure; empty if none is. If little else failed in that
+    turn, what tells something is about it, and so is a short answer."""
+    if not memory.messages or memory.messages[-1].role != "assistant":
+        return ""
     end = ""
-    if memory.messages and memory.messages[-1].role == "assistant":
-        for sentence in reversed(list(_sentences(memory.messages[-1].content))):
-            if end and len(sentence) + len(end) >= _SAID_CHARS:
-                break
+    failures = memory.work.failed
+    had_few = failure in failures and len(failures) <= _FEW_FAILURES
+    sentences = list(_sentences(memory.messages[-1].content))
+    is_short = len(sentences) <= _FEW_SENTENCES
+    for sentence in reversed(sentences):
+        if end and len(sentence) + len(end) >= _SAID_CHARS:
+            break
+        if _is_question(sentence) or not _is_long_enough(sentence):
+            continue
+        is_about = _about(sentence, failure) >= (1 if had_few else 2)
+        if is_about or (had_few and (is_short or _tells(sentence))):
             end = f"{sentence} {end}".strip()
     return end
+
+
+def _about(sentence: str, failure: Failure) -> int:
+    """Count the words of a failure in a sentence. A name such as `event_store` counts as two words, and so does the
+    command, but for `git commit` and the like, of which much is said."""
+    words = set(_WORDS.findall(sentence.casefold()))
+    count = 0
+    for head in heads_of(failure.command):
+        beginning = head.split()[:2]
+        if " ".join(beginning) in sentence:
+            count = max(count, 1 + (beginning[0] != "git"))
+    for word in failure.words:
+        is_name = not word[1:].islower()
+        if len(word) > _SHORT_WORD and word.casefold() in words - IN_ANY_ERROR:
+            count += 1 + is_name
+    return count
 
 
 # --- statements --------------------------------------------------------------------------------------------
@@ -245,8 +303,13 @@ _MOST_READ = 50
 """Most memories about one subject whose sentences are read, the newest: each takes up to 1 ms in the shared process."""
 
 
-def _of_statements(act: Act, memories: Sequence[ShortTermMemory], scene: Scene) -> Iterator[Remark]:
-    found: list[tuple[int, int, str, Remark]] = []
+def _remarks_of_statements(
+    act: Act, memories: Sequence[ShortTermMemory], scene: Scene
+) -> Iterator[Remark]:
+    """Yield a remark for each memory that states something about a subject of the act: by the rank
+    of the subject, the user's before the model's, the newest first. Memories that the session has
+    seen are left out."""
+    candidates: list[tuple[int, int, str, Remark]] = []
     for subject in _subjects(act, memories):
         speaking = sorted(_speaking(subject.candidates, memories, scene), key=_age_order)
         for memory in speaking[:_MOST_READ]:
@@ -256,21 +319,22 @@ def _of_statements(act: Act, memories: Sequence[ShortTermMemory], scene: Scene) 
             if statement is not None:
                 remark = _remark(statement.role, subject.name, statement.content, memory, scene)
                 rank = subject.rank + (statement.role == "assistant")
-                found.append((rank, *_age_order(memory), remark))
-    for *_order, remark in sorted(found, key=itemgetter(0, 1, 2)):
+                candidates.append((rank, *_age_order(memory), remark))
+    for *_order, remark in sorted(candidates, key=itemgetter(0, 1, 2)):
         yield remark
 
 
 @dataclass(frozen=True)
 class _Subject:
     """A subject of sentences: a file, or a command with its flags. `candidates` are the memories that have any of its
-    `terms`. A smaller `rank` comes first."""
+    `terms`. A smaller `rank` comes first. Of a subject that `is_common` only rules count."""
 
     name: str
     terms: tuple[str, ...]
     candidates: Sequence[ShortTermMemory]
     rank: int
     flags: frozenset[str] | None = None
+    is_common: bool = False
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -278,6 +342,7 @@ class _Subject:
         return re.compile(rf"(?<![\w.-])(?:{names})(?![\w-]|\.\w)")
 
     def is_in(self, sentence: str) -> bool:
+        """Tell whether a sentence speaks of this subject; of a command, only with flags that the act has too."""
         if self.pattern.search(sentence) is None:
             return False
         if self.flags is None:
@@ -287,6 +352,8 @@ class _Subject:
 
 
 def _subjects(act: Act, memories: Sequence[ShortTermMemory]) -> Iterator[_Subject]:
+    """Yield what an act is about, with the memories that name it: each file by its path and its
+    rare name, rare names that it defines, and commands, also those quoted in what is said."""
     for path in act.named_files:
         parts = path.split("/")
         holders = _holders(parts[-1], memories)
@@ -302,14 +369,17 @@ def _subjects(act: Act, memories: Sequence[ShortTermMemory]) -> Iterator[_Subjec
         if _is_rare(name, holders, memories):
             yield _Subject(act.files[0], (name,), holders, rank=4)
 
-    for command in (act.command, *_QUOTED.findall(act.said)):
-        words = command_head(command).split()
-        if len(words) < 2 or words[1].startswith("-"):
-            continue
+    for line in (act.command, *_QUOTED.findall(act.said)):
+        flags = frozenset(word.partition("=")[0] for word in line.split() if word[0] == "-")
+        for head in heads_of(command_head(line)):
+            words = head.split()
+            if len(words) < 2 or words[1].startswith("-"):
+                continue
 
-        flags = frozenset(word.partition("=")[0] for word in command.split() if word[0] == "-")
-        name = " ".join(words[: 3 if words[1] in _RUN_MORE else 2])
-        yield _Subject(name, (name,), _holders(name, memories), rank=0, flags=flags)
+            name = " ".join(words[: 3 if words[1] in _RUN_MORE else 2])
+            holders = _holders(name, memories)
+            is_common = words[0] == "git" or not _is_rare(name, holders, memories)
+            yield _Subject(name, (name,), holders, rank=0, flags=flags, is_common=is_common)
 
 
 def _holders(name: str, memories: Iterable[ShortTermMemory]) -> list[ShortTermMemory]:
@@ -319,13 +389,15 @@ def _holders(name: str, memories: Iterable[ShortTermMemory]) -> list[ShortTermMe
 def _is_rare(
     name: str, holders: Sequence[ShortTermMemory], memories: Sequence[ShortTermMemory]
 ) -> bool:
+    """Tell whether few memories hold a name, which is neither common nor short."""
     if name in _COMMON_NAMES or len(name) < 4:
         return False
     return len(holders) <= max(_RARE_COUNT, len(memories) // _RARE_SHARE)
 
 
 def _statement_about(subject: _Subject, memory: ShortTermMemory) -> Message | None:
-    """Return the first sentence of a memory that says something about a subject; prefer a sentence of the user."""
+    """Return the first sentence of a memory that says something about a subject, if there is one of the user a
+    sentence of the user; or None."""
     messages = memory.messages or (Message("user", memory.text),)
     for role in ("user", "assistant"):
         for number, message in enumerate(messages):
@@ -336,7 +408,8 @@ def _statement_about(subject: _Subject, memory: ShortTermMemory) -> Message | No
 
             # An answer need not name the file that the question named.
             before = messages[number - 1].content if number else ""
-            if not sentence and role == "assistant" and _asks_about(subject, before):
+            is_answer = role == "assistant" and not subject.is_common
+            if not sentence and is_answer and _asks_about(subject, before):
                 sentence = next(filter(_tells, _sentences(message.content)), "")
             if sentence:
                 return Message(message.role, sentence)
@@ -344,9 +417,13 @@ def _statement_about(subject: _Subject, memory: ShortTermMemory) -> Message | No
 
 
 def _telling_sentence(subject: _Subject, text: str) -> str:
+    """Return the first sentence of a text that states something about a subject, with the next one
+    if it goes on; empty if none exists. Of a common subject only a rule counts."""
     sentences = list(_sentences(text))
     for number, sentence in enumerate(sentences):
         if not subject.is_in(sentence) or _is_question(sentence):
+            continue
+        if subject.is_common and _RULE.search(sentence) is None:
             continue
         following = "".join(sentences[number + 1 : number + 2])
         goes_on = _tells(following) and not _PATHS.search(following)
@@ -366,6 +443,12 @@ def _tells(sentence: str) -> bool:
     """Return whether a sentence states a rule, a decision, a reason or a fault."""
     if _is_question(sentence) or _TELLS.search(sentence) is None:
         return False
+    if _RULE.search(sentence) is None and _OF_THE_DAY.match(sentence):
+        return False
+    return _is_long_enough(sentence)
+
+
+def _is_long_enough(sentence: str) -> bool:
     ideographs = sum("一" <= char <= "鿿" for char in sentence)
     return len(sentence.split()) >= _LEAST_WORDS or ideographs >= _LEAST_IDEOGRAPHS
 
@@ -405,6 +488,8 @@ _FORMS: Mapping[Language, Mapping[str, str]] = {
 def _remark(
     form: str, about: str, said: str, memory: ShortTermMemory, scene: Scene, words: str = ""
 ) -> Remark:
+    """Write what a memory says of an act as a line, in the language of `said`. `form` names the sentence, `about` the
+    file or command, and `words` are quoted from a failure."""
     language = language_of([said])
     line = _FORMS[language][form].format(
         when=when_text(memory.time_ms, scene.now_ms, scene.notes.zone, language),
@@ -412,4 +497,4 @@ def _remark(
         said=scene.notes.within(clipped(said, _SAID_CHARS, CHARS), memory.time_ms),
         words=one_line(words),
     )
-    return Remark(memory, about, line)
+    return Remark(memory, about, said, line)

@@ -14,7 +14,7 @@ from memory_server.conversations.recall.receipts import age_text
 from memory_server.conversations.recall.relevance import age_of
 from memory_server.conversations.recall.words import shown_words, spelling, spelt_words
 from memory_server.kernel.recorded_recall import RecordedItem
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 
 def words_that_brought(item: RecordedItem, text: str) -> str:
@@ -38,7 +38,7 @@ def held_back(rule: str, count: int) -> str:
     return why.held_back(rule, count)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredNow:
     """The present memories by id, and by the id of each corrected memory the memory that corrects it."""
 

@@ -14,15 +14,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from languages import N_, Sentence, _, counted
+from memory_server.conversations.ports import Line, RecallLog
 from memory_server.conversations.recall.words import spelling_of
-from memory_server.conversations.recall_log import Line, RecallLog
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.text import Finding, estimated_tokens, shown
 from memory_server.kernel.times import DAY_MS, iso, merged
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.lore import USUAL_ORDER
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from memory_server.conversations.recall.selection import Recall
     from memory_server.conversations.trigger_search import Activation
     from memory_server.kernel.recorded_recall import RecordedRecall
-    from memory_server.lore import Fitting, Shelved
+    from memory_server.lore import PromptFit, Shelved
 
 SAID_CHARS = 200
 """Most characters of the last message in a line."""
@@ -44,8 +44,8 @@ AFTER_SECONDS = 0.05
 """Seconds from a recall until a server writes its line: by then the answer is given."""
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+@frozen
+class RecallOutput:
     """What was given, as `text`, for a question by `messages`, and its sources. `others` are further items. `fitting`
     says which memories with triggers are in the text, and None means all that were activated. `without_room` are the ids
     of the memories of `recall` that are not in the text."""
@@ -56,7 +56,7 @@ class Given:
     recall: Recall | None = None
     activation: Activation | None = None
     others: Sequence[Line] = ()
-    fitting: Fitting | None = None
+    fitting: PromptFit | None = None
     without_room: Collection[str] = ()
 
 
@@ -72,6 +72,7 @@ class Recalls:
         may: Callable[[], bool],
         after: float,
     ):
+        """Keep what is given, as the class says; nothing is noted yet. `log` is the file of the record."""
         self._log = log
         self._clock = clock
         self._days = days
@@ -83,7 +84,8 @@ class Recalls:
         """The event loop that writes the pending lines soon."""
 
     def note(self, make: Callable[[str], Line | None]) -> None:
-        """Write, after the answer, the line that `make` makes for this time, unless it returns None."""
+        """Make the line of `make` for this time and write it some time after the answer, unless `make` returns None.
+        Do nothing if no record is kept, or nothing may be written now."""
         if not self._days or not self._may():
             return
         self._pending.append(partial(make, iso(self._clock())))
@@ -93,6 +95,7 @@ class Recalls:
             self._writing_loop = loop
 
     def _begin_to_write(self) -> None:
+        """Begin to write the pending lines in a thread."""
         self._writing_loop = None
         with suppress(RuntimeError):  # the loop ends, and then its app has written all
             asyncio.get_running_loop().run_in_executor(None, self.write)
@@ -103,6 +106,8 @@ class Recalls:
             self._write_pending()
 
     def _write_pending(self) -> None:
+        """Make the pending lines and append them to the record. A record that cannot be written is
+        passed over. An error of a line comes out after the lines before it are written."""
         lines: list[Line] = []
         try:
             with suppress(IndexError):  # the queue is empty
@@ -117,8 +122,8 @@ class Recalls:
                     self._log.append(*lines)
 
     def found(self, conversation_id: str | None = None) -> list[RecordedRecall]:
-        """Return the recalls of a conversation or of all, oldest first, each with what its answer used. Blocking.
-        Raises StorageError."""
+        """Write what is pending, and return the recalls of a conversation or of all, oldest first, each with what its
+        answer used. Blocking. Raises StorageError."""
         self.write()
         try:
             lines = self._log.lines(conversation_id)
@@ -157,16 +162,22 @@ class Recalls:
             by_conversation.setdefault(recall.conversation, []).append(recall)
         return merged(by_conversation.values(), now_ms)
 
-    def tidy(self, seen_from_ms: int) -> None:
-        """Remove what is too old at `seen_from_ms`. Blocking. Raises OSError."""
+    def tidy(self, seen_from_ms: int, *beside: RecallLog) -> None:
+        """Remove what is too old at `seen_from_ms`, also from logs `beside` the record. Blocking. Raises OSError."""
 
         def lasting(line: Line) -> Line | None:
             return line if self._lasts(line, seen_from_ms) else None
 
-        self._log.rewrite(lasting)
+        for log in (self._log, *beside):
+            log.rewrite(lasting)
+
+    def since_ms(self, seen_from_ms: int) -> int:
+        """Return the time from which on recalls are kept at `seen_from_ms`."""
+        return round(seen_from_ms - self._days * DAY_MS)
 
     def finding(self) -> Finding:
-        """Report the number of recalls, and the share of empty ones. Blocking."""
+        """Return the number of recalls and the share of empty ones, or a warning if the record
+        cannot be read. Blocking."""
         try:
             recalls = self.found()
         except StorageError as error:
@@ -182,12 +193,12 @@ class Recalls:
         """Return whether a line is young enough to stay."""
         if not self._days:
             return False
-        oldest_ms = round(seen_from_ms - self._days * DAY_MS)
-        return bool(line["at"] >= iso(oldest_ms))
+        return bool(line["at"] >= iso(self.since_ms(seen_from_ms)))
 
 
 def _credited(recall: RecordedRecall, answer: RecordedRecall) -> RecordedRecall:
-    """Add to a recall what its answer used, from a later line of the same session."""
+    """Add to a recall what its answer used, from a later line of the same session. It stays as it is if nothing came,
+    or the answer is of another turn."""
     is_of_another_turn = answer.turn and recall.turn and answer.turn != recall.turn
     if not recall.came or is_of_another_turn:
         return recall
@@ -197,8 +208,9 @@ def _credited(recall: RecordedRecall, answer: RecordedRecall) -> RecordedRecall:
     return replace(recall, used=used_ids, line={**recall.line, "used": used_ids})
 
 
-def recall_line(given: Given, asker: Line, at: str) -> Line | None:
-    """Make the line of a recall. Return None if the last message is private."""
+def recall_line(given: RecallOutput, asker: Line, at: str) -> Line | None:
+    """Return the line of a recall, with what came, what nearly came and why, without empty fields.
+    Return None if the last message is private; words of private parts are left out."""
     messages = as_said(given.messages)
     last_public = to_keep(messages[-1:])
     if messages and not last_public:
@@ -283,7 +295,7 @@ def _near_misses(recall: Recall, ids: Collection[str], public_text: str | None) 
 
 
 def _held_back_counts(recall: Recall) -> dict[str, int]:
-    """Count how many memories each rule held back."""
+    """Count how many memories each rule held back; rules that held back none are left out."""
     held_back = recall.held_back
     counts = {
         "muted": held_back.muted,
@@ -294,7 +306,8 @@ def _held_back_counts(recall: Recall) -> dict[str, int]:
     return {rule: count for rule, count in counts.items() if count}
 
 
-def _triggers_that_came(given: Given) -> list[Line]:
+def _triggers_that_came(given: RecallOutput) -> list[Line]:
+    """Make the items of the triggers whose texts were given; without a fitting, of all that came."""
     if given.fitting is not None:
         return [
             _trigger(lore.entry, len(lore.body), is_cut=lore.is_cut) for lore in given.fitting.texts
@@ -313,8 +326,9 @@ def _trigger(shelved: Shelved, chars: int, *, is_cut: bool = False) -> Line:
     return item
 
 
-def _left_out(given: Given) -> list[Line]:
-    """List the memories whose triggers fired and which are not in the text, each with the reason."""
+def _left_out(given: RecallOutput) -> list[Line]:
+    """Return at most `MOST_LEFT_OUT` memories whose triggers fired and which are not in the text,
+    each with the reason: there was no room, or a rule held it back."""
     rows: list[Line] = []
     if given.fitting is not None:
         without_room = given.fitting.left_out

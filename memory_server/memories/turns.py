@@ -15,12 +15,12 @@ from typing import NamedTuple
 from languages import _, counted
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.passages import CHARS, clipped, first_sentences
+from memory_server.conversations.ports import Line
+from memory_server.conversations.recall.passages import first_sentences
 from memory_server.conversations.recall.plans import Plan
 from memory_server.conversations.recall.prompt_lines import Reader
 from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.recall.selection import NOTHING_RECALLED, Recall
-from memory_server.conversations.recall_log import Line
 from memory_server.conversations.search import Found, muting_places
 from memory_server.conversations.trigger_search import NOTHING_ACTIVATED, Activation
 from memory_server.kernel.errors import StorageError, TriggersUnavailable
@@ -33,13 +33,13 @@ from memory_server.kernel.recalled_block import (
     marked,
     one_line,
 )
-from memory_server.kernel.text import Language, ideograph_count, unreadable
+from memory_server.kernel.text import CHARS, Language, clipped, ideograph_count, unreadable
 from memory_server.kernel.times import LAST_MS
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.knowledge.projects import Project
-from memory_server.lore import Fitting, LoreText, Room, Shelved, fitting, head_of
+from memory_server.lore import LoreText, PromptFit, Room, Shelved, fitting, head_of
 from memory_server.memories.memories import Call, Memories
-from memory_server.memories.recalls import Given
+from memory_server.memories.recalls import RecallOutput
 
 _UNBOUNDED = 10_000_000
 _NAME_CHARS = 60
@@ -52,14 +52,14 @@ _QUICK_CHARS = 20_000
 """Characters of texts and names of which a block is made in about 4 ms."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecalledBlock:
     """The text of a recall, marked as recalled; empty if nothing was recalled. `fitting` says which memories with
     triggers are in it, and which are not. `without_room` are the ids of the recalled short-term memories that had no
     room."""
 
     text: str
-    fitting: Fitting
+    fitting: PromptFit
     without_room: frozenset[str]
 
 
@@ -88,7 +88,7 @@ def recalled_block(
         for shelved in activation.activated
     ]
 
-    if _needs_more(texts, room):
+    if room.lends and sum(text.chars for text in texts) > room.long_term:
         short_term_chars = _unbounded_chars(memories, short_term, reader)
         ignoring_chars = sum(text.chars for text in texts if text.entry.rules.ignores_budget)
         # Texts that ignore the budget may take the reserve too, so no more of it is lent than they leave over.
@@ -131,11 +131,6 @@ def prompt_room(max_chars: int) -> Room:
     return Room.of(max(0, max_chars - FRAME_CHARS))
 
 
-def _needs_more(texts: Sequence[LoreText], room: Room) -> bool:
-    """Return whether memories with triggers need more than their own room, and may have it."""
-    return room.lends and sum(text.chars for text in texts) > room.long_term
-
-
 def _unbounded_chars(memories: Memories, short_term: Found, reader: Reader) -> int:
     """Count the characters of all recalled short-term memories without a limit."""
     if reader.given is not None:
@@ -147,20 +142,18 @@ def _unbounded_chars(memories: Memories, short_term: Found, reader: Reader) -> i
 
 
 def _language(memories: Memories, short_term: Found, activation: Activation) -> Language:
+    """Return the readers' language; if it is not set, the language of what came. Texts of triggers count only if they
+    are Chinese."""
     recall = short_term.recall
     texts: list[str] = []
     for tier in (recall.top, recall.next, recall.flashback):
         texts += [recalled.memory.text for recalled in tier]
     texts += [plan.message.content for plan in recall.due]
     prompts = "".join(shelved.memory.prompt for shelved in activation.activated)
-    if _is_chinese(prompts):
+    # A book in another language may spell a name in ideographs.
+    if ideograph_count(prompts) * _CHINESE_SHARE >= len(prompts) > 0:
         texts.append(prompts)
     return memories.language(texts)
-
-
-def _is_chinese(text: str) -> bool:
-    """Return whether the text of a book is Chinese: a book in another language may spell a name in ideographs."""
-    return ideograph_count(text) * _CHINESE_SHARE >= len(text) > 0
 
 
 log = logging.getLogger(__name__)
@@ -182,7 +175,7 @@ _STEPS_TO_START = 10
 """Turns of the event loop that starting a worker process takes, if it is needed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnRecall:
     """The results of both searches. `trouble` says why triggers could not run, which conversations could not be read,
     or how many triggers had no time."""
@@ -204,7 +197,7 @@ async def recall_for_turn(
     InvalidInput if everything in the messages was recalled text, or if there are too many other words."""
 
     async def search_triggers() -> tuple[Activation, str | None]:
-        """Run the triggers, and return what they activate, and why they could not run."""
+        """Run the triggers, and return what they activate, and why they could not run (None if they could)."""
         try:
             activation = await conversation.long_term.search(request, room=lore_room, given=given)
         except TriggersUnavailable as error:
@@ -232,8 +225,8 @@ async def recall_for_turn(
 
 
 def _trouble_of(short_term: Found, activation: Activation) -> str | None:
-    """Return the sentence about conversations that could not be read, or else about triggers that had no time. Return
-    None if all were read and evaluated."""
+    """Return the sentence about conversations that could not be read, or else about triggers or texts of lorebook
+    entries for which there was no time. Return None if all were read and evaluated."""
     unread = {**short_term.unread, **activation.unread}
     if unread:
         return unreadable(unread)
@@ -261,7 +254,7 @@ async def _keep_firings(
     return replace(recollection, trouble=recollection.trouble or trouble)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnPrompt:
     """The text of a recall, both searches, and the block of what was recalled."""
 
@@ -278,19 +271,20 @@ async def turn_prompt(
     given: set[str] | None = None,
 ) -> TurnPrompt:
     """Recall for a prompt: the text is marked as recalled and put into the record of recalls; it is empty if nothing
-    was recalled. `given` are the keys of texts that the session was given before and still sees; the keys of this
-    text are added. Raises InvalidInput if everything in the messages was recalled text."""
+    was recalled. What came is counted for cooldowns if the request wants it. `given` are the keys of texts that the
+    session was given before and still sees; the keys of this text are added. Raises InvalidInput if everything in the
+    messages was recalled text."""
     lore_room = room.total if room.lends else room.long_term
     recollection = await recall_for_turn(
         conversation, request, lore_room=lore_room, given=given or ()
     )
 
-    found = recollection.found
+    search = recollection.found
     activation = recollection.activation
     reader = Reader(folder=request.folder, given=given)
-    make_block = partial(recalled_block, call.memories, found, activation, room, reader)
+    make_block = partial(recalled_block, call.memories, search, activation, room, reader)
 
-    if is_made_quickly(found, activation):
+    if is_made_quickly(search, activation):
         block = make_block()
     else:
         # A long block would hold up all other calls of the server.
@@ -301,20 +295,21 @@ async def turn_prompt(
 
     notes, items = await noted_block(call.memories, request.messages, call.project)
     prompt = "\n".join(filter(None, (block.text, notes)))
-    call.note(given_by(block, recollection, conversation.id, request, prompt, items))
+    call.note(output_of_turn(block, recollection, conversation.id, request, prompt, items))
     return TurnPrompt(prompt, recollection, block)
 
 
-def given_by(
+def output_of_turn(
     block: RecalledBlock,
     recollection: TurnRecall,
     conversation_id: str,
     request: RecallRequest,
     text: str,
     others: Sequence[Line] = (),
-) -> Given:
-    """Return what was given as `text`, for the record of recalls."""
-    return Given(
+) -> RecallOutput:
+    """Return what the record of recalls needs of a turn: its messages, the text that was given, and
+    what that text has of the recall."""
+    return RecallOutput(
         conversation_id,
         messages_of(request.messages),
         text,
@@ -330,8 +325,8 @@ async def noted_block(
     memories: Memories, messages: Sequence[GivenMessage], project: Project | None = None
 ) -> tuple[str, list[Line]]:
     """Recall notes and entries of layers for the last message. Return their text, marked as recalled, and their items
-    for the record of recalls; both are empty if nothing is recalled, or if nothing may be given unasked. `project` as
-    in `Notes`."""
+    for the record of recalls; both are empty if nothing is recalled, nothing may be given unasked, or the store
+    fails, which the log says. `project` as in `Notes`."""
     if not memories.auto_recall_chars or not messages:
         return "", []
 
@@ -353,7 +348,7 @@ async def noted_block(
     return marked(lines, memories.language([lines])), items
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Part:
     """A part of the text for a new session. `tier` is the tier of its memories in the record of recalls. `recall` is
     the search that found them, or None."""
@@ -364,7 +359,7 @@ class _Part:
     recall: Recall | None = None
 
 
-class Beginning(NamedTuple):
+class BeginningBlock(NamedTuple):
     """What a session gets as it begins: the `text`, marked as recalled and empty if there is nothing; the `items` of its
     memories for the record of recalls; and the keys of what was `given`, as for `prompt_lines`."""
 
@@ -382,9 +377,10 @@ async def beginning_block(
     max_chars: int = MAX_CHARS,
     here: str | None = None,
     plans: tuple[Plan, ...] = (),
-) -> Beginning:
+) -> BeginningBlock:
     """Return what `session` gets as it begins: `plans` for today, pinned memories and, `with_last`, the last
-    exchanges of another session of this conversation in the folder `here`."""
+    exchanges of another session of this conversation in the folder `here`; empty if there is nothing of these, or no
+    room."""
     pinned, last = left_off(
         await conversation.short_term.memories(),
         conversation_id=conversation.id,
@@ -405,7 +401,7 @@ async def beginning_block(
     )
     parts = [part for part in possible_parts if part.memories]
     if not parts:
-        return Beginning()
+        return BeginningBlock()
 
     room = max(0, min(max_chars, BEGINNING_CHARS) - FRAME_CHARS)
     given: set[str] = set()
@@ -426,8 +422,8 @@ async def beginning_block(
         ]
 
     if not texts:
-        return Beginning()
-    return Beginning(marked("\n".join(texts), language), items, given)
+        return BeginningBlock()
+    return BeginningBlock(marked("\n".join(texts), language), items, given)
 
 
 async def other_words_asked(memories: Memories, conversation: Conversation, max_chars: int) -> str:

@@ -21,17 +21,17 @@ from memory_server.conversations.word_giving import (
     BY,
     PROMPT,
     SCHEMA,
+    KeptWords,
     WordRequest,
-    WordsKept,
-    asked_once,
-    keeping,
+    changes_keeping,
+    counted_as_asked,
     requests_of,
     within,
     words_of,
 )
 from memory_server.kernel.errors import InvalidInput, ModelsFailed, StorageError
 from memory_server.kernel.times import DAY_MS
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import dataclass, frozen
 from memory_server.knowledge.ports import ModelLedger, ModelResponse, Models
 
 log = logging.getLogger(__name__)
@@ -40,11 +40,11 @@ SHARE_OF_TOKENS = 0.5
 MOST_FAILURES = 2
 """Requests in a row without a usable answer after which a run ends: another answer is not likely to be better."""
 NO_MODEL = N_("no model is configured; set llm.providers")
-_NOTHING_KEPT = WordsKept()
+_NOTHING_KEPT = KeptWords()
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+@frozen
+class PendingRequests:
     """The number of memories that wait for words, of their requests, and about how many tokens these take."""
 
     memories: int
@@ -52,24 +52,24 @@ class Waiting:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+@frozen
+class RequestResult:
     """A request of a conversation: how many memories were `sent`, and what was kept of the answer. `problem` says why
     the answer could not be used, or why nothing more is sent; it is empty if all went well."""
 
     place: str
     model: str = ""
     sent: int = 0
-    kept: WordsKept = _NOTHING_KEPT
+    kept: KeptWords = _NOTHING_KEPT
     tokens: int = 0
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Sending:
+@frozen
+class _SendResult:
     """A request that was tried: its result, and whether the next one may be sent."""
 
-    asked: Asked
+    asked: RequestResult
     next_may_be_sent: bool
 
 
@@ -86,31 +86,32 @@ class WordGiver:
     enabled: bool = False
     tokens_per_day: int = 200_000
 
-    async def waiting(self, only: str | None = None) -> Waiting:
+    async def waiting(self, only: str | None = None) -> PendingRequests:
         """Count what would be sent of a conversation, or of all. Nothing is sent."""
         requests: list[WordRequest] = []
         for conversation_id in await self._conversation_ids(only):
             requests += await self._requests(conversation_id)
         memories = sum(len(request.memories) for request in requests)
-        return Waiting(memories, len(requests), sum(request.tokens for request in requests))
+        return PendingRequests(memories, len(requests), sum(request.tokens for request in requests))
 
-    async def give(self, only: str | None = None) -> AsyncIterator[Asked]:
-        """Ask for the words of a conversation, or of all, request by request. Raises InvalidInput if the settings do
-        not want it, or name no model."""
+    async def give(self, only: str | None = None) -> AsyncIterator[RequestResult]:
+        """Ask for the words of a conversation, or of all, and yield what became of each request.
+        End early if the tokens are used up or several requests in a row fail. Raises InvalidInput
+        if the settings do not want it, or name no model."""
         self.refuse()
         failures = 0
         for conversation_id in await self._conversation_ids(only):
             try:
                 requests = await self._requests(conversation_id)
             except StorageError as error:
-                yield Asked(conversation_id, problem=str(error))
+                yield RequestResult(conversation_id, problem=str(error))
                 continue
 
             for request in requests:
                 affordable = within(request, await self._tokens_left())
                 reason = self._reason_to_wait(affordable)
                 if reason:
-                    yield Asked(conversation_id, problem=reason)
+                    yield RequestResult(conversation_id, problem=reason)
                     return
 
                 assert affordable is not None
@@ -160,8 +161,10 @@ class WordGiver:
             )
         return ""
 
-    async def _send(self, conversation_id: str, request: WordRequest) -> _Sending:
-        """Send one request and keep its answer."""
+    async def _send(self, conversation_id: str, request: WordRequest) -> _SendResult:
+        """Send one request, keep its answer, and return what became of it and whether the next one may be sent: not
+        if no model answered, or the words of an answer could not be kept. After a useless answer the memories count
+        as asked about."""
         assert self.models is not None
         sent = len(request.memories)
         read = partial(words_of, request=request)
@@ -172,31 +175,31 @@ class WordGiver:
             )
         except ModelsFailed as failure:
             if not failure.received:
-                return _Sending(
-                    Asked(conversation_id, problem=str(failure)), next_may_be_sent=False
+                return _SendResult(
+                    RequestResult(conversation_id, problem=str(failure)), next_may_be_sent=False
                 )
 
             # The answer was useless, so these memories are not asked about again.
             problem = str(failure)
-            tried_memories = [asked_once(memory, None) for memory in request.memories]
+            tried_memories = [counted_as_asked(memory, None) for memory in request.memories]
             try:
                 await self._keep(conversation_id, request.memories, tried_memories)
             except StorageError as error:
                 problem = str(error)
-            return _Sending(
-                Asked(conversation_id, sent=sent, problem=problem), next_may_be_sent=True
+            return _SendResult(
+                RequestResult(conversation_id, sent=sent, problem=problem), next_may_be_sent=True
             )
 
         worded_memories = await asyncio.to_thread(
             self._worded, conversation_id, request.memories, answer.value
         )
         tokens = answer.input_tokens + answer.output_tokens
-        asked = Asked(conversation_id, answer.provider, sent, tokens=tokens)
+        asked = RequestResult(conversation_id, answer.provider, sent, tokens=tokens)
         try:
             words_kept = await self._keep(conversation_id, request.memories, worded_memories)
         except StorageError as error:
-            return _Sending(replace(asked, problem=str(error)), next_may_be_sent=False)
-        return _Sending(replace(asked, kept=words_kept), next_may_be_sent=True)
+            return _SendResult(replace(asked, problem=str(error)), next_may_be_sent=False)
+        return _SendResult(replace(asked, kept=words_kept), next_may_be_sent=True)
 
     def _worded(
         self,
@@ -204,11 +207,12 @@ class WordGiver:
         memories: Sequence[ShortTermMemory],
         words: Mapping[str, tuple[str, ...]],
     ) -> list[ShortTermMemory]:
-        """Return the memories with the words of an answer, by their ids. Blocking."""
+        """Return the memories with the words of an answer, by their ids; each counts as asked
+        about, also one without words. Blocking."""
         wording = self.services.parameters.wording.within(conversation_id)
         worded_memories: list[ShortTermMemory] = []
         for memory in memories:
-            worded = asked_once(memory, words.get(memory.id, ()))
+            worded = counted_as_asked(memory, words.get(memory.id, ()))
             if worded.other_words:
                 worded = wording.of_text(worded)
             worded_memories.append(worded)
@@ -219,11 +223,12 @@ class WordGiver:
         conversation_id: str,
         sent: Sequence[ShortTermMemory],
         worded: Sequence[ShortTermMemory],
-    ) -> WordsKept:
-        """Keep the words of an answer. Raises StorageError if they could not be kept."""
+    ) -> KeptWords:
+        """Store the words of an answer, and return how many were kept. Raises StorageError if they
+        could not be kept."""
 
-        def decide(state: ConversationState) -> tuple[Sequence[Change], WordsKept]:
-            return keeping(state, sent, worded)
+        def decide(state: ConversationState) -> tuple[Sequence[Change], KeptWords]:
+            return changes_keeping(state, sent, worded)
 
         return await self.services.commit(conversation_id, decide, by=BY)
 

@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager
 
 from languages import _
 from memory_server.kernel.errors import InvalidInput, StorageError
-from memory_server.kernel.values import dataclass
-from memory_server.memories.backups import BackupMade
+from memory_server.kernel.values import frozen
+from memory_server.memories.backups import BackupResult
 from memory_server.operations.ports import OpenMemory, Progress, no_progress
 from memory_server.operations.whereabouts import shown_names
 
@@ -16,7 +16,7 @@ Tenants = Mapping[str, Callable[[], AbstractAsyncContextManager[OpenMemory]]]
 """The tenants besides the owner, by name, each with a function that opens the tenant's memories."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BackupRequest:
     """A request to back up everything, or one conversation. The backup is named after the time if `name` is None."""
 
@@ -24,13 +24,13 @@ class BackupRequest:
     conversation_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BackupPart:
     """The backup of the owner (`tenant` is None) or of a tenant. `backup` is None if nothing is stored there, or if
     it failed for a `reason`."""
 
     tenant: str | None
-    backup: BackupMade | None = None
+    backup: BackupResult | None = None
     reason: str = ""
 
     @property
@@ -42,7 +42,7 @@ class BackupPart:
 
 async def back_up(
     view: OpenMemory, request: BackupRequest, progress: Progress = no_progress
-) -> BackupMade:
+) -> BackupResult:
     """Back up what a caller sees. Raises InvalidInput if nothing is stored, or if only tenants have memories."""
     conversation_ids = await view.memories.conversations.ids()
 

@@ -17,13 +17,13 @@ from typing import Protocol
 from languages import _, counted, n_
 from memory_server.conversations.contents import holds_erased
 from memory_server.conversations.model import ConversationState, conversation_id_of, short_term_mark
-from memory_server.conversations.recall_log import Line
+from memory_server.conversations.ports import Line
 from memory_server.kernel import json_text
 from memory_server.kernel.erasure import Tombstones
 from memory_server.kernel.errors import InvalidInput, StorageError
+from memory_server.kernel.items import Scope
 from memory_server.kernel.recorded_recall import recorded_recall
-from memory_server.kernel.scopes import Scope
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import dataclass, frozen
 from memory_server.knowledge import erasing
 from memory_server.knowledge.entry import EVERYTHING, Entry, Operation
 from memory_server.knowledge.ports import EntryStore
@@ -39,7 +39,7 @@ class Homes(Protocol):
         """Open the home of a tenant, while the home of the owner is open."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CopyRequest:
     """A request to copy all of a store to another one, or only these `conversations`, or only the memories of a
     `tenant`. `known_tenants` are names that tenants may have whose folder does not tell the whole name."""
@@ -52,7 +52,7 @@ class CopyRequest:
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CopyStep:
     """A sentence about a part of a store. `is_fault` means that it was not copied, and the target does not have it in
     the same form."""
@@ -78,8 +78,8 @@ class CopyReport:
 
 async def copy_store(request: CopyRequest, progress: Progress = no_progress) -> CopyReport:
     """Copy conversations and, unless conversations are named, also the knowledge, the record of recalls, the
-    tombstones and every tenant. Raises InvalidInput if both stores are the same, or if a conversation or tenant does
-    not exist."""
+    tombstones and every tenant. What cannot be copied is in the report. Raises InvalidInput if both stores are the
+    same, or if a conversation or tenant does not exist."""
     report = CopyReport()
     async with request.source.owner() as source, request.target.owner() as target:
         # A copy onto itself would find everything present and look complete.
@@ -133,31 +133,22 @@ async def copy_store(request: CopyRequest, progress: Progress = no_progress) -> 
     return report
 
 
+@dataclass(eq=False)
 class _HomeCopy:
     """The copy of a home; `tenant` is None for the home of the owner."""
 
-    def __init__(
-        self,
-        source: HomeOfMemories,
-        target: HomeOfMemories,
-        request: CopyRequest,
-        report: CopyReport,
-        progress: Progress,
-        tenant: str | None = None,
-    ) -> None:
-        self._source = source
-        self._target = target
-        self._names = request.conversations
-        self._dry_run = request.dry_run
-        self._report = report
-        self._progress = progress
-        self._tenant = tenant
+    _source: HomeOfMemories
+    _target: HomeOfMemories
+    _request: CopyRequest
+    _report: CopyReport
+    _progress: Progress
+    _tenant: str | None = None
 
     async def run(self) -> None:
         """Copy the named conversations, or everything if no conversation is named. Raises InvalidInput if a named one
         does not exist."""
         stored = await self._source.conversations.conversations()
-        names = [conversation_id_of(name) for name in self._names] or stored
+        names = [conversation_id_of(name) for name in self._request.conversations] or stored
 
         missing = sorted(set(names) - set(stored))
         if missing:
@@ -171,12 +162,12 @@ class _HomeCopy:
                 await self._copy_conversation(name, present=name in present)
                 advance()
 
-        if self._names:
+        if self._request.conversations:
             return
 
         await self._copy_part(_("the knowledge"), self._copy_knowledge())
         await self._copy_part(_("the record of recalls"), asyncio.to_thread(self._copy_recalls))
-        if not self._dry_run:
+        if not self._request.dry_run:
             await self._copy_part(
                 _("the record of erased texts"), asyncio.to_thread(self._copy_erased)
             )
@@ -193,6 +184,7 @@ class _HomeCopy:
         return False
 
     def _refuse_erased(self, name: str) -> bool:
+        """Report that something was not copied, because it holds erased text. Return False."""
         return self._refuse(
             _(
                 "{name} was not copied: it contains text that was erased for good in {place}. Export it and "
@@ -203,7 +195,8 @@ class _HomeCopy:
         )
 
     async def _copy_part(self, name: str, copying: Awaitable[bool]) -> None:
-        """Copy a part of a home. A part that cannot be read must not keep the others from being copied."""
+        """Await the copy of a part of a home, and report it if it failed or the target does not have it: a part that
+        cannot be read must not keep the others from being copied."""
         try:
             is_there = await copying
         except StorageError as error:
@@ -212,6 +205,9 @@ class _HomeCopy:
             self._report.not_copied.append(self._named(name))
 
     async def _copy_conversation(self, name: str, *, present: bool) -> None:
+        """Copy a conversation with its history if the target has none of this name (`present`).
+        Copy nothing, and report it, if it is there already, differs there, was erased there, or if
+        a store cannot be read or written."""
         source = self._source
         target = self._target
         shown = self._named(name)
@@ -234,7 +230,7 @@ class _HomeCopy:
 
             # A conversation of this name in the target is never changed.
             adopted = not present and not erased
-            if adopted and not self._dry_run:
+            if adopted and not self._request.dry_run:
                 adopted = await target.conversations.adopt(name, state, past)
         except StorageError as error:
             self._refuse(_("{name} was not copied: {reason}", shown, error))
@@ -242,7 +238,20 @@ class _HomeCopy:
             return
 
         if adopted:
-            self._report.say(_adopted_text(shown, changes=len(past), dry_run=self._dry_run))
+            text = n_(
+                "{name} was copied: {count} change.",
+                "{name} was copied: {count} changes.",
+                len(past),
+                shown,
+            )
+            if self._request.dry_run:
+                text = n_(
+                    "{name} would be copied: {count} change.",
+                    "{name} would be copied: {count} changes.",
+                    len(past),
+                    shown,
+                )
+            self._report.say(text)
             self._report.conversations += 1
         elif not erased and present_state == state:
             self._report.say(_("{name} is already in the other store.", shown))
@@ -263,7 +272,8 @@ class _HomeCopy:
             )
 
     async def _copy_knowledge(self) -> bool:
-        """Copy notes and other entries with their past and their numbers. Return whether the target has them now."""
+        """Copy notes and other entries with their past and their numbers into a store that has none. Return whether the
+        target has them now."""
         source = self._source.entries(durability="full", cache_mb=16)
         target = self._target.entries(durability="full", cache_mb=16)
         name = self._named(_("knowledge"))
@@ -281,7 +291,7 @@ class _HomeCopy:
                 if await erasing.holds_erased(source, self._target.erased.holds):
                     return self._refuse_erased(self._named(_("the knowledge")))
 
-                if self._dry_run:
+                if self._request.dry_run:
                     self._report.say(_("{name} would be copied: {count}.", name, count))
                     return True
 
@@ -334,13 +344,14 @@ class _HomeCopy:
                 )
             )
 
-        if not self._dry_run:
+        if not self._request.dry_run:
             for line in lacking:
                 target.recalls.append(line)
         return True
 
     def _copy_erased(self) -> bool:
-        """Copy the record of erased texts, so that they do not come back."""
+        """Copy the record of erased texts, so that they do not come back. Return False, and report
+        it, if the target has a record of its own."""
         key, hashes = self._source.erased.known()
         target = self._target
         if not key or hashes <= target.erased.known()[1] or target.erased.adopt(key, hashes):
@@ -354,7 +365,7 @@ class _HomeCopy:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Contents:
     """All that a store of entries holds, in a form that can be compared."""
 
@@ -379,20 +390,8 @@ def _without_erased(lines: Sequence[Line], tombstones: Tombstones) -> list[Line]
 
 
 def _marks_in(line: Line) -> list[str]:
+    """Return the texts and marks in a line of a recall that tombstones may know."""
     recall = recorded_recall(line)
     items = (*recall.came, *recall.near)
     marks = [short_term_mark(item.id, item.conversation) for item in items if item.is_memory]
     return [recall.said, *marks]
-
-
-def _adopted_text(name: str, *, changes: int, dry_run: bool) -> str:
-    if dry_run:
-        return n_(
-            "{name} would be copied: {count} change.",
-            "{name} would be copied: {count} changes.",
-            changes,
-            name,
-        )
-    return n_(
-        "{name} was copied: {count} change.", "{name} was copied: {count} changes.", changes, name
-    )

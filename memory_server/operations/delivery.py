@@ -17,12 +17,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import Enum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from languages import Sentence, _
 from memory_server.kernel.errors import NotReached, RemoteError
+from memory_server.kernel.json_text import Fields, Json
 from memory_server.kernel.link import TOO_LARGE
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 TURN_SECONDS = 10.0
 _BUSY = (429, 503)
@@ -34,7 +35,7 @@ _MAY_CHANGE = frozenset((401, 403, 407, 408, 409, 421, 425, 429))
 """Statuses 4xx that are about the token, the path to the server or this moment, and not about the turn."""
 
 
-class Ending(Enum):
+class TurnEnd(Enum):
     """The end of a turn: the server has it, the server keeps nothing of it, or the server refused it for good."""
 
     STORED = "stored"
@@ -42,11 +43,11 @@ class Ending(Enum):
     REFUSED = "refused"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnResult:
     """The end of a turn. `sentence` says why nothing of the turn is kept, or why it was refused."""
 
-    ending: Ending
+    ending: TurnEnd
     sentence: str = ""
 
 
@@ -59,11 +60,11 @@ class Server(Protocol):
     async def ask(
         self,
         path: str,
-        body: Mapping[str, Any] | None = None,
+        body: Fields | None = None,
         headers: Mapping[str, str] | None = None,
         *,
         seconds: float,
-    ) -> dict[str, Any]:
+    ) -> Json:
         """Return the answer. Raises RemoteError if it is refused, and NotReached."""
 
 
@@ -77,7 +78,7 @@ class Outbox(Protocol):
 
     def path_of(self, number: int) -> Path: ...
 
-    def read(self, number: int) -> dict[str, Any] | None: ...
+    def read(self, number: int) -> Json | None: ...
 
     def refuse(self, number: int, reason: str) -> Path: ...
 
@@ -92,7 +93,7 @@ class Outbox(Protocol):
     def retry(self, number: int) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeliveryRequest:
     """A request to deliver what waits, for at most so many seconds. `newest` is the number of a turn of now, which is
     dropped if the memory is paused; an earlier turn was said before the pause."""
@@ -103,7 +104,7 @@ class DeliveryRequest:
     newest: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Delivery:
     """The end of a delivery. `stopped` says why turns still wait, if that is known. `newest` is the result of the
     turn of now, or None if it waits or another process delivers it. `complaints` tell people about other turns that
@@ -114,7 +115,7 @@ class Delivery:
     complaints: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RetryReport:
     """The result of sending refused `turns` again. `unreadable` counts files that hold no turn and stay. `stopped`
     says why turns still wait."""
@@ -130,16 +131,16 @@ class RetryReport:
         return self.turns - self.waiting - self.refused
 
 
-def result_of(answer: Mapping[str, Any]) -> TurnResult | None:
+def result_of(answer: Fields) -> TurnResult | None:
     """Interpret an answer with status 200. Return None if it does not say what happened to the turn."""
     stored = answer.get("stored")
     note = answer.get("note")
     if stored is True or (
         stored is False and isinstance(answer.get("id"), str)
     ):  # with an id, it was stored before
-        return TurnResult(Ending.STORED)
+        return TurnResult(TurnEnd.STORED)
     if stored is False and isinstance(note, str) and note:
-        return TurnResult(Ending.NOTHING_KEPT, note)
+        return TurnResult(TurnEnd.NOTHING_KEPT, note)
     return None
 
 
@@ -155,7 +156,7 @@ def is_refused_for_good(error: RemoteError) -> bool:
 
 
 async def deliver(request: DeliveryRequest) -> Delivery:
-    """Deliver the waiting turns, in order."""
+    """Deliver the waiting turns, in order; nothing if another process is doing so."""
     with request.outbox.turn() as is_ours:
         if not is_ours:
             return Delivery()
@@ -165,7 +166,9 @@ async def deliver(request: DeliveryRequest) -> Delivery:
 async def retry_refused(
     outbox: Outbox, deliver_all: Callable[[], Awaitable[Delivery]]
 ) -> RetryReport:
-    """Let the refused turns wait again, and deliver the waiting turns."""
+    """Let the refused turns wait again, deliver all waiting turns, and report on the ones that were
+    refused. One that was removed meanwhile, or whose number is in use, is left out. Raises
+    StorageUnwritable."""
     numbers = outbox.may_retry()
     unreadable = len(outbox.refused()) - len(numbers)
     numbers = [number for number in numbers if outbox.retry(number)]
@@ -219,6 +222,7 @@ class _Round:
         return [number for number in self._outbox.waiting() if number not in self._skipped]
 
     def _skip(self, number: int, error: OSError) -> None:
+        """Leave out a turn whose file cannot be read, in this round, and complain of it."""
         self._skipped.add(number)
         self._complaints.append(
             _(
@@ -239,7 +243,7 @@ class _Round:
 
         is_newest = number == self._newest
         try:
-            result = await self._answered(
+            result = await self._send_turn(
                 turn, min(seconds_left, TURN_SECONDS), is_newest=is_newest
             )
 
@@ -249,14 +253,14 @@ class _Round:
         except RemoteError as error:
             # The user paused the memory, so this turn must not be stored later.
             if error.kind == "paused" and is_newest:
-                result = TurnResult(Ending.NOTHING_KEPT, str(error))
+                result = TurnResult(TurnEnd.NOTHING_KEPT, str(error))
             elif is_refused_for_good(error):
                 aside = self._outbox.refuse(number, str(error))
                 sentence = _(
                     "the server refused a turn, which is kept in {path}: {reason}", aside, error
                 )
                 if is_newest:
-                    self._result = TurnResult(Ending.REFUSED, sentence)
+                    self._result = TurnResult(TurnEnd.REFUSED, sentence)
                 else:
                     self._complaints.append(sentence)
                 return
@@ -267,9 +271,7 @@ class _Round:
         if is_newest:
             self._result = result
 
-    async def _answered(
-        self, turn: Mapping[str, Any], seconds: float, *, is_newest: bool
-    ) -> TurnResult:
+    async def _send_turn(self, turn: Fields, seconds: float, *, is_newest: bool) -> TurnResult:
         """Send a turn and return its result. Raises RemoteError if the server refuses it, NotReached if the server
         does not say what happened to it."""
         body = dict(turn["body"])
@@ -295,7 +297,7 @@ class _Round:
             )
 
         # During a pause the server keeps nothing, but an earlier turn was said before the pause and must wait.
-        if result.ending is Ending.NOTHING_KEPT and not is_newest:
+        if result.ending is TurnEnd.NOTHING_KEPT and not is_newest:
             me = await self._server.ask("/v1/me", seconds=seconds)
             if me.get("paused"):
                 raise RemoteError(result.sentence, 409, "paused")

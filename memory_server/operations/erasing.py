@@ -13,8 +13,9 @@ from pathlib import Path
 from languages import _, counted
 from memory_server.kernel.erasure import Erasure, Traces
 from memory_server.kernel.errors import InvalidInput, StorageError
-from memory_server.kernel.items import Item, Sought
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.items import Item, ItemFilter
+from memory_server.kernel.values import frozen
+from memory_server.knowledge.lifecycle import KnowledgeLifecycle
 from memory_server.memories import forgetting
 from memory_server.memories.held_secrets import held_secrets
 from memory_server.operations.ports import OpenMemory
@@ -24,14 +25,14 @@ class NothingToErase(InvalidInput):
     """No current item that is meant exists, and no trace of it in the past."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EraseRequest:
     """A request to erase the items that these words or ids mean among the items that match the filter, archived ones
     too. Without words, erase all that is kept of the user of the filter. `in_backups` erases from backups too.
     `holding_secrets` means the items that hold secrets, whatever their words are."""
 
     names: Sequence[str]
-    where: Sought
+    where: ItemFilter
     in_backups: bool = False
     holding_secrets: bool = False
 
@@ -39,10 +40,10 @@ class EraseRequest:
     def is_narrowed(self) -> bool:
         """Whether only a part of what is stored is meant."""
         # Compared with a filter without conditions, so that a new condition cannot be overlooked here.
-        return self.where != Sought(archived=self.where.archived)
+        return self.where != ItemFilter(archived=self.where.archived)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ErasurePlan:
     """The things that an erasure takes. `items` are listed now. `places` hold the words if no item has them.
     `backups` names the backups that hold what is erased, or may hold it."""
@@ -54,7 +55,7 @@ class ErasurePlan:
     places: Sequence[Path] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ErasureReport:
     """The places where a search still found what was erased, and what it could not read. `damaged` says why backups
     could not be rewritten. `remarks` are sentences about other places. `is_complete` means that it remains only in
@@ -69,13 +70,14 @@ class ErasureReport:
 
 
 async def plan_erasing(view: OpenMemory, request: EraseRequest) -> ErasurePlan:
-    """Find what is to be erased, and change nothing. Raises InvalidInput if there is nothing to erase, or if an item
-    has the words only as other words."""
+    """Find what is to be erased, and change nothing. Raises InvalidInput if there is nothing to
+    erase, or if an item in use has some of the words only in its `other_words`. For secrets the
+    plan may be empty."""
     engines = view.memories.engines
     if request.holding_secrets:
-        held = await held_secrets(view.memories)
-        erasure = await held.erasure(view.memories)
-        return ErasurePlan(request, erasure, list(held.backups), held.items)
+        secrets = await held_secrets(view.memories)
+        erasure = await secrets.erasure(view.memories)
+        return ErasurePlan(request, erasure, list(secrets.backups), secrets.items)
 
     items, words = await forgetting.find(engines, request.names, request.where)
     looked_for = words or forgetting.words_in(request.names)
@@ -91,8 +93,9 @@ async def plan_erasing(view: OpenMemory, request: EraseRequest) -> ErasurePlan:
         erasure = await forgetting.erasure_of(engines, items, words, request.where.user)
         return ErasurePlan(request, erasure, await backups_with(view, erasure), items)
 
+    # No item is left: only a history of the user, or only the past, may hold it.
     if request.where.user and not "".join(request.names).strip():
-        return await _plan_of_user(view, request)
+        return await _plan_of_history(view, request)
     if request.is_narrowed:
         raise nothing_chosen()
     return await _plan_of_past(view, request)
@@ -106,10 +109,10 @@ def nothing_chosen() -> NothingToErase:
     )
 
 
-async def _plan_of_user(view: OpenMemory, request: EraseRequest) -> ErasurePlan:
+async def _plan_of_history(view: OpenMemory, request: EraseRequest) -> ErasurePlan:
     """Plan for a user of whom only a history is stored. Raises NothingToErase if that is missing too."""
     user = request.where.user
-    if f"sessions/{user}" not in await view.knowledge.lifecycle.places():
+    if f"sessions/{user}" not in await KnowledgeLifecycle(view.knowledge).places():
         raise NothingToErase("There are no facts of the user {user}, and no history of them.", user)
     erasure = await forgetting.erasure_of(view.memories.engines, (), (), user)
     return ErasurePlan(request, erasure, [])
@@ -184,7 +187,9 @@ async def erase_from(view: OpenMemory, erasure: Erasure, backups: Sequence[str])
 
     # Pending lines of the record of recalls may hold the text too.
     await asyncio.to_thread(view.recalls.write)
-    await forgetting.erase(view.memories.engines, erasure, home.erased, home.recalls)
+    await forgetting.erase(
+        view.memories.engines, erasure, home.erased, home.recalls, home.questions
+    )
     await asyncio.to_thread(home.erase_waiting, erasure)
 
     for name in backups:
@@ -236,7 +241,8 @@ async def _nothing_holds(
 
 
 def _remarks(view: OpenMemory, traces: Traces, tenants: Sequence[str]) -> list[str]:
-    """Return sentences about places that an erasure does not reach."""
+    """Return sentences about places that an erasure does not reach: names, tenants, and files that
+    cannot be read."""
     sentences = []
     if traces.names:
         places = _shown(view, traces.names)

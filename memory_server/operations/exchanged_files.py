@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 import os
 import stat
+import zipfile
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from languages import _
-from memory_server.interchange import chat_exports, folder_forms
+from memory_server.interchange import (
+    chat_exports,
+    folder_forms,
+    png_cards,
+    sillytavern_folder,
+    sillytavern_parts,
+)
+from memory_server.interchange.forms import refusal_of_zip
+from memory_server.interchange.incoming import NotThisFormat
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.files import reading
-from memory_server.kernel.folder_names import subfolders
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.files import MAX_FILE_BYTES, reading, subfolders
+from memory_server.kernel.unpacking import UnpackingRoom
+from memory_server.kernel.values import frozen
 from memory_server.operations.ports import Source
 from sandbox import EncodingError, decode
 
@@ -62,7 +74,7 @@ def read_folder(folder: Path, encoding: str | None) -> dict[str, bytes]:
     return files
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tree:
     """Markdown files, chats and transcripts of a folder or an archive, by their relative path, and the times at which
     they were changed. `left_out` has the path and the reason of each file that should be read and was not. `others`
@@ -80,9 +92,9 @@ class Tree:
 
 
 def read_tree(folder: Path) -> Tree:
-    """Read such files in a folder and its subfolders. Follow no link and read no hidden file: a link could lead
-    anywhere, also back. Raises InvalidInput if they are too many or too large."""
-    reading_of_tree = _TreeReading(folder)
+    """Read the files in a folder and its subfolders that an import can use, and note the others. Follow no link and read
+    no hidden file: a link could lead anywhere, also back. Raises InvalidInput if they are too many or too large."""
+    reading_of_tree = _TreeFiles(folder)
     for parent, below, names in os.walk(folder):
         below[:] = sorted(name for name in below if not name.startswith("."))[: MOST_FILES + 1]
         for name in sorted(names):
@@ -90,7 +102,7 @@ def read_tree(folder: Path) -> Tree:
     return reading_of_tree.tree()
 
 
-class _TreeReading:
+class _TreeFiles:
     """The files of a folder that were read so far."""
 
     def __init__(self, folder: Path) -> None:
@@ -223,7 +235,8 @@ def write_folder(name: str, files: Mapping[str, bytes]) -> int:
 
 
 def all_of(name: str, file: BinaryIO) -> bytes:
-    """Read the content of a file; without a known size, as of a pipe, read only up to the limit."""
+    """Read the content of a file; without a known size, as of a pipe, read only up to the limit.
+    Raises InvalidInput if it has more than MAX_FILE_BYTES."""
     pieces: list[bytes] = []
     free_bytes = folders.MAX_FILE_BYTES
     while True:
@@ -241,7 +254,7 @@ def all_of(name: str, file: BinaryIO) -> bytes:
 
 def _utf8(name: str, data: bytes, encoding: str | None) -> bytes:
     """Return the data as UTF-8. Data that is not text stays as it is: incoming_files.py says what it is. Raises
-    InvalidInput."""
+    InvalidInput if it does not have the given encoding, or None and no encoding is found."""
     has_mark_of_utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
 
     if encoding is None and not has_mark_of_utf16:
@@ -259,3 +272,207 @@ def _utf8(name: str, data: bytes, encoding: str | None) -> bytes:
         return decode(data, encoding, flag=True).encode("utf-8", "surrogatepass")
     except EncodingError as error:
         raise InvalidInput("{file} {reason}.", name, error) from error
+
+
+# --- zip archives ------------------------------------------------------------------------------------------------
+
+# Read zip archives for `import`.
+#
+# These are the data export of ChatGPT or Claude as it is sent, often with pictures of many gigabytes, which are not
+# unpacked; the backup of a user of SillyTavern; and a character card with its files.
+
+_ENCRYPTED = 0x1
+"""The bit of `flag_bits` that an entry with a password has (APPNOTE.TXT of PKWARE, 4.4.4)."""
+_OF_MACOS = "__MACOSX"
+"""The folder in which macOS keeps facts about the files of an archive."""
+_CARD = "card.json"
+_MODULE = "module.risum"
+
+
+@frozen
+class ZippedCard:
+    """A character card in a zip archive (CharX). `assets` counts the pictures and other files next to it.
+    `has_module` means that it has a packed module of RisuAI, which only RisuAI reads."""
+
+    card: bytes
+    assets: int
+    has_module: bool
+
+    @property
+    def size(self) -> int:
+        """Bytes of the card, which alone is read."""
+        return len(self.card)
+
+
+@frozen
+class ZippedFolder:
+    """The parts of a folder of SillyTavern in a zip archive."""
+
+    tree: Tree
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files that are read."""
+        return self.tree.size
+
+
+def read_zip(source: Path | BinaryIO) -> Tree | ZippedCard | ZippedFolder | bytes:
+    """Read an archive: a character card, the folder of a user of SillyTavern, a single file with memories (`bytes`), or the
+    chats, projects and memories of an export. Raises NotThisFormat if it holds none of these, is damaged, has a
+    password, or the parts are too large."""
+    try:
+        with zipfile.ZipFile(source) as archive:
+            return _content_of(archive)
+    except (
+        zipfile.BadZipFile,
+        EOFError,
+        NotImplementedError,
+        zlib.error,
+        lzma.LZMAError,
+        OSError,
+        ValueError,
+    ) as error:
+        raise NotThisFormat(
+            "is a zip archive that cannot be read ({reason}); download it again, or unpack it and import the folder.",
+            error,
+        ) from error
+
+
+def _content_of(
+    archive: zipfile.ZipFile,
+) -> Tree | ZippedCard | ZippedFolder | bytes:
+    """Unpack what a zip archive holds: a CharX, a folder of SillyTavern, one main file (its bytes),
+    or else an export of chats. Raises NotThisFormat if it is none of these, is too large, or has a
+    password."""
+    entries = [
+        entry
+        for entry in archive.infolist()
+        if not entry.is_dir() and not _is_hidden(entry.filename)
+    ]
+
+    names = [entry.filename for entry in entries]
+
+    if _CARD in names:
+        cards = [entry for entry in entries if entry.filename == _CARD]
+
+        # An archive may hold the same name several times.
+        if sum(card.file_size for card in cards) > png_cards.MOST_BYTES:
+            png_cards.refuse_large_card()
+        card = _unpacked(archive, cards, names).files[_CARD]
+        assets = [name for name in names if name not in (_CARD, _MODULE)]
+        return ZippedCard(card, assets=len(assets), has_module=_MODULE in names)
+
+    if sillytavern_folder.is_folder(names):
+        parts = [
+            entry for entry in entries if sillytavern_parts.part_of(entry.filename) is not None
+        ]
+        return ZippedFolder(_with_cards(_unpacked(archive, parts, names)))
+
+    main_file = _main_file(names)
+    if main_file:
+        files = [entry for entry in entries if entry.filename == main_file]
+        return _unpacked(archive, files, names).files[main_file]
+
+    parts = [entry for entry in entries if chat_exports.is_part(entry.filename)]
+    if not parts:
+        raise NotThisFormat(refusal_of_zip(names))
+    return _unpacked(archive, parts, names)
+
+
+def _main_file(names: Sequence[str]) -> str:
+    """Return the name of the only file that has the memories or chats of an archive with these files, or an empty
+    text."""
+    if (
+        "memories.jsonl.gz" in names and "memories.json" in names
+    ):  # OpenMemory has the same facts in both
+        return "memories.json"
+    if "data.json" in names and not any(map(chat_exports.is_part, names)):  # Cherry Studio
+        return "data.json"
+    return ""
+
+
+def _with_cards(tree: Tree) -> Tree:
+    """Replace each picture by the card in it. A picture without a card is left out, with the
+    reason."""
+    files: dict[str, bytes] = {}
+    left_out: list[tuple[str, str]] = []
+    for name, data in tree.files.items():
+        if not data.startswith(png_cards.SIGNATURE):
+            files[name] = data
+            continue
+        try:
+            files[name] = png_cards.card_in(data)
+        except NotThisFormat as error:
+            left_out.append((name, _("it {reason}", error)))
+    return Tree(files, tree.times, left_out)
+
+
+def _unpacked(
+    archive: zipfile.ZipFile, parts: Sequence[zipfile.ZipInfo], names: Sequence[str]
+) -> Tree:
+    """Unpack these parts of an archive. `names` are the names of all files in it. Raises
+    NotThisFormat if there are too many or too large ones, or if one has a password."""
+    # Parts may lie over one another in the archive, so that each has a size and all of them do not.
+    packed_bytes = min(sum(entry.compress_size for entry in parts), _size_of(archive))
+    room = UnpackingRoom(packed_bytes)
+    most_bytes = min(room.free_bytes, MAX_FILE_BYTES)
+    if len(parts) > MOST_FILES or sum(entry.file_size for entry in parts) > most_bytes:
+        raise NotThisFormat(
+            "holds more than {files:,} files or {max_file:,} bytes of chats; unpack it and import its parts "
+            "one by one.",
+            MOST_FILES,
+            most_bytes,
+        )
+
+    # Archives that are written without dates still have a time of their own file.
+    archive_time = _time_of_archive(archive)
+    files: dict[str, bytes] = {}
+    times: dict[str, int] = {}
+
+    for entry in parts:
+        if entry.flag_bits & _ENCRYPTED:
+            raise NotThisFormat(
+                "is a zip archive with a password; unpack it and import the folder."
+            )
+        with archive.open(entry) as file:
+            # An archive may say that a file is smaller than it is.
+            data = file.read(entry.file_size)
+
+        if not room.fits(data):
+            raise NotThisFormat(
+                "holds {file}, which unpacks to far more than chats do; unpack it and import its parts one by one.",
+                entry.filename,
+            )
+        files[entry.filename] = data
+        times[entry.filename] = _time_of(entry) or archive_time
+
+    return Tree(files, times, others=[name for name in names if name not in files])
+
+
+def _size_of(archive: zipfile.ZipFile) -> int:
+    """Return the bytes of the archive itself."""
+    file = archive.fp
+    if file is None:
+        return 0
+    return file.seek(0, os.SEEK_END)
+
+
+def _time_of(entry: zipfile.ZipInfo) -> int | None:
+    """Return when a file of the archive was changed. Return None for an impossible date, as in archives that are
+    written without dates."""
+    try:
+        return round(datetime(*entry.date_time, tzinfo=UTC).timestamp() * 1000)
+    except ValueError:
+        return None
+
+
+def _time_of_archive(archive: zipfile.ZipFile) -> int:
+    """Return when the archive was changed; 0 if it came through a pipe."""
+    if archive.filename is None:
+        return 0
+    return round(Path(archive.filename).stat().st_mtime * 1000)
+
+
+def _is_hidden(name: str) -> bool:
+    parts = PurePosixPath(name).parts
+    return _OF_MACOS in parts or any(part.startswith(".") for part in parts)

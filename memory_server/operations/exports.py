@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from languages import _
 from memory_server.conversations.contents import Contents, contents_of
 from memory_server.conversations.model import conversation_id_of
-from memory_server.interchange import csv_table, folder_forms, own
+from memory_server.interchange import folder_forms, own
+from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.items import OF_CONVERSATIONS, Family
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.knowledge.entry import Entry, Filter
+from memory_server.knowledge.lifecycle import KnowledgeLifecycle
 from memory_server.operations.ports import OpenMemory, Progress, no_progress
-from memory_server.operations.whereabouts import whereabouts
+from memory_server.operations.whereabouts import not_copied, whereabouts
 
 WITH_ENTRIES = ("native", "csv")
 """Forms that hold the entries of all families."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExportRequest:
     """A request to export everything, or only what `conversation_id` or `family` holds, or only entries with this
     `kind` and these `tags`. None or empty means all."""
@@ -40,8 +43,8 @@ class ExportRequest:
         return bool(self.kind or self.tags)
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
+@frozen
+class ExportContent:
     """The conversations, and the entries of knowledge with their places. `unread` says why conversations are missing."""
 
     conversations: Sequence[Contents]
@@ -60,7 +63,7 @@ class Exported:
 
 async def exported(
     view: OpenMemory, request: ExportRequest, progress: Progress = no_progress
-) -> Exported:
+) -> ExportContent:
     """Read what is to be exported.
 
     Raises InvalidInput if the name of the conversation cannot be used, or if no entry has the kind and tags;
@@ -97,7 +100,7 @@ async def exported(
         # Only notes have a kind.
         family = "notes" if request.kind else request.family
         kinds = (request.kind,) if request.kind else ()
-        entries = await view.knowledge.lifecycle.live(
+        entries = await KnowledgeLifecycle(view.knowledge).live(
             family, Filter(kinds=kinds, tags=request.tags)
         )
 
@@ -105,7 +108,7 @@ async def exported(
         raise InvalidInput(
             "No entry has this type and these tags; `memory-server list` lists all entries."
         )
-    return Exported(conversations, entries, unread)
+    return ExportContent(conversations, entries, unread)
 
 
 async def nothing_to_export(view: OpenMemory) -> InvalidInput:
@@ -125,18 +128,19 @@ def _of_family(contents: Contents, family: str | None) -> Contents:
     return contents
 
 
-def folder_content(exported: Exported) -> Mapping[str, bytes]:
+def folder_content(exported: ExportContent) -> Mapping[str, bytes]:
     """Return the files of the format `node`, which is a folder, by their paths."""
     return folder_forms.write_node(exported.conversations)
 
 
-def file_content(view: OpenMemory, exported: Exported, form: str) -> Iterable[bytes]:
-    """Return the content of a file in a format, in pieces."""
+def file_content(view: OpenMemory, exported: ExportContent, form: str) -> Iterable[bytes]:
+    """Return the content of a file in a format, in pieces. Raises InvalidInput if there is no such
+    format."""
     match form:
         case "pack":
             return [own.write_pack(exported.conversations)]
         case "csv":
-            return [csv_table.write_csv(exported.conversations, exported.entries)]
+            return [own.write_csv(exported.conversations, exported.entries)]
         case "markdown":
             return own.write_page(exported.conversations, view.zone)
         case "native":
@@ -144,3 +148,106 @@ def file_content(view: OpenMemory, exported: Exported, form: str) -> Iterable[by
     raise InvalidInput(
         "There is no format {form} of a file; the formats are native, csv, markdown and pack.", form
     )
+
+
+# --- what a linked machine sends ---------------------------------------------------------------------------------
+
+# Prepare the memories of a linked machine for its server, in portions that a request can hold.
+
+_PORTION_BYTES = 1_000_000
+"""Bytes of text that are sent together: other requests of the server wait meanwhile."""
+_PORTION_MEMORIES = 200
+"""Memories that are sent together."""
+_MOST_BYTES = 4 * 1024 * 1024 - 16_384
+"""Bytes that the server takes in a request (serving/http/middleware.py), less the bytes around the text."""
+T = TypeVar("T")
+
+
+@frozen
+class SharedNames:
+    """The names that a folder and the key of a project have on all machines."""
+
+    folder: Callable[[str | None], str | None]
+    project: Callable[[str], str]
+
+
+@frozen
+class Shipment:
+    """The `texts` to send, each of which fits a request. `too_large` counts portions that do not fit. `remarks` are
+    sentences about memories that are in neither."""
+
+    texts: Sequence[str]
+    too_large: int
+    remarks: Sequence[str]
+
+
+async def shipment_of(view: OpenMemory, names: SharedNames) -> Shipment:
+    """Read what is remembered here, to be sent. Raises InvalidInput if there is nothing, StorageError if a
+    conversation cannot be read."""
+    stored = await exported(view, ExportRequest())
+    for reason in stored.unread:
+        raise StorageError(reason)
+    now_ms = view.clock()
+    texts: list[str] = []
+    too_large = 0
+    for part in _parts(stored, names):
+        text = b"".join(own.write_native(part.conversations, now_ms, part.entries)).decode()
+        if len(json_text.dumps(text)) <= _MOST_BYTES:
+            texts.append(text)
+        else:
+            too_large += 1
+
+    if not texts and not too_large:
+        raise InvalidInput("This machine has no memories to send.")
+    return Shipment(texts, too_large, await not_copied(view, layers=True))
+
+
+def _parts(stored: ExportContent, names: SharedNames) -> Iterator[ExportContent]:
+    """Yield what is sent, in parts that a request can hold; folders have the names that they have on all machines. An
+    item that is too large for a request is alone in its part."""
+    for contents in stored.conversations:
+        # Paths of this machine mean nothing on the server.
+        memories = [
+            replace(memory, folder=names.folder(memory.folder)) for memory in contents.short_term
+        ]
+
+        for short in _portions(memories, lambda memory: 2 * _bytes(memory.text)):
+            yield ExportContent([replace(contents, short_term=tuple(short), long_term=())])
+
+        for long in _portions(
+            contents.long_term, lambda memory: _bytes(memory.trigger, memory.created_context)
+        ):
+            yield ExportContent([replace(contents, short_term=(), long_term=tuple(long))])
+
+    shared_entries = [
+        (scope, replace(entry, project=names.project(entry.project)))
+        for scope, entry in stored.entries
+    ]
+
+    for portion in _portions(
+        shared_entries, lambda item: _bytes(item[1].body, item[1].title, *item[1].examples)
+    ):
+        yield ExportContent([], portion)
+
+
+def _bytes(*texts: str) -> int:
+    return sum(len(text.encode(errors="replace")) for text in texts)
+
+
+def _portions(items: Sequence[T], size_of: Callable[[T], int]) -> Iterator[list[T]]:
+    """Yield the items in order, in lists of at most `_PORTION_MEMORIES` and `_PORTION_BYTES`; a larger item is alone."""
+    portion: list[T] = []
+    size = 0
+
+    for item in items:
+        item_size = size_of(item)
+        is_full = len(portion) == _PORTION_MEMORIES or size + item_size > _PORTION_BYTES
+        if portion and is_full:
+            yield portion
+            portion = []
+            size = 0
+        portion.append(item)
+        size += item_size
+
+    if portion:
+        yield portion

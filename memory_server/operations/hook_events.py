@@ -7,6 +7,8 @@ a new session has no transcript; the prompt of a slash command is the typed line
 in it yet, so the event carries it. A compaction adds a line `compact_boundary`: everything before it is no longer in
 the context of the model. A session that is continued or compacted keeps its id; `/clear` gives a new one.
 
+Seen with Gemini CLI 0.61.0: what the hook of a session adds comes before the prompt, also in `BeforeAgent`.
+
 VS Code and Cursor give nearly the same, by their documentation (code.visualstudio.com/docs/agent-customization/hooks,
 microsoft/vscode issue 300583, cursor.com/docs/agent/hooks). They do not document their transcripts; the known formats
 are read elsewhere.
@@ -14,7 +16,7 @@ are read elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from io import BytesIO
 from typing import Any
 
@@ -28,13 +30,21 @@ from memory_server.interchange.transcript_turns import (
     joined,
     turns_of,
 )
-from memory_server.interchange.transcript_words import answer_in, prompt_in
-from memory_server.interchange.transcripts import reading_of, row_of, rows_of_transcript, time_of
+from memory_server.interchange.transcripts import (
+    answer_in,
+    prompt_in,
+    reading_of,
+    row_of,
+    rows_of_transcript,
+    time_of,
+    without_hook_context,
+)
 from memory_server.kernel.erasure import strings_in
+from memory_server.kernel.json_text import Fields
 from memory_server.kernel.messages import FIRST_MS, Message, Session
 from memory_server.kernel.private import shortened
 from memory_server.kernel.recalled_block import TAG, as_said
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.kernel.work import (
     COMMAND_CHARS,
     command_head,
@@ -43,7 +53,7 @@ from memory_server.kernel.work import (
     path_in,
     tool_call,
 )
-from memory_server.memories.hooks import CURSOR, TOOL_EVENTS, HookEvent, ToolUse, Turn
+from memory_server.memories.hooks import CURSOR, GEMINI, TOOL_EVENTS, HookEvent, ToolUse, Turn
 from memory_server.memories.point_of_action import Act
 
 CONTEXT_MESSAGES = 4
@@ -71,21 +81,25 @@ def event_of(record: Any) -> HookEvent:
     if called == "sessionStart" or source == "new":
         source = "startup"
 
+    prompt = _text_of(record, "prompt")
+    if called in GEMINI and prompt is not None:
+        prompt = without_hook_context(prompt)
+
     return HookEvent(
         called=called,
         session_id=_text_of(record, "session_id", "sessionId", "conversation_id"),
         transcript_path=_text_of(record, "transcript_path"),
-        prompt=_text_of(record, "prompt"),
+        prompt=prompt,
         prompt_id=_text_of(record, "prompt_id", "generation_id"),
         last_assistant_message=_text_of(record, "last_assistant_message"),
         cwd=_folder_of(record),
         source=source,
         client=_client_of(record, called),
-        use=_tool_use_of(record, called) if called in TOOL_EVENTS else None,
+        use=_tool_use_of(record, called) if GEMINI.get(called, called) in TOOL_EVENTS else None,
     )
 
 
-def _tool_use_of(record: Mapping[str, Any], called: str) -> ToolUse:
+def _tool_use_of(record: Fields, called: str) -> ToolUse:
     """Parse what a client says of the call of a tool. Large texts are searched here, and not kept."""
     tool = str(record.get("tool_name") or "")
     call = tool_call(tool, record.get("tool_input"))
@@ -94,8 +108,9 @@ def _tool_use_of(record: Mapping[str, Any], called: str) -> ToolUse:
     text = "\n".join(strings_in(record.get("tool_input") if result is None else result))
 
     failure = None
-    # `PostToolUse` is for a call that succeeded, even if its output speaks of an exit status.
-    if call.command and result is not None and called == "PostToolUseFailure":
+    # `PostToolUse` is for a call that succeeded, even if its output speaks of an exit status. Gemini CLI has one event
+    # for both, and writes the status of a command that failed.
+    if call.command and result is not None and called in ("PostToolUseFailure", "AfterTool"):
         failure = failure_of(call.command, text)
 
     defined = defined_in(text) if call.files else ()
@@ -118,20 +133,23 @@ def act_of(use: ToolUse, folder: str | None, cwd: str | None) -> Act | None:
 
 def calls_since_addition(transcript: bytes) -> int | None:
     """Count the calls of tools since the last addition at a tool call. Return None if there was no addition."""
-    end = len(transcript)
-    while True:
-        offset = transcript.rfind(_ADDITION, 0, end)
-        if offset < 0:
-            return None
-        line_start = transcript.rfind(b"\n", 0, offset) + 1
-        line_end = transcript.find(b"\n", offset)
-        line = transcript[line_start : line_end if line_end >= 0 else None]
+    for line_start, line in _lines_from_end(transcript, _ADDITION):
         if b"ToolUse" in line and TAG.encode() in line:
             return transcript.count(b'"type":"tool_use"', line_start)
-        end = line_start
+    return None
 
 
-def _text_of(record: Mapping[str, Any], *names: str) -> str | None:
+def _lines_from_end(transcript: bytes, mark: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield where each line with a mark begins, and the line, the last one first."""
+    offset = transcript.rfind(mark)
+    while offset >= 0:
+        line_start = transcript.rfind(b"\n", 0, offset) + 1
+        line_end = transcript.find(b"\n", offset)
+        yield line_start, transcript[line_start : line_end if line_end >= 0 else None]
+        offset = transcript.rfind(mark, 0, line_start)
+
+
+def _text_of(record: Fields, *names: str) -> str | None:
     """Return the text of a field, which clients call by any of these names, or None if it is missing."""
     for name in names:
         value = record.get(name)
@@ -140,19 +158,24 @@ def _text_of(record: Mapping[str, Any], *names: str) -> str | None:
     return None
 
 
-def _folder_of(record: Mapping[str, Any]) -> str | None:
-    """Return the folder of the work; Cursor gives a list of folders."""
-    if "cwd" in record:
-        return _text_of(record, "cwd")
+def _folder_of(record: Fields) -> str | None:
+    """Return the folder of the work: `cwd`, otherwise the first of Cursor's list of folders. Return None if neither is
+    a text that is not blank."""
+    folder = _text_of(record, "cwd")
+    if folder is not None:
+        return folder
     roots = record.get("workspace_roots")
     if isinstance(roots, list) and roots and isinstance(roots[0], str) and roots[0].strip():
         return roots[0]
     return None
 
 
-def _client_of(record: Mapping[str, Any], called: str) -> str:
+def _client_of(record: Fields, called: str) -> str:
+    """Return the client, which is known by how it spells its events."""
     if called in CURSOR:
         return "cursor"
+    if called in GEMINI:
+        return "gemini"
     if "hook_event_name" in record:
         return "claude-code"
     return "vscode"
@@ -169,7 +192,9 @@ def session_of(event: HookEvent, transcript: bytes | None, *, whole: bool = True
 
 
 def _context_since_ms(transcript: bytes, *, whole: bool) -> int | None:
-    """Return the time of the last compaction, or of the first known line. Return None if no line has a time."""
+    """Return since when messages are in the context: the time of the last compaction; or else, of a `whole`
+    transcript, `FIRST_MS` (all of the session is), and of the end of one, the time of its first dated line, or None
+    if it has no time."""
     compacted_ms = _compacted_ms(transcript)
     if compacted_ms is not None:
         return compacted_ms
@@ -184,19 +209,12 @@ def _context_since_ms(transcript: bytes, *, whole: bool) -> int | None:
 
 def _compacted_ms(transcript: bytes) -> int | None:
     """Return the time of the last compaction, searched from the end, or None if there was no compaction."""
-    end = len(transcript)
-    while True:
-        offset = transcript.rfind(_COMPACTED, 0, end)
-        if offset < 0:
-            return None
-        line_start = transcript.rfind(b"\n", 0, offset) + 1
-        line_end = transcript.find(b"\n", offset)
-        row = row_of(transcript[line_start : line_end if line_end >= 0 else None])
-        if row.get("subtype") == "compact_boundary":
-            time_ms = time_of(row.get("timestamp"))
-            if time_ms is not None:
-                return time_ms
-        end = line_start
+    for _line_start, line in _lines_from_end(transcript, _COMPACTED):
+        row = row_of(line)
+        time_ms = time_of(row.get("timestamp"))
+        if row.get("subtype") == "compact_boundary" and time_ms is not None:
+            return time_ms
+    return None
 
 
 def messages_now(event: HookEvent, transcript: bytes) -> tuple[Message, ...]:
@@ -341,7 +359,7 @@ def _asked(ended: TranscriptTurn, rows: Iterable[Row]) -> tuple[Message, ...]:
     return _searched_by(before, last_prompt)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Spoken:
     """A message of a transcript, and the id of its prompt if the client gives it."""
 

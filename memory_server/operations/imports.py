@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain
 from math import inf
 
 from languages import N_, _, foreign
@@ -26,7 +26,8 @@ from memory_server.conversations.model import (
     ShortTermMemory,
 )
 from memory_server.interchange import chats, own
-from memory_server.interchange.forms import FORMATS, SESSIONS, Format
+from memory_server.interchange.forms import FORMATS as FORMATS
+from memory_server.interchange.forms import SESSIONS, Format
 from memory_server.interchange.incoming import (
     Incoming,
     IncomingBook,
@@ -40,21 +41,22 @@ from memory_server.kernel.messages import Message
 from memory_server.kernel.secrets import counting_secrets, removed_text
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import moment_of
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.knowledge.entry import Entry
 from memory_server.knowledge.erasing import marks_of
+from memory_server.knowledge.incoming import IncomingEntries
 from memory_server.lore import LongTermMemory
 from memory_server.operations.incoming_files import TRUSTED, read
 from memory_server.operations.lore_import import (
     StoredBook,
+    check_reports,
+    follow,
     kind_lines,
     remarks_on,
     store_book,
     too_many_triggers,
 )
 from memory_server.operations.ports import OpenMemory, Progress, ReadOptions, Source, no_progress
-from memory_server.operations.profile_books import follow
-from memory_server.operations.trigger_checks import check_reports
 
 AT_ONCE = 200
 """Memories that get their keywords between two steps of a progress bar."""
@@ -68,7 +70,7 @@ APART_MS = 600_000
 """Milliseconds between exchanges without times: of the same ten minutes, a search brings only two."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImportRequest:
     """A request to import sources. `shift_to_now` moves chats in time, so that the last ended an hour ago. With
     `dry_run` nothing is stored. With `keep_secrets` credentials stay in the texts."""
@@ -80,7 +82,7 @@ class ImportRequest:
     keep_secrets: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TakenConversation:
     """The imported memories of a conversation. `undated` counts memories of a chat that had no time."""
 
@@ -89,7 +91,7 @@ class TakenConversation:
     undated: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TakenBook:
     """An imported lorebook and what storing it changed."""
 
@@ -97,7 +99,7 @@ class TakenBook:
     stored: StoredBook
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TakenEntries:
     """The imported entries of a place of knowledge. `erased` counts entries that were erased for good before."""
 
@@ -107,7 +109,7 @@ class TakenEntries:
     erased: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceReport:
     """The content of a source, and what was left out of it (`incoming`). `count` is the number of memories and
     entries that can be used."""
@@ -121,7 +123,7 @@ class SourceReport:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportLine:
     """A line about records that were left out or lost, or a note or a warning about them."""
 
@@ -129,7 +131,7 @@ class ReportLine:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImportReport:
     """The results of an import. `conversation_id` got the last memories. `warnings` name conversations that now have
     more triggers than a search runs."""
@@ -201,7 +203,8 @@ async def import_sources(
 async def _import_source(
     view: OpenMemory, source: Source, request: ImportRequest, usual: str, progress: Progress
 ) -> SourceReport:
-    """Read and store one source; memories without a conversation are for `usual`."""
+    """Read and store one source; memories without a conversation are for `usual`. Raises
+    InvalidInput if a conversation was named and the source names others."""
     dry_run = request.dry_run
     incoming, form = await read(view, source, request.options, usual)
     names_others = any(contents.conversation_id != usual for contents in incoming.conversations)
@@ -240,7 +243,7 @@ async def _import_source(
     for place, of_place in incoming.entries.items():
         # An import must not bring back what was erased for good.
         not_erased = [entry for entry in of_place if not view.home.erased.holds(marks_of(entry))]
-        taken = await view.knowledge.lifecycle.take(place, not_erased, dry_run=dry_run)
+        taken = await IncomingEntries(view.knowledge).take(place, not_erased, dry_run=dry_run)
         incoming.skipped += [(place, reason) for reason in taken.left_out]
         refused_entries += len(taken.left_out)
         erased = len(of_place) - len(not_erased)
@@ -251,15 +254,20 @@ async def _import_source(
 
 
 def _remove_secrets(view: OpenMemory, incoming: Incoming, form: Format) -> None:
-    """Remove secrets from what was read, and report their number. In sessions of clients that write code, pairs of a
-    name and a value are secrets too."""
-    clean = partial(view.memories.services.secrets.of, with_pairs=form in SESSIONS)
+    """Remove secrets from what was read, and report their number. In sessions of clients that write code, and in
+    memories of turns that changed files or ran commands, pairs of a name and a value are secrets too."""
+    secrets = view.memories.services.secrets
+    clean = partial(secrets.of, with_pairs=form in SESSIONS)
+    clean_work = partial(secrets.of, with_pairs=True)
     with counting_secrets() as kinds:
         incoming.entries = clean(incoming.entries)
         incoming.books = clean(incoming.books)
         incoming.profile = clean(incoming.profile)
         for number, contents in enumerate(incoming.conversations):
-            memories = tuple(map(_cleaned_memory, contents.short_term, repeat(clean)))
+            memories = tuple(
+                _cleaned_memory(memory, clean_work if memory.work else clean)
+                for memory in contents.short_term
+            )
             incoming.conversations[number] = clean(replace(contents, short_term=memories))
     if kinds:
         incoming.notes.append(removed_text(len(kinds)))
@@ -268,7 +276,7 @@ def _remove_secrets(view: OpenMemory, incoming: Incoming, form: Format) -> None:
 def _cleaned_memory(
     memory: ShortTermMemory, clean: Callable[[ShortTermMemory], ShortTermMemory]
 ) -> ShortTermMemory:
-    """Return a memory without secrets. If it had some, its words are found again."""
+    """Return a memory without secrets. If it had some, it has no words, so that they are found again."""
     cleaned = clean(replace(memory, messages=()))
     with counting_secrets():  # the text says the same, so they are counted there
         cleaned = replace(cleaned, messages=clean(memory).messages)
@@ -284,7 +292,8 @@ async def converted(
     to: str,
     progress: Progress = no_progress,
 ) -> Incoming:
-    """Read a source, to be written in the format `to`; store nothing."""
+    """Read a source, to be written in the format `to`; store nothing. Triggers are checked unless
+    the form is one of our own. Raises InvalidInput if it cannot be read."""
     incoming, form = await read(view, source, options, view.conversation(None).id)
     incoming.unbound()
     if form in TRUSTED:
@@ -498,7 +507,9 @@ async def _working(
     until: float,
     keep: bool,
 ) -> list[LongTermMemory]:
-    """Return the memories whose trigger can work."""
+    """Return the memories whose trigger can work; with `keep` also the others, with a doubt,
+    which are otherwise skipped. Raises InvalidInput if the time `until` is over before all are
+    checked."""
     triggers = [memory.trigger for memory in memories]
     with progress(_("checking triggers"), len(triggers)) as advance:
         reports = await check_reports(
@@ -529,8 +540,9 @@ async def _working(
 
 
 def lines_of(incoming: Incoming, *, all_of_them: bool = False) -> Iterator[ReportLine]:
-    """Yield the lines about the records of a source: one line for each kind of loss, or with `all_of_them` one line
-    for each record."""
+    """Yield the lines about the records of a source: one line for each kind of what was left out, remarked or lost,
+    or with `all_of_them` one line for each record; then each doubt, each other loss (`notes`) and each count of
+    `lost`, whatever `all_of_them` is."""
     skipped = [Loss(reason, shown(location)) for location, reason in incoming.skipped]
     for line in kind_lines(skipped, all_of_them=all_of_them):
         yield ReportLine(N_("left out"), line)
@@ -558,7 +570,8 @@ def sample_of(chat: bytes, pack: bytes, zone: tzinfo | None) -> Contents:
 
 
 def form_named(name: str | None) -> Format | None:
-    """Return the format with this name, or None if `name` is None and the content decides. Raises InvalidInput."""
+    """Return the format with this name, or None if `name` is None and the content decides. Raises InvalidInput: there
+    is no such format."""
     for form in FORMATS:
         if form == name:
             return form

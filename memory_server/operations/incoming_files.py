@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
 import zipfile
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from io import BytesIO
@@ -16,20 +18,18 @@ from memory_server.interchange import (
     chat_exports,
     chats,
     claude_code,
-    claude_mem,
     codex,
     folder_forms,
     gemini_cli,
-    livingmemory,
-    mem0,
-    memory_service,
-    official,
     own,
     pages,
     png_cards,
-    seed_stores,
+    sillytavern_folder,
+    sillytavern_parts,
 )
 from memory_server.interchange.forms import (
+    DATABASES,
+    FILES,
     FOLDERS,
     JPEG,
     SESSIONS,
@@ -40,69 +40,27 @@ from memory_server.interchange.forms import (
     format_of_folder,
     format_of_tables,
 )
-from memory_server.interchange.incoming import Incoming, NotThisFormat, Tables
+from memory_server.interchange.incoming import Incoming, NotThisFormat
+from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.files import reading
 from memory_server.kernel.text import words_between_commas
-from memory_server.kernel.values import dataclass
-from memory_server.operations import incoming_lore
+from memory_server.kernel.values import frozen
+from memory_server.operations import lore_import
 from memory_server.operations.exchanged_files import (
+    MOST_FILES,
     Tree,
+    ZippedCard,
+    ZippedFolder,
     content_of,
     read_folder,
     read_tree,
+    read_zip,
     starts_with,
 )
-from memory_server.operations.exchanged_zips import ZippedCard, ZippedFile, ZippedFolder, read_zip
 from memory_server.operations.ports import OpenMemory, ReadOptions, Source
-from memory_server.operations.sillytavern_files import is_sillytavern, read_sillytavern
 from sandbox import WRONG_VALUES
 
-
-def _read_mem0(data: bytes, _usual: str) -> Incoming:
-    return mem0.read(data)
-
-
-def _read_memory_service(data: bytes, _usual: str) -> Incoming:
-    return memory_service.read(data)
-
-
-def _read_refs_log(data: bytes, _usual: str) -> Incoming:
-    return seed_stores.read_refs(data)
-
-
-def _read_notes_db(tables: Tables, _usual: str) -> Incoming:
-    return seed_stores.read_notes(tables)
-
-
-FILES: Mapping[Format, Callable[[bytes, str], Incoming]] = {
-    "native": own.read_native,
-    "node": folder_forms.read_node_list,
-    "gentian": folder_forms.read_gentian_list,
-    "pack": own.read_pack,
-    "official": official.read,
-    "livingmemory": livingmemory.read,
-    "claude-mem": claude_mem.read,
-    "mem0": _read_mem0,
-    "memory-service": _read_memory_service,
-    "refs-log": _read_refs_log,
-}
-"""The readers of single files: each takes the bytes and a conversation."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Database:
-    """Tables and columns of a database, and the function that reads them for a conversation."""
-
-    tables: Mapping[str, Collection[str]]
-    read: Callable[[Tables, str], Incoming]
-
-
-DATABASES: Mapping[Format, _Database] = {
-    "livingmemory": _Database(livingmemory.TABLES, livingmemory.read_tables),
-    "claude-mem": _Database(claude_mem.TABLES, claude_mem.read_tables),
-    "notes-db": _Database(seed_stores.TABLES, _read_notes_db),
-}
-"""The formats of databases."""
 _NAMES: Mapping[Format, str] = {
     **dict.fromkeys(SESSIONS, "a.jsonl"),
     "chat-export": "memories.json",
@@ -140,7 +98,7 @@ async def read(
     return incoming, form
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Reader:
     """Reads one source. `path` is the path of its file or folder, or None if its bytes were given."""
 
@@ -151,13 +109,14 @@ class _Reader:
     usual: str
 
     async def read(self) -> tuple[Incoming, Format]:
-        """Read the memories of the source, and return its format too."""
+        """Read the memories of the source, and return its format too. Raises NotThisFormat, and
+        InvalidInput if it cannot be read."""
         path = self.path
         if path is not None:
             if await asyncio.to_thread(path.is_dir):
                 return await self._folder(path)
             if await asyncio.to_thread(starts_with, path, SQLITE):
-                return await asyncio.to_thread(self._database, path)
+                return await asyncio.to_thread(self._read_database, path)
             if await asyncio.to_thread(_is_zip, path):
                 return await self._zip(path)
 
@@ -174,13 +133,14 @@ class _Reader:
         return await self._data(data)
 
     async def _data(self, data: bytes) -> tuple[Incoming, Format]:
-        """Read the memories of a file."""
+        """Read the memories of a file in the named format, or the one its content shows. Raises
+        NotThisFormat; if another format was named, the reason says so first."""
         await self._admit(len(data))
         form = await self._form_of(data)
 
         try:
             if form == "worldinfo":
-                incoming = await incoming_lore.lorebook(
+                incoming = await lore_import.lorebook(
                     self.view, data, self.source.name, options=self.options, usual=self.usual
                 )
             else:
@@ -195,7 +155,7 @@ class _Reader:
         """Return the format of a file, as the options name it or its content shows."""
         if self.options.format is not None:
             return self.options.format
-        names = incoming_lore.names_of(self.options)
+        names = lore_import.names_of(self.options)
         return await asyncio.to_thread(format_of, data, names.values())
 
     async def _admit(self, size: int) -> None:
@@ -204,13 +164,14 @@ class _Reader:
             await self.options.admit(size)
 
     def _file(self, data: bytes, form: Format) -> Incoming:
-        """Read a file in any format except a lorebook."""
+        """Read a file in any format except a lorebook. Raises NotThisFormat if the format is that
+        of a database or a folder."""
         changed_ms = self.view.clock() if self.path is None else _changed_ms(self.path)
         if form in FILES:
             return _timed(FILES[form](data, self.usual), changed_ms)
 
         if form == "chat":
-            return chats.read(data, incoming_lore.chat_options(self.view, self.options, self.usual))
+            return chats.read(data, lore_import.chat_options(self.view, self.options, self.usual))
 
         if form in DATABASES:
             raise NotThisFormat(
@@ -226,9 +187,11 @@ class _Reader:
         return self._tree(Tree({name: data}, {name: changed_ms}), form)
 
     async def _folder(self, path: Path) -> tuple[Incoming, Format]:
+        """Read the memories of a folder: as SillyTavern's if it may be one and holds something of it or the format says
+        so, otherwise in another format. Raises NotThisFormat if it has none."""
         if await self._may_be_sillytavern(path):
             tree = await asyncio.to_thread(read_sillytavern, path)
-            folder = await incoming_lore.sillytavern_in(
+            folder = await lore_import.sillytavern_in(
                 tree, self.source.shown, self.options, self.usual
             )
 
@@ -243,13 +206,14 @@ class _Reader:
             return bool(self.options.format == "sillytavern")
         return await asyncio.to_thread(is_sillytavern, path)
 
-    async def _sillytavern(self, folder: incoming_lore.SillyTavernFolder) -> Incoming:
-        return await incoming_lore.sillytavern(
+    async def _sillytavern(self, folder: lore_import.SillyTavernFolder) -> Incoming:
+        return await lore_import.sillytavern(
             self.view, folder, options=self.options, usual=self.usual
         )
 
     def _other_folder(self, path: Path) -> tuple[Incoming, Format]:
-        """Read the memories of a folder in any format except SillyTavern's."""
+        """Read the memories of a folder in any format except SillyTavern's. Raises NotThisFormat if
+        the format is that of a file."""
         files = read_folder(path, self.options.encoding)
         tree = Tree(files, {})
         if not files and self.options.format != "node":
@@ -268,9 +232,12 @@ class _Reader:
             raise
 
     async def _zip(self, archive: Path | BinaryIO) -> tuple[Incoming, Format]:
+        """Read a zip archive, and return its memories and its format. Raises NotThisFormat if it
+        holds nothing that is known, or is not in the format of the options; and what `admit` of the
+        options raises."""
         content = await asyncio.to_thread(read_zip, archive)
-        if isinstance(content, ZippedFile):
-            return await self._data(content.data)
+        if isinstance(content, bytes):
+            return await self._data(content)
 
         await self._admit(content.size)
         form: Format = "chat-export"
@@ -287,11 +254,11 @@ class _Reader:
 
         match content:
             case ZippedCard():
-                incoming = await incoming_lore.zipped_card(
+                incoming = await lore_import.zipped_card(
                     self.view, content, self.source.name, options=self.options, usual=self.usual
                 )
             case ZippedFolder():
-                folder = await incoming_lore.sillytavern_in(
+                folder = await lore_import.sillytavern_in(
                     content.tree, self.source.shown, self.options, self.usual
                 )
                 incoming = await self._sillytavern(folder)
@@ -300,7 +267,8 @@ class _Reader:
         return incoming, form
 
     def _tree(self, tree: Tree, form: Format) -> Incoming:
-        """Read the memories of the files of a folder."""
+        """Read the memories of the files of a folder in this format. Raises NotThisFormat if they
+        hold none, in most formats."""
         programs = words_between_commas(self.options.programs)
 
         match form:
@@ -316,11 +284,11 @@ class _Reader:
                 incoming = gemini_cli.read(tree.files, self.usual, self._folder_of, programs)
             case "chat":
                 incoming = chats.read_all(
-                    tree.files, incoming_lore.chat_options(self.view, self.options, self.usual)
+                    tree.files, lore_import.chat_options(self.view, self.options, self.usual)
                 )
                 chats.count_others(incoming, tree.others)
             case "chat-export":
-                names = incoming_lore.names_of(self.options)
+                names = lore_import.names_of(self.options)
                 incoming = chat_exports.read(
                     tree.files, others=tree.others, usual=self.usual, names=names
                 )
@@ -342,7 +310,9 @@ class _Reader:
         """Return the key of the project of a working folder; empty if it has no project."""
         return self.view.machine.project_key(Path(folder))
 
-    def _database(self, path: Path) -> tuple[Incoming, Format]:
+    def _read_database(self, path: Path) -> tuple[Incoming, Format]:
+        """Read a database in the named format, or the one its columns show; entries without a time
+        get the time of the file. Raises NotThisFormat, or InvalidInput if it cannot be read."""
         tables = self.view.machine.tables_of(path)
         columns = {name: table.columns for name, table in tables.items()}
         form: Format = self.options.format or format_of_tables(columns)
@@ -396,8 +366,85 @@ def _timed(incoming: Incoming, changed_ms: int) -> Incoming:
 
 
 def _leave_out_expired(incoming: Incoming, now_ms: int) -> None:
-    """Leave out the entries that the other program would no longer give."""
+    """Remove the entries that the other program would no longer give, and count them as lost."""
     for entries in incoming.entries.values():
         live = [entry for entry in entries if entry.expires_ms is None or entry.expires_ms > now_ms]
         incoming.lost[_("memories that have expired there")] += len(entries) - len(live)
         entries[:] = live
+
+
+# --- a folder of SillyTavern -------------------------------------------------------------------------------------
+
+# Read the files of a folder of SillyTavern for `import` and `convert`.
+#
+# These are chats, groups, lorebooks, settings, and of each picture of a character only its card. Nothing else of the
+# folder is opened, such as the keys of services.
+
+_NOT_OF_A_USER = ("node_modules", "backups", "thumbnails", "assets")
+"""Folders without anything that a user said; some have very many files."""
+
+
+def is_sillytavern(folder: Path) -> bool:
+    """Return whether the names of the files in a folder are the names in a SillyTavern folder."""
+    return sillytavern_folder.is_folder(relative for relative, _path in _parts(folder))
+
+
+def read_sillytavern(folder: Path) -> Tree:
+    """Read the parts of such a folder. Raises InvalidInput if they are too many or too large."""
+    files: dict[str, bytes] = {}
+    times: dict[str, int] = {}
+    left_out: list[tuple[str, str]] = []
+    room = folders.MAX_FILE_BYTES
+
+    for relative, path in _parts(folder):
+        facts = path.lstat()
+        if not stat.S_ISREG(facts.st_mode):
+            left_out.append((relative, _("it is a link, or is not a file")))
+            continue
+        if facts.st_size > folders.MAX_FILE_BYTES:
+            left_out.append(
+                (relative, _("it has more than {file:,} bytes", folders.MAX_FILE_BYTES))
+            )
+            continue
+
+        with reading(path):
+            data = folders.read_file(path)
+        if data.startswith(png_cards.SIGNATURE):
+            try:
+                data = png_cards.card_in(data)
+            except NotThisFormat as error:
+                left_out.append((relative, _("it {reason}", error)))
+                continue
+
+        # Only the card of a picture counts, because only the card is kept.
+        room -= len(data)
+        if room < 0 or len(files) == MOST_FILES:
+            raise InvalidInput(
+                "{name} has more than {files:,} files or {max_file:,} bytes; import its parts one by one.",
+                folder,
+                MOST_FILES,
+                folders.MAX_FILE_BYTES,
+            )
+
+        files[relative] = data
+        times[relative] = round(facts.st_mtime * 1000)
+    return Tree(files, times, left_out)
+
+
+def _parts(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the files that are parts of such a folder, with their paths in it. If the user gave only the folder of
+    all worlds or characters, its own name is a part of the paths."""
+    base = folder.resolve().name
+    prefix = ""
+    if base in sillytavern_parts.BOOK_FOLDERS:
+        prefix = f"{base}/"
+    for subfolder, below, names in os.walk(folder):
+        # `os.walk` does not enter folders that are removed from its list.
+        below[:] = sorted(
+            name for name in below if not name.startswith(".") and name not in _NOT_OF_A_USER
+        )
+        for name in sorted(names):
+            path = Path(subfolder, name)
+            relative = prefix + path.relative_to(folder).as_posix()
+            if not name.startswith(".") and sillytavern_parts.part_of(relative) is not None:
+                yield relative, path

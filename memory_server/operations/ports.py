@@ -10,20 +10,21 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import tzinfo
 from math import inf
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from languages import _
 from memory_server.conversations.conversation import Conversation
-from memory_server.conversations.ports import ConversationStore
-from memory_server.conversations.recall_log import RecallLog
-from memory_server.interchange.forms import Format
+from memory_server.conversations.ports import ConversationStore, RecallLog, RepairPlan
 from memory_server.kernel.erasure import Erasure, Tombstones, Traces
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.knowledge.ports import EntryStore
 from memory_server.knowledge.service import Knowledge
 from memory_server.memories.memories import Memories
 from memory_server.memories.recalls import Recalls
 from sandbox import TriggerSandbox
+
+if TYPE_CHECKING:
+    from memory_server.interchange.forms import Format
 
 Progress = Callable[[str, int], AbstractContextManager[Callable[..., None]]]
 """Shows the progress of an operation, by its title and its number of steps; yields a function that advances it."""
@@ -65,23 +66,6 @@ class Machine(Protocol):
         """Return the rows of these tables, with these columns."""
 
 
-class RepairPlan(Protocol):
-    """The damage of a conversation that will be mended, in sentences. `kept_in` is where a repair keeps the former
-    files. `set_aside` are sentences about snapshots that were set aside."""
-
-    @property
-    def conversation_id(self) -> str: ...
-
-    @property
-    def steps(self) -> Sequence[str]: ...
-
-    @property
-    def kept_in(self) -> Path: ...
-
-    @property
-    def set_aside(self) -> Sequence[str]: ...
-
-
 class BackupFolder(Protocol):
     """The place of the files of backups."""
 
@@ -104,6 +88,10 @@ class HomeOfMemories(Protocol):
 
     @property
     def recalls(self) -> RecallLog: ...
+
+    @property
+    def questions(self) -> RecallLog:
+        """The questions that `examine` asks again, in the form of the record of recalls."""
 
     @property
     def erased(self) -> Tombstones: ...
@@ -176,7 +164,7 @@ class OpenMemory(Protocol):
     def conversation(self, conversation_id: str | None = None) -> Conversation: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """A file or folder by its `name`, or the `data` of a file that has no path here; the name `-` is standard input."""
 
@@ -191,7 +179,7 @@ class Source:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReadOptions:
     """How a source is read.
 

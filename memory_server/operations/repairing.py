@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Sequence
 
 from languages import _
+from memory_server.conversations.ports import RepairPlan
 from memory_server.kernel.errors import StorageError
-from memory_server.kernel.values import dataclass
-from memory_server.operations.ports import HomeOfMemories, Progress, RepairPlan, no_progress
+from memory_server.kernel.values import frozen
+from memory_server.operations.ports import HomeOfMemories, Progress, no_progress
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RepairRequest:
     """A request to mend one conversation, or all if `conversation_id` is None."""
 
@@ -19,7 +20,7 @@ class RepairRequest:
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RepairReport:
     """The repairs, what was set aside before, and why conversations could not be mended."""
 
@@ -35,7 +36,8 @@ class RepairReport:
 async def repair(
     home: HomeOfMemories, request: RepairRequest, progress: Progress = no_progress
 ) -> RepairReport:
-    """Mend conversations, or say what would be mended."""
+    """Mend conversations, or with `dry_run` only plan it. One that cannot be mended is reported as
+    a failure."""
     repairs = await asyncio.to_thread(
         home.repairs, request.conversation_id, dry_run=request.dry_run
     )

@@ -11,7 +11,8 @@ SHOWN_NAMES = 10
 
 
 async def whereabouts(view: OpenMemory) -> str:
-    """Say which places hold something."""
+    """Return a sentence with the conversations and the scopes that hold something; if none exist, with the tenants,
+    or that nothing is stored."""
     names: list[str] = list(await view.memories.conversations.ids())
     overview = await view.knowledge.overview(layers=True)
 
@@ -43,7 +44,8 @@ def shown_names(names: Sequence[str]) -> str:
 
 
 async def not_copied(view: OpenMemory, *, layers: bool) -> list[str]:
-    """Say what a copy of this memory does not hold: tenants and, unless the copy takes them, `layers`."""
+    """Return a sentence for what a copy of this memory does not hold: the layers, unless the copy takes them (`layers`),
+    and the tenants; no sentence for what does not exist."""
     sentences: list[str] = []
     if not layers:
         overview = await view.knowledge.overview(layers=True)

@@ -37,6 +37,11 @@ async def run_command(settings: Settings, flags: Namespace, host: Host) -> int:
 
 
 async def _run(settings: Settings, flags: Namespace, host: Host) -> int:
+    """Run the command of the flags, and return its exit status, 0 if it gives none. If this machine
+    is linked to a server, a command asks that server, unless it is marked to run `here`."""
+    # Only here, because this room is imported before it is known that asyncio needs no `ssl`.
+    from memory_server.process.hosts import imported
+
     command: Command = flags.command
 
     AT_A_SHELL.set(not command.for_tools)
@@ -46,7 +51,7 @@ async def _run(settings: Settings, flags: Namespace, host: Host) -> int:
             from memory_server.process import linked_commands
 
             return await linked_commands.run(link, settings, flags, host)
-    function = await host.function_of(command)
+    function = await imported(command, host)
 
     status: int | None
     if command.opens == "view":
@@ -99,7 +104,7 @@ def understood(flags: argparse.Namespace, environ: Mapping[str, str]) -> tuple[C
 
 
 def refuse_where_read_only(settings: Settings, flags: argparse.Namespace) -> None:
-    """Refuse a command that changes memories if `read_only` is set. Raise ReadOnly."""
+    """Raise ReadOnly for a command that changes memories if `read_only` is set; a dry run changes none."""
     command: Command = flags.command
     if command.changes == "memories" and not getattr(flags, "dry_run", False):
         settings.refuse_change(command.name)
@@ -115,7 +120,8 @@ def leave(status: int) -> NoReturn:
 
 
 def refuse(error: MemoryServerError, flags: Namespace) -> int:
-    """Say why a command failed, as JSON if its result would be JSON. Return its exit status."""
+    """Say why a command failed, as JSON if its result would be JSON. Return its exit status: 2 for InvalidInput,
+    otherwise 1."""
     if flags.command.name in ("recall", "remember") and flags.json:
         from memory_server.serving.http.refusals import refused_for
 

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 
 RECALL_SECONDS = 0.5
 """How long a hook waits before it recalls by itself, which takes about as long."""
-RECALLS = ("UserPromptSubmit", "SessionStart", "sessionStart")
+RECALLS = ("UserPromptSubmit", "SessionStart", "sessionStart", "BeforeAgent")
 """Events for which nothing is stored, so that they may be answered twice."""
-AT_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
+AT_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "AfterTool")
 """Events that only the shared process answers: each call of a tool waits for the hook, and a process of its own takes half
 a second to begin."""
 _LOCK_PAUSE_SECONDS = 0.005
@@ -94,7 +94,7 @@ def _started(path: str, invocation: Invocation) -> _RunningProcess:
 
 def _seconds_to_answer(path: str) -> float:
     """Return how long the process at `path` may take to answer, which is longer while it starts. Raise
-    FileNotFoundError."""
+    FileNotFoundError if no process listens there."""
     import time
 
     status = os.stat(path)
@@ -122,6 +122,8 @@ def _take_lock(lock: int) -> None:
 
 
 def _listen_and_start(path: str, invocation: Invocation) -> None:
+    """Listen at `path`, in place of a socket that was left there, and start the shared process, which takes over the
+    listener. The caller holds the lock. Raises OSError."""
     import socket
 
     with socket.socket(socket.AF_UNIX) as listener:
@@ -134,6 +136,9 @@ def _listen_and_start(path: str, invocation: Invocation) -> None:
 
 
 def _start(listener: int, path: str, invocation: Invocation) -> None:
+    """Start the shared process in a session of its own, with the socket `listener` and a log beside
+    `path`, and do not wait for it. Raises OSError if the log cannot be opened or no process can
+    start."""
     import subprocess
 
     root = program_root()
@@ -195,7 +200,9 @@ def _say(template: str, *values: object) -> None:
 
 
 def _served(path: str, invocation: Invocation, fields: Sequence[str]) -> int:
-    """Serve a session and return its exit status. Raise ConnectionError if the process ended before it accepted."""
+    """Carry the bytes of a window to and from the shared process, which is started if none listens, until the session
+    ends; return its exit status. Raise ConnectionError if the process ended before it accepted, CannotShare if it
+    refuses."""
     from memory_server.process.pump import Pump  # here: hooks do not wait for it
 
     process = _started(path, invocation)
@@ -226,12 +233,7 @@ def _shared(invocation: Invocation) -> int:
         except ConnectionError:
             return _served(path, invocation, fields)
 
-    seconds = ASK_SECONDS
-    if invocation.starts:
-        process = _started(path, invocation)
-        process.connection.close()
-        seconds = process.seconds
-    elif not os.path.exists(path):
+    if not invocation.starts and not os.path.exists(path):
         if invocation.command.shared == "hook" and other_program_listens(path):
             # After an update the windows keep the process of the old code, so no other command would start one for
             # hooks.
@@ -241,10 +243,31 @@ def _shared(invocation: Invocation) -> int:
     if invocation.command.shared == "hook":
         _set_give_up_timer(invocation.timeout_seconds())
     try:
-        answer = _answered(path, invocation, fields, seconds=seconds)
+        if invocation.starts:
+            answer = _answered_or_started(path, invocation, fields)
+        else:
+            answer = _answered(path, invocation, fields, seconds=ASK_SECONDS)
     finally:
         _set_give_up_timer(0)
     return _written(answer, invocation)
+
+
+def _answered_or_started(path: str, invocation: Invocation, fields: Sequence[str]) -> Answer:
+    """Return the answer of the process at `path`, which is started if no process listens. Raise OSError or CannotShare
+    if it gives none."""
+    try:
+        return _answered_when_started(path, invocation, fields)
+    # The process was killed before it accepted, so it did nothing, or it was killed while it answered a command that
+    # changes nothing.
+    except ConnectionError:
+        return _answered_when_started(path, invocation, fields)
+
+
+def _answered_when_started(path: str, invocation: Invocation, fields: Sequence[str]) -> Answer:
+    """Start the shared process, and then ask it over a connection of its own."""
+    process = _started(path, invocation)
+    process.connection.close()
+    return _answered(path, invocation, fields, seconds=process.seconds)
 
 
 def _request_fields(invocation: Invocation, key: str) -> list[str]:
@@ -270,7 +293,7 @@ def terminal_of(environ: dict[str, str]) -> list[str]:
 
 
 def _terminal_width() -> int | None:
-    """Return the width of the first standard stream that is a terminal."""
+    """Return the width of the first standard stream that is a terminal. Return None if none is."""
     for descriptor in (0, 1, 2):
         try:
             return os.get_terminal_size(descriptor).columns or 80
@@ -282,8 +305,9 @@ def _terminal_width() -> int | None:
 def _answered(
     path: str, invocation: Invocation, fields: Sequence[str], *, seconds: float
 ) -> Answer:
-    """Return the answer of the process at `path`. `seconds` is how long it may take to listen, which is longer when it
-    starts."""
+    """Return the answer of the process at `path`. `seconds` is how long it may take to listen, which is longer when
+    it starts. If it gives none, raises OSError or CannotShare, or fails a command that may have changed memories
+    already."""
     standard_input = b""
     if invocation.reads_input:
         standard_input = _read_input()
@@ -360,8 +384,8 @@ def _write_all(descriptor: int, text: bytes) -> None:
 
 
 def _set_give_up_timer(seconds: float) -> None:
-    """End this process after `seconds`, with status 0 and no output: for the client, the hook then recalls nothing. 0
-    stops the timer."""
+    """End this process after `seconds`, with status 0 and only a complaint: for the client, the hook then recalls
+    nothing. 0 stops the timer."""
     # Not `signal`, which imports `enum`: 4 ms of each hook.
     import _signal as signal  # type: ignore[import-not-found]
 

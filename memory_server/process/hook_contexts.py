@@ -51,7 +51,7 @@ async def context_of(event: HookEvent, programs: Collection[str]) -> HookContext
             session = session_of(event, transcript, whole=len(transcript or b"") < WINDOW_BYTES)
             return HookContext(event, session, folder, messages, transcript=transcript or b"")
         case "Stop":
-            transcript, turn = await _ended(event, programs, folder)
+            transcript, turn = await _ended_turn(event, programs, folder)
 
             session = session_of(event, transcript, whole=len(transcript or b"") < TURN_BYTES)
 
@@ -98,10 +98,12 @@ def _context_of_action(event: HookEvent, use: ToolUse, folder: str | None) -> Ho
     )
 
 
-async def _ended(
+async def _ended_turn(
     event: HookEvent, programs: Collection[str], folder: str | None
 ) -> tuple[bytes | None, Turn | None]:
-    """Return the transcript, and the turn that ended."""
+    """Return the end of the transcript, and the turn that ended, each None if it is not there. Read
+    again if the answer is not in the transcript yet; complain if it is missing, or a message is
+    cut."""
     tries_left = 0
     if event.last_assistant_message is not None and event.transcript_path is not None:
         tries_left = TRANSCRIPT_TRIES
@@ -116,15 +118,11 @@ async def _ended(
         await asyncio.sleep(TRANSCRIPT_SECONDS)
 
     if transcript is None and event.transcript_path is not None:
-        complain(
-            _("hook: {path} does not exist, so this turn was not stored", event.transcript_path)
-        )
+        complain("hook: {path} does not exist, so this turn was not stored", event.transcript_path)
 
     if turn is not None and turn.is_shortened:
         complain(
-            _(
-                "hook: a message of this turn is too long to be stored whole, so its middle is left out"
-            )
+            "hook: a message of this turn is too long to be stored whole, so its middle is left out"
         )
 
     return transcript, turn
@@ -143,8 +141,8 @@ def _end_of(path: str | None, size: int) -> bytes | None:
 
 
 def without_secrets(context: HookContext | None, secrets: SecretFilter) -> HookContext | None:
-    """Return what is known at an event without its secrets, with their number in the turn that ended, or in the prompt.
-    Say how many the turn had."""
+    """Return what is known at an event without its secrets, with their number in the turn that
+    ended, or in the prompt. Say how many the turn had. Nothing known (None) stays None."""
     if context is None:
         return None
     turn = context.turn
@@ -154,7 +152,7 @@ def without_secrets(context: HookContext | None, secrets: SecretFilter) -> HookC
     if turn is not None:
         turn = replace(secrets.of(replace(turn, messages=()), with_pairs=True), messages=new)
         if kinds:
-            complain(_("hook: {reason}", removed_text(len(kinds))))
+            complain("hook: {reason}", removed_text(len(kinds)))
     else:
         messages = (*secrets.of(messages[:-1], with_pairs=True), *new)
     others = secrets.of(replace(context, turn=None, messages=()), with_pairs=True)

@@ -28,7 +28,8 @@ from sandbox import HOOK_CHARS
 async def answer(
     settings: Settings, context: HookContext, host: Host, *, max_chars: int | None, flashbacks: int
 ) -> str:
-    """Return the text for the model; it is empty if there is nothing to say. Raise MemoryServerError."""
+    """Return the text for the model at an event, or '' if there is nothing to say; at `Stop` store
+    the turn that ended. Raise MemoryServerError."""
     if context.event.name == "Stop":
         await remembered(settings, context, host)
         return ""
@@ -40,18 +41,20 @@ async def answer(
     async with _opened(settings, context, host) as view:
         memory = _memory_of(view, context)
         if context.act is not None:
-            given = await hooks.recall_at_action(memory, context.act)
+            additions = await hooks.recall_at_action(memory, context.act)
         elif recalls:
             earlier = partial(_messages_before, context)
             project = _project_of(view, context)
-            given = await hooks.recall_at_prompt(memory, earlier, project, max_chars)
+            additions = await hooks.recall_at_prompt(memory, earlier, project, max_chars)
         else:
             offers_recall = _offers_recall(settings)
-            given = await hooks.recall_at_beginning(memory, max_chars, offers_recall=offers_recall)
+            additions = await hooks.recall_at_beginning(
+                memory, max_chars, offers_recall=offers_recall
+            )
 
-    if given.trouble:
-        complain(_("hook: {reason}", given.trouble))
-    return memory.claimed(given)
+    if additions.trouble:
+        complain("hook: {reason}", additions.trouble)
+    return memory.claimed(additions)
 
 
 async def remembered(settings: Settings, context: HookContext, host: Host) -> str | None:
@@ -66,7 +69,7 @@ async def remembered(settings: Settings, context: HookContext, host: Host) -> st
 async def _opened(
     settings: Settings, context: HookContext, host: Host
 ) -> AsyncIterator[CallerView]:
-    """Open the memories for a hook. Raise MemoryPaused."""
+    """Open the memories for a hook. Raise MemoryPaused during a pause."""
     lifetime = ONE_QUESTION if context.turn is None else ONE_TURN
     async with host.view(settings, session=context.session, lifetime=lifetime) as view:
         pause = view.paused()
@@ -94,7 +97,8 @@ def _messages_before(context: HookContext, wanted: int) -> tuple[Message, ...]:
 
 
 def _project_of(view: CallerView, context: HookContext) -> Project | None:
-    """Return the project of the event; None means the project of the settings, or of the folder of this process."""
+    """Return the project of the event or of its folder, which may be no project (`NO_PROJECT`). Return None for the
+    project of the settings or of this process's folder."""
     if (
         context.project is not None
         or context.event.cwd is None

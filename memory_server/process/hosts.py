@@ -13,11 +13,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from languages import N_
 from memory_server.command_table import Command
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 if TYPE_CHECKING:
     from memory_server.config import Settings
@@ -38,36 +38,9 @@ Parse = Callable[[Sequence[str]], Namespace]
 """Parses a command line into flags; exits, as argparse does, if the command line cannot be used."""
 
 
-class Host(Protocol):
-    """The process in which commands run. `folder` is where the command was typed, or None for the folder of this
-    process. `lasts`: the process goes on after the command."""
-
-    @property
-    def folder(self) -> Path | None: ...
-
-    @property
-    def lasts(self) -> bool: ...
-
-    def view(
-        self,
-        settings: Settings,
-        *,
-        session: Session | None = None,
-        asker: str = ASKER,
-        lifetime: Lifetime | None = None,
-    ) -> CallerView:
-        """Return the memories for a command, to be opened with `async with`. `lifetime` says how long they are used, if
-        this process opens them for the command; None means that the process lasts."""
-
-    def link(self, settings: Settings) -> Link | None:
-        """Return the server whose memories the command uses, or None if it uses the memories of this machine."""
-
-    async def function_of(self, command: Command) -> CommandFunction:
-        """Import the function of a command."""
-
-
 class OwnProcess:
-    """The process of a single command, which opens the memories for it and ends with it."""
+    """The process of a single command, which opens the memories for it and ends with it. `folder` is where the command
+    was typed, or None for the folder of this process. `lasts`: the process goes on after the command."""
 
     folder: Path | None = None
     lasts = False
@@ -75,27 +48,25 @@ class OwnProcess:
     def view(
         self,
         settings: Settings,
-        *,
         session: Session | None = None,
-        asker: str = ASKER,
         lifetime: Lifetime | None = None,
     ) -> CallerView:
+        """Return the memories for a command, to be opened with `async with`. `lifetime` says how long they are used;
+        None means that the process lasts."""
         from memory_server.runtime.app import App
         from memory_server.runtime.runtime import LASTING, Runtime
 
         runtime = Runtime(settings, lifetime or LASTING)
-        return App(settings, runtime=runtime, session=session, asker=asker)
+        return App(settings, runtime=runtime, session=session, asker=ASKER)
 
     def link(self, settings: Settings) -> Link | None:
+        """Return the server whose memories the command uses, or None if it uses the memories of this machine."""
         from memory_server.process.linked_server import link_of
 
         return link_of(settings)
 
-    async def function_of(self, command: Command) -> CommandFunction:
-        return function_of(command)
 
-
-@dataclass(frozen=True, slots=True)
+@frozen
 class SharedProcess:
     """The shared process, which has the memories open in `app` and runs the commands of others, typed in `folder`."""
 
@@ -106,22 +77,18 @@ class SharedProcess:
     def view(
         self,
         settings: Settings,
-        *,
         session: Session | None = None,
-        asker: str = ASKER,
         lifetime: Lifetime | None = None,
     ) -> CallerView:
+        """Return a view of the open memories for one command."""
         # Without `lifetime`: the memories stay open after the command.
-        return self.app.view(settings, folder=self.folder, session=session, asker=asker)
+        return self.app.view(settings, folder=self.folder, session=session, asker=ASKER)
 
     def link(self, settings: Settings) -> Link | None:
         return self.app.home.link.read()
 
-    async def function_of(self, command: Command) -> CommandFunction:
-        return await _imported_in_a_thread(command)
 
-
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerForOthers:
     """A server that has the memories of a token open in `app`, and runs the commands of linked machines.
 
@@ -131,20 +98,21 @@ class ServerForOthers:
 
     app: App
     caller_folder: str | None
+    asker: str = ASKER
     folder = Path("/")
     lasts = True
 
     def view(
         self,
         settings: Settings,
-        *,
         session: Session | None = None,
-        asker: str = ASKER,
         lifetime: Lifetime | None = None,
     ) -> CallerView:
+        """Return a view for one command, with the folder that its caller named. The memories stay
+        open after the command, whatever `lifetime` is."""
         # Without `lifetime`: the memories stay open after the command.
         view = self.app.view(
-            settings, folder=self.folder, elsewhere=True, session=session, asker=asker
+            settings, folder=self.folder, elsewhere=True, session=session, asker=self.asker
         )
         asker_there = {**view.call.asker, "cwd": self.caller_folder}
         view.call = replace(view.call, asker=asker_there, folder=self.caller_folder)
@@ -153,8 +121,9 @@ class ServerForOthers:
     def link(self, settings: Settings) -> Link | None:
         return None
 
-    async def function_of(self, command: Command) -> CommandFunction:
-        return await _imported_in_a_thread(command)
+
+Host: TypeAlias = OwnProcess | SharedProcess | ServerForOthers
+"""The process in which commands run."""
 
 
 def settings_of(app: App, caller: Principal) -> Settings:
@@ -174,10 +143,10 @@ def function_of(command: Command) -> CommandFunction:
     return function
 
 
-async def _imported_in_a_thread(command: Command) -> CommandFunction:
+async def imported(command: Command, host: Host) -> CommandFunction:
     """Import the function of a command. Its first import takes as long as a hook waits for its answer, so other clients
-    must not wait for it."""
-    if _module_of(command) not in sys.modules:
+    of the host must not wait for it."""
+    if host.lasts and _module_of(command) not in sys.modules:
         await asyncio.to_thread(function_of, command)
     return function_of(command)
 

@@ -17,7 +17,7 @@ from memory_server.config import Settings
 from memory_server.kernel.collecting import collect_from_now_on
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.streams import complain
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import JsonObject, dataclass
 from memory_server.knowledge.projects import NO_PROJECT
 from memory_server.memories.memories import Call
 from memory_server.process.hosts import Parse, ServerForOthers, settings_of
@@ -96,7 +96,8 @@ async def serve_http(settings: Settings, listen: str, parse: Parse) -> None:
 
 
 def _page(app: App, tenants: Tenants, enter: Enter, limits: Limits) -> ASGIApp:
-    """Build the page. A person who types a token sees the memories of its tenant."""
+    """Build the page. A person who types a token sees the memories of its tenant. Opening them
+    raises InvalidInput if the server is busy."""
     from memory_server.web.access import TokenForm
     from memory_server.web.app import page_app
     from memory_server.web.view import Site
@@ -105,6 +106,7 @@ def _page(app: App, tenants: Tenants, enter: Enter, limits: Limits) -> ASGIApp:
 
     @asynccontextmanager
     async def call(scope: Scope) -> AsyncIterator[Call]:
+        """Open the memories of the caller for a page. Raises InvalidInput if the server is busy."""
         caller = caller_of(scope)
         FOR.set(caller.tenant)
         limit = limits[caller.tenant]
@@ -119,8 +121,10 @@ def _page(app: App, tenants: Tenants, enter: Enter, limits: Limits) -> ASGIApp:
                 ) from error
             yield tenant.call(caller)
 
-    def site_of(scope: Scope) -> Site:
-        caller = caller_of(scope)
+    def site_of(request_scope: Scope) -> Site:
+        """Return what the caller of a request may see and change. It is made once for each tenant, with the right to
+        write and without it, and kept."""
+        caller = caller_of(request_scope)
         may_write = WRITE in caller.scopes
         key = (caller.tenant, may_write)
         if key not in sites:
@@ -137,7 +141,8 @@ def _page(app: App, tenants: Tenants, enter: Enter, limits: Limits) -> ASGIApp:
 
 
 def _tokens(settings: Settings, folder: Path) -> TokenFile | None:
-    """Return the tokens of the file that the settings name, or of the usual file in the data folder if it exists."""
+    """Return the tokens of the file that the settings name, or of the usual file in the data folder
+    if it exists; otherwise None."""
     if settings.http.tokens is not None:
         return TokenFile(settings.http.tokens.expanduser())
     usual_path = tokens_at(folder)
@@ -147,7 +152,8 @@ def _tokens(settings: Settings, folder: Path) -> TokenFile | None:
 
 
 def _memories(app: App, room: Callable[[], float], parse: Parse) -> TenantMemories:
-    """Return the memories for callers who have nothing to do with this machine."""
+    """Return the memories of `app` for callers elsewhere, whose answers do not name places of this
+    machine. `room`: how many bytes they may still take."""
     # Answers must not name places of this machine.
     hidden = {str(app.home.place): "the data folder"}
 
@@ -156,7 +162,7 @@ def _memories(app: App, room: Callable[[], float], parse: Parse) -> TenantMemori
         hidden[url] = "the database"
     memories = replace(app.memories, hidden=hidden)
 
-    async def run(name: str, arguments: Mapping[str, Any], caller: Principal) -> dict[str, Any]:
+    async def run(name: str, arguments: JsonObject, caller: Principal) -> dict[str, Any]:
         from memory_server.process.remote_commands import (
             run,  # only servers of linked machines need it
         )
@@ -167,8 +173,7 @@ def _memories(app: App, room: Callable[[], float], parse: Parse) -> TenantMemori
         return answer
 
     def view(caller: Principal) -> CallerView:
-        server = ServerForOthers(app, caller.folder)
-        return server.view(settings_of(app, caller), asker="REST")
+        return ServerForOthers(app, caller.folder, "REST").view(settings_of(app, caller))
 
     return TenantMemories(memories, app.server, room, run, view)
 
@@ -183,11 +188,12 @@ class _TenantOpener:
 
     @asynccontextmanager
     async def open(self, tenant: str | None, writable: bool) -> AsyncIterator[TenantMemories]:
-        """Open the memories of a tenant."""
+        """Open the memories of a tenant, or those of `app` for None if they may be written. A token
+        that only reads is not noted in the list of tenants."""
         if tenant is None and writable:
             yield _memories(self.app, lambda: inf, self.parse)
             return
-        where: Mapping[str, Any] = {}
+        where: JsonObject = {}
         if tenant is not None:
             where = self.app.home.settings_of(tenant)
         tenants_app = self._app(where, tenant, read_only=not writable)
@@ -211,7 +217,7 @@ class _TenantOpener:
             with suppress(OSError):  # only the list of tenants is the poorer for it
                 await asyncio.to_thread(self.app.home.note_tenant, tenant)
 
-    def _app(self, where: Mapping[str, Any], tenant: str | None, *, read_only: bool = False) -> App:
+    def _app(self, where: JsonObject, tenant: str | None, *, read_only: bool = False) -> App:
         """Return the memories that the settings `where` name, beside the memories of this process."""
         owners = self.app.settings
         update = {

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memory_server.command_table import SettingFlag
 
 PER_SESSION_SETTINGS = (
-    *[flag.setting for flag in SETTING_FLAGS.values() if flag.process == "window"],
+    *[flag.setting for flag in SETTING_FLAGS.values() if flag.in_shared_process == "window"],
     "hooks",
 )
 """Settings that may differ between windows of the same process."""
@@ -61,6 +61,8 @@ class Invocation:
     """
 
     def __init__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
+        """Read the arguments and the environment, and make their paths absolute. Raises CannotShare
+        if a shared process cannot do what they ask for, or is switched off."""
         self.arguments = list(arguments)
         self.environ = dict(environ)
         self.flags: list[str] = []
@@ -86,12 +88,13 @@ class Invocation:
             raise CannotShare
 
     def _take(self, index: int) -> int:
-        """Read the argument at `index`; return the index of the next argument."""
+        """Read the argument at `index`; return the index of the next argument. Raises CannotShare
+        if a shared process cannot do what it asks for."""
         word = self.arguments[index]
         if word.startswith("--"):
             name, equals, value = word.removeprefix("--").partition("=")
             setting = SETTING_FLAGS.get(name)
-            if setting is not None and setting.process != "none":
+            if setting is not None and setting.in_shared_process != "none":
                 if not equals:
                     value = self._take_value(index + 1)
                 self._set_setting(index, setting, value)
@@ -121,21 +124,23 @@ class Invocation:
         return index + 1
 
     def _take_value(self, index: int) -> str:
-        """Remove the argument at `index`, which is the value of a flag before it."""
+        """Remove and return the argument at `index`, the value of the flag before it. Raises CannotShare without one."""
         if index == len(self.arguments):
             raise CannotShare
         return self.arguments.pop(index)
 
     def _set_setting(self, index: int, setting: SettingFlag, value: str) -> None:
-        """Put the flag of a setting with its value at `index`."""
+        """Put the flag of a setting with its value at `index`, and also into `flags` if a shared process has one value
+        of it."""
         if setting.is_path and value:
             value = absolute(value)
         flag = f"--{setting.name}={value}"
         self.arguments[index] = flag
-        if setting.process == "one value":
+        if setting.in_shared_process == "one value":
             self.flags.append(flag)
 
     def _set_command(self, word: str) -> None:
+        """Take the word for the command. Raise CannotShare if it is unknown, or never runs in the shared process."""
         command = COMMANDS.get(word)
         if command is None or command.shared == "no":
             raise CannotShare
@@ -220,6 +225,7 @@ class Invocation:
 
 
 def _turns_off(settings: bytes) -> bool:
+    """Tell whether a settings file has `daemon.enabled = false`. Raise ValueError if it is no TOML."""
     if b"daemon" not in settings:
         return False
     import tomllib
@@ -248,7 +254,8 @@ def installed_packages_first() -> None:
 
 def _code_stamp(root: str) -> str:
     """Return the sum of the times of all files of the program. It changes with an update, even if the version stays the
-    same. There are some 260 files, which takes a millisecond. Raise OSError if the program is just being replaced."""
+    same. There are a few hundred files, which takes a millisecond. Raise OSError if the program is just being
+    replaced."""
     sum_of_times = 0
     folders = [f"{root}/{name}" for name in _PACKAGES]
     for folder in folders:

@@ -26,8 +26,8 @@ def use_one_arena() -> None:
 
 
 def use_more_files() -> int:
-    """Let this process open more files, if the system allows it; gives how many. Linux begins with 1,024, macOS with
-    256."""
+    """Let this process open more files, if the system allows it, and return how many it may open now. Linux begins with
+    1,024, macOS with 256."""
     try:
         import resource
     except ModuleNotFoundError:

@@ -81,6 +81,7 @@ async def _tool(server: LinkedServer, flags: Namespace, folder: str | None) -> N
 
 
 async def _call(server: LinkedServer, flags: Namespace, headers: Mapping[str, str]) -> None:
+    """Let the server call a tool, and print its result as JSON. Raises InvalidInput with --text, NotReached, RemoteError."""
     if flags.text:
         raise InvalidInput("--text works only on the server; leave it out to get the JSON.")
     arguments = typed_calls.arguments_of(flags.arguments)
@@ -91,6 +92,9 @@ async def _call(server: LinkedServer, flags: Namespace, headers: Mapping[str, st
 
 
 async def _recall(server: LinkedServer, flags: Namespace, headers: Mapping[str, str]) -> None:
+    """Ask the server for a recall without the private parts and secrets of the messages, and print
+    its block, or all of it with --json. Raises InvalidInput, NotReached, or RemoteError if it
+    refuses."""
     arguments = {
         "session": typed_calls.session_of(flags.session).id,
         **typed_calls.messages_of(flags.words),
@@ -113,7 +117,8 @@ async def _recall(server: LinkedServer, flags: Namespace, headers: Mapping[str, 
 
 
 async def _remember(server: LinkedServer, flags: Namespace, folder: str | None) -> int:
-    """Keep a turn and deliver it. Return the exit status."""
+    """Keep a turn and deliver it. Return the exit status. Raises InvalidInput if all of it is
+    private, or if the server refused it."""
     arguments = server.settings.secret_filter.of(_turn_typed(flags, server.home.clock()))
     delivery = await keep(
         server, TURN_PATH, arguments, server.headers(folder=folder), AFTER_SECONDS
@@ -161,25 +166,25 @@ def _rows_of(arguments: Mapping[str, Any]) -> list[Any]:
 def _tell_result(server: LinkedServer, result: TurnResult, waiting: int, *, as_json: bool) -> int:
     """Say what became of a turn that was just said, and return the exit status. Raise InvalidInput if the server
     refused it."""
-    from memory_server.operations.delivery import Ending
+    from memory_server.operations.delivery import TurnEnd
 
     match result.ending:
-        case Ending.STORED if as_json:
+        case TurnEnd.STORED if as_json:
             write({"success": True, "stored": True, "waiting": waiting})
-        case Ending.STORED:
+        case TurnEnd.STORED:
             write(_("Remembered on {url}.", server.remote.link.url))
-        case Ending.NOTHING_KEPT if as_json:
+        case TurnEnd.NOTHING_KEPT if as_json:
             show_answer({"success": True, "stored": False, "note": result.sentence})
-        case Ending.NOTHING_KEPT:
+        case TurnEnd.NOTHING_KEPT:
             show_answer(result.sentence)
-        case Ending.REFUSED:
+        case TurnEnd.REFUSED:
             raise InvalidInput(result.sentence)
     return 0
 
 
 def _without_private(messages: Sequence[Any]) -> list[Any]:
-    """Return the messages of a turn as they may leave this machine: as `_public` returns them, or only the call if
-    something was forgotten."""
+    """Return the messages of a turn as they may leave this machine: as `_public` returns them, or only the calls of
+    `forget` if there are any."""
     forgotten = [message for message in messages if calls_forget(message)]
     if forgotten:
         return forgotten
@@ -193,6 +198,8 @@ def _public(messages: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def _fields_of(message: Message) -> dict[str, Any]:
+    """Return a message as it is sent: role, content, `timestamp` in milliseconds, and name, the last two only if
+    known. `extra` is not sent."""
     fields = {
         "role": message.role,
         "content": message.content,
@@ -203,7 +210,8 @@ def _fields_of(message: Message) -> dict[str, Any]:
 
 
 async def _sent_command(server: LinkedServer, flags: Namespace, folder: str | None) -> int:
-    """Let the server run the command as it was typed, and return its exit status. `forget` asks first."""
+    """Let the server run the command as it was typed, and return its exit status. `forget` asks
+    first. Raises InvalidInput if the user cannot be asked."""
     arguments = sent_arguments(flags.typed)
     if flags.command.name == "forget" and not (flags.yes or flags.dry_run or flags.for_good):
         await command(server, "forget", [*arguments, "--dry-run"], folder)
@@ -219,7 +227,8 @@ async def _sent_command(server: LinkedServer, flags: Namespace, folder: str | No
 
 
 def sent_arguments(typed: Sequence[str]) -> list[str]:
-    """Return the typed command line without the settings of this machine."""
+    """Return the typed command line without the settings that are only for this machine, and their
+    values."""
     sent: list[str] = []
     words = iter(typed)
     for word in words:
@@ -229,7 +238,7 @@ def sent_arguments(typed: Sequence[str]) -> list[str]:
         setting = None
         if word.startswith("--"):
             setting = SETTING_FLAGS.get(name)
-        if setting is not None and setting.linked != "sent":
+        if setting is not None and setting.on_linked_machine != "sent":
             if not equals:
                 next(words, None)
         elif word not in ("--no-daemon", "--read-only"):

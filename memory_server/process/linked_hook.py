@@ -16,7 +16,7 @@ from memory_server.kernel.streams import complain, from_afar
 from memory_server.kernel.work import work_json
 from memory_server.memories.hooks import HookContext
 from memory_server.memories.point_of_action import act_json
-from memory_server.operations.delivery import Ending
+from memory_server.operations.delivery import TurnEnd
 from memory_server.process.linked_server import (
     REMOTE_RECALL_SECONDS,
     LinkedServer,
@@ -61,13 +61,14 @@ async def hook(server: LinkedServer, context: HookContext, flags: Namespace) -> 
 
 
 async def _keep_of_hook(server: LinkedServer, context: HookContext, body: Mapping[str, Any]) -> str:
-    """Keep a turn and deliver it. Return what the user is told."""
+    """Keep a turn and deliver it. Return what the user is told once a session if the server does
+    not take it; '' otherwise, and if the server is not reached."""
     delivery = await keep(
         server, "/v1/commands/hook", body, server.headers(), REMOTE_RECALL_SECONDS
     )
     if delivery.newest is not None:
-        if delivery.newest.ending is not Ending.STORED:
-            complain(_("hook: {reason}", delivery.newest.sentence))
+        if delivery.newest.ending is not TurnEnd.STORED:
+            complain("hook: {reason}", delivery.newest.sentence)
         return ""
     if delivery.stopped is None or not server.remote.reached:
         return ""  # the next prompt says that the server is not reached
@@ -78,17 +79,19 @@ async def _keep_of_hook(server: LinkedServer, context: HookContext, body: Mappin
 
 
 def _told_once(server: LinkedServer, context: HookContext, about: str, sentence: str) -> str:
-    """Return what the user is told; empty if this session was told `about` it before."""
+    """Return what the user is told, note that this session was told `about` it, and log it. Return '' if it was told
+    before."""
     given_lines = server.home.given_lines
     if about in given_lines.to(context.session):
         return ""
     given_lines.note(context.session, [about], server.home.clock())
-    complain(_("hook: {reason}", sentence))
+    complain("hook: {reason}", sentence)
     return f"memory-server: {sentence}"
 
 
 def _body_of(context: HookContext, flags: Namespace) -> dict[str, Any] | None:
-    """Return what is sent of an event, or None if all of it is private."""
+    """Return the body of an event for the server, without private parts. Return None if nothing is
+    left of the messages and the turn corrects nothing."""
     event = context.event
     turn = context.turn
     body: dict[str, Any] = {

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from languages import _, counted, spoken
+from languages import counted, spoken
 from memory_server.config import Settings
-from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.collecting import collect_from_now_on
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.link import MOST_FOLDER_CHARS, Link, shared_name
 from memory_server.kernel.messages import Session
-from memory_server.kernel.streams import complain, from_afar, write, write_errors
+from memory_server.kernel.streams import CAPTURED_IO, complain, from_afar, write, write_errors
+from memory_server.kernel.values import JsonObject
 from memory_server.knowledge.projects import named_by_user
 from memory_server.runtime.homes import Home, Outbox, open_home, project_at, token_in
 
@@ -61,6 +61,9 @@ class LinkedServer:
     def __init__(
         self, link: Link, settings: Settings, *, lasts: bool, folder: str | Path | None = None
     ) -> None:
+        """Read the token of the link. A process that `lasts` keeps the client of the server, and
+        another with the same link and token uses it again. Raises InvalidInput if the token cannot
+        be read."""
         from memory_server.process.remote import Remote
 
         self.home = home_of(settings)
@@ -84,7 +87,7 @@ class LinkedServer:
         self,
         field: str,
         path: str,
-        body: Mapping[str, Any],
+        body: JsonObject,
         headers: Mapping[str, str],
         seconds: float,
         *,
@@ -108,13 +111,16 @@ class LinkedServer:
         return delivery
 
     def deliver_later(self) -> None:
-        """Deliver in the background what waits, as long as this process runs."""
+        """Deliver in the background what waits, as long as this process runs. Do nothing in a process that soon ends,
+        or where this has begun."""
         if self._lasts and not _delivering and self.home.outbox.waiting():
             task = asyncio.create_task(self._until_delivered())
             _delivering.add(task)
             task.add_done_callback(_delivering.discard)
 
     async def _until_delivered(self) -> None:
+        """Deliver again and again, after pauses of 1 to 60 s, until no turn waits; errors are left for the next
+        time."""
         pause = 1.0
         while self.home.outbox.waiting():
             with suppress(Exception):
@@ -146,7 +152,7 @@ def _sent_project(settings: Settings, folder: Path) -> str | None:
 async def keep(
     server: LinkedServer,
     path: str,
-    body: Mapping[str, Any],
+    body: JsonObject,
     headers: Mapping[str, str],
     seconds: float,
 ) -> Delivery:
@@ -168,15 +174,14 @@ def shared_folder(folder: str | None) -> str | None:
 
 
 def warn_of_clock(remote: Remote) -> None:
+    """Say on standard error if the clock of this machine differs much from the server's, as the last answer told."""
     from memory_server.process.remote import WRONG_CLOCK_SECONDS
 
     if abs(remote.clock_off) > WRONG_CLOCK_SECONDS:
         hours_ahead = remote.clock_off / 3_600
         complain(
-            _(
-                "this machine's clock is {hours:+.1f} hours off; turns are stored with its times",
-                hours_ahead,
-            )
+            "this machine's clock is {hours:+.1f} hours off; turns are stored with its times",
+            hours_ahead,
         )
 
 
@@ -211,11 +216,9 @@ def tell_of_refused(outbox: Outbox) -> None:
     refused = len(outbox.refused())
     if refused:
         complain(
-            _(
-                "refused by a server, and kept here: {turns}; `memory-server where` says why, and `memory-server link "
-                "--retry-refused` sends them again",
-                counted(refused, "turn"),
-            )
+            "refused by a server, and kept here: {turns}; `memory-server where` says why, and `memory-server link "
+            "--retry-refused` sends them again",
+            counted(refused, "turn"),
         )
 
 
@@ -227,7 +230,8 @@ async def command(
     *,
     standard_input: str = "",
 ) -> int:
-    """Let the server run a command, print what it says, and return its exit status."""
+    """Let the server run a command, print what it says, and return its exit status, or 1 if no
+    command has such a status. Raises RemoteError, NotReached."""
     from memory_server.process.entrance import terminal_of
 
     streams = CAPTURED_IO.get()
@@ -268,5 +272,5 @@ def show_answer(answer: object) -> None:
     write(answer)
 
 
-def show_errors(answer: Mapping[str, Any]) -> None:
+def show_errors(answer: JsonObject) -> None:
     write_errors(from_afar(str(answer.get("errors", ""))))

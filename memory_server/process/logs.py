@@ -13,6 +13,7 @@ class JsonLines(logging.Formatter):
     """Time in UTC, level, logger, message, and a traceback if there is one. Always in ASCII."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return a record as one line of JSON."""
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
@@ -28,6 +29,7 @@ class Sentences(logging.Formatter):
     """What a person reads who typed a command; with `--log-level DEBUG` a traceback too."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return the message of a record, with its traceback only if the log level is DEBUG."""
         line = f"memory-server: {record.getMessage()}"
         if record.exc_info and logging.getLogger().isEnabledFor(logging.DEBUG):
             return f"{line}\n{self.formatException(record.exc_info)}"

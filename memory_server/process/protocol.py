@@ -76,7 +76,8 @@ def absolute(path: str) -> str:
 
 
 def folder(environ: Mapping[str, str]) -> str:
-    """Return the folder of the sockets, which only this user may enter. Raise CannotShare if it cannot be used."""
+    """Return the folder of the sockets, which only this user may enter; make it if it is missing. Raise CannotShare if it
+    cannot be used."""
     user_id = os.getuid()
     try:
         path = _folder_of_user(environ, user_id)

@@ -1,5 +1,5 @@
 """The command's half of a window: it carries the bytes of standard input to the shared process, and what that writes to
-standard output and error, until the session ends. `window_stream.py` is the other half.
+standard output and error, until the session ends. `WindowStream` (windows.py) is the other half.
 
 At most one piece waits in each direction: a side that does not read is not read from. This module imports only what it
 needs, because it is a part of the entrance.
@@ -46,6 +46,7 @@ class Pump:
     """Carries the bytes of a window over `connection`, until the process at its other end tells the exit status."""
 
     def __init__(self, connection: socket) -> None:
+        """Prepare to carry bytes over `connection`, which no longer blocks."""
         self._connection = connection
         self._connection.setblocking(False)
 
@@ -93,7 +94,8 @@ class Pump:
         os.write(self._wake_writing, b"\0")
 
     def _wait(self) -> dict[int, int]:
-        """Wait until something can be carried. Return the events of each descriptor that has some."""
+        """Wait until something can be carried, at most LOOK_SECONDS. Return the events of each
+        descriptor that has some. While a piece waits, its side is not read."""
         poll = select.poll()
         poll.register(self._wake_reading, select.POLLIN)
 
@@ -119,7 +121,8 @@ class Pump:
         return dict(poll.poll(seconds * 1000))
 
     def _carry(self, ready: dict[int, int]) -> None:
-        """Carry what can be carried without waiting."""
+        """Carry what can be carried without waiting. Raises ConnectionResetError if the process has
+        ended."""
         if self._wake_reading in ready:
             os.read(self._wake_reading, PIECE_BYTES)
             self._end()
@@ -157,6 +160,7 @@ class Pump:
             self._deadline = time.monotonic() + END_SECONDS
 
     def _read_input(self) -> None:
+        """Read a piece of standard input as a frame to send. Its end, or an error, is a frame too."""
         try:
             data = os.read(_INPUT, PIECE_BYTES)
         except OSError:  # as the end
@@ -168,6 +172,7 @@ class Pump:
             self._to_process = frame(INPUT_ENDED)
 
     def _send(self) -> None:
+        """Send some of what waits for the process. If the process takes no more, drop it and read no more input."""
         try:
             sent_bytes = self._connection.send(self._to_process)
         except OSError:  # the session has ended, and its exit status can still be read
@@ -177,7 +182,8 @@ class Pump:
         self._to_process = self._to_process[sent_bytes:]
 
     def _write_output(self) -> None:
-        """Write some of the output. A pipe that has room takes so many bytes at once without waiting."""
+        """Write some of the output, so many bytes as a pipe with room takes at once without
+        waiting. End the session if the client reads it no more."""
         try:
             written_bytes = os.write(_OUTPUT, self._to_output[: select.PIPE_BUF])
         except OSError:

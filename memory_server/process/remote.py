@@ -49,7 +49,8 @@ class Remote:
 
     @cached_property
     def http(self) -> httpx2.AsyncClient:
-        """The client of the server, made at its first use."""
+        """Return the client of the server, which is made at its first use. It checks certificates,
+        follows no redirect, and uses no proxy for this machine."""
         if sys.modules.get("ssl", sys) is None:
             # A hook leaves the module out to be quick, but it is needed here.
             del sys.modules["ssl"]
@@ -83,7 +84,7 @@ class Remote:
     ) -> dict[str, Any]:
         """Return the answer to `POST path` with this body, or to `GET path` without a body. With `twice` the request
         may be done twice, so it is retried once if a connection was cut. Raise RemoteError if it was refused, and
-        NotReached."""
+        NotReached if no answer of a memory server comes within `seconds`."""
         import httpx2
 
         try:
@@ -144,8 +145,8 @@ class Remote:
         return httpx2.Response(response.status_code, headers=headers, content=bytes(body))
 
     def _content_of(self, response: httpx2.Response) -> dict[str, Any]:
-        """Return the content of a response. Raise RemoteError if it refuses, and NotReached if it is not from a memory
-        server."""
+        """Return the content of a response, and note in `reached` whether the server works. Raise RemoteError if it
+        refuses, and NotReached if it is not from a memory server."""
         trouble = self.trouble_of(response)
         if trouble is not None and response.status_code not in TOO_LARGE:
             raise NotReached(trouble)
@@ -162,7 +163,8 @@ class Remote:
         return NotReached(Sentence("{url} does not answer as a memory server does.", self.link.url))
 
     def refusal_of(self, response: httpx2.Response) -> RemoteError:
-        """Return the error that the response reports."""
+        """Return the error that a response reports: NotReached if the request may succeed later,
+        otherwise RemoteError."""
         content = _json(response)
         url = self.link.url
         status = response.status_code
@@ -198,7 +200,8 @@ class Remote:
         return RemoteError(message, status, kind)
 
     def trouble_of(self, response: httpx2.Response) -> str | None:
-        """Return why a response is not from a memory server, or None if it may be."""
+        """Return why a response is not from a memory server, or None if it may be. Note in `clock_off` by how many
+        seconds the clock here is ahead."""
         # The clock is read from any answer, because a wrong one explains a refused certificate too.
         date = response.headers.get("date")
         if date is not None:

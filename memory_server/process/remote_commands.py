@@ -15,20 +15,19 @@ from functools import partial
 from io import StringIO
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from languages import _, speaking
 from memory_server.command_table import COMMANDS, SETTING_FLAGS
 from memory_server.config import Settings
 from memory_server.conversations.earlier_turns import Corrections, TakenBackTurn
-from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, ReadOnly
 from memory_server.kernel.lifecycle import USUAL_STEPS
 from memory_server.kernel.link import MOST_FOLDER_CHARS
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, Session
 from memory_server.kernel.readers import AT_A_SHELL
 from memory_server.kernel.recalled_block import one_line
-from memory_server.kernel.streams import complain
+from memory_server.kernel.streams import CAPTURED_IO, CapturedIO, complain
 from memory_server.kernel.text import shown
 from memory_server.kernel.work import (
     COMMAND_CHARS,
@@ -47,7 +46,7 @@ from memory_server.process.hooks import answer, remembered
 from memory_server.process.hosts import Parse, ServerForOthers, settings_of
 from memory_server.runtime.app import App
 from memory_server.serving.http.principals import Principal
-from memory_server.tools.base.shapes import Messages, Text
+from memory_server.tools.base.shapes import Arguments, Messages, Text
 
 Name = Annotated[Text, Field(max_length=1_000)]
 _MOST_ROWS = 1_000
@@ -56,9 +55,7 @@ _MOST_STEPS = 20_000
 """Steps of all changes of an answer together, if the caller does not say how many steps of a change."""
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
+class _Body(Arguments):
     folder: Annotated[Text, Field(max_length=MOST_FOLDER_CHARS)] | None = None
     language: Literal["en", "zh"] = "en"
 
@@ -71,19 +68,15 @@ class CommandBody(_Body):
     terminal: Annotated[dict[Name, Name], Field(max_length=20)] = {}
 
 
-class TakenBackBody(BaseModel):
+class TakenBackBody(Arguments):
     """A turn that the user took back in the client: what the user said last in it, and the answer."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     asked: Annotated[Text, Field(max_length=MAX_CONTENT_CHARS)]
     answer: Annotated[Text, Field(max_length=MAX_CONTENT_CHARS)] = ""
 
 
-class FailedBody(BaseModel):
+class FailedBody(Arguments):
     """A command that failed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     command: Annotated[Text, Field(max_length=1_000)]
     status: int | None = None
@@ -97,10 +90,8 @@ class FailedBody(BaseModel):
 Failed = Annotated[list[FailedBody], Field(max_length=MOST_FAILED)]
 
 
-class ActBody(BaseModel):
+class ActBody(Arguments):
     """What is done with a tool: as in `Act`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     files: Annotated[list[Name], Field(max_length=20)] = []
     defined: Annotated[list[Name], Field(max_length=100)] = []
@@ -151,7 +142,7 @@ async def run(
     app: App, parse: Parse, name: str, fields: Mapping[str, Any], caller: Principal
 ) -> dict[str, Any]:
     """Return what a command or hook says to `caller`, for `app`, which has its memories. `fields` come from the body,
-    and `parse` parses its command line. Raise ValidationError, MemoryServerError."""
+    and `parse` parses its command line. Raise ValidationError if the body has another form, and MemoryServerError."""
     command = COMMANDS.get(name)
     if command is None or not command.run_for_others:
         raise MemoryNotFound(
@@ -220,6 +211,8 @@ async def _hook(
 
 
 def _context_of(body: HookBody) -> HookContext:
+    """Make the context of a hook from what a linked machine sent. Raises InvalidInput if a prompt
+    has no messages, or an event of a tool does not say what is done."""
     session = None if body.session is None else Session(body.session, body.context_since)
 
     event = HookEvent(
@@ -268,7 +261,8 @@ def _context_of(body: HookBody) -> HookContext:
 async def _command(
     parse: Parse, name: str, settings: Settings, body: CommandBody, host: ServerForOthers
 ) -> dict[str, Any]:
-    """Run a command and return its exit status. Raise MemoryServerError."""
+    """Run a command and return its exit status. Raise MemoryServerError, such as InvalidInput if
+    the arguments are not those of the command, or ask for what is done elsewhere."""
     flags = _flags(parse, body.arguments)
     if flags.command.name != name:
         raise InvalidInput("The arguments are not those of the command {name}.", name)
@@ -314,7 +308,8 @@ def _bound_rows(flags: Namespace) -> None:
 
 
 def _flags(parse: Parse, arguments: list[str]) -> Namespace:
-    """Parse a command line. Raise InvalidInput if it cannot be understood, or is about this machine."""
+    """Parse a command line, and pass on the warnings of that. Raise InvalidInput if it cannot be understood, or names a
+    folder or setting of this machine."""
     # The output of --help is not for the server's own streams.
     try:
         with (
@@ -330,7 +325,9 @@ def _flags(parse: Parse, arguments: list[str]) -> Namespace:
         ) from error
 
     if any(
-        hasattr(flags, flag.setting) for flag in SETTING_FLAGS.values() if flag.linked == "refused"
+        hasattr(flags, flag.setting)
+        for flag in SETTING_FLAGS.values()
+        if flag.on_linked_machine == "refused"
     ):
         raise InvalidInput("A linked machine cannot name folders and settings of the server.")
 

@@ -23,9 +23,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.failures import failure_text
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.streams import CAPTURED_IO, CapturedIO
+from memory_server.kernel.values import frozen
 from memory_server.process.protocol import ANSWERS, PIECE_BYTES, PROTOCOL, STATUS, STOP
 from memory_server.runtime.app import App
 from memory_server.serving.fair_threads import FOR, HOOKS, use_fair_threads
@@ -58,7 +58,7 @@ class NotForThisProcess(Exception):
     """This process is not for the client, which does its work itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """The request of a client."""
 
@@ -70,7 +70,7 @@ class Request:
     input: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Message:
     """The first message of a client: its fields, and its standard input."""
 
@@ -92,6 +92,8 @@ class SharedServer:
     """Accepts clients at `listener`, whose file is `path`, until it is told to stop or is no longer needed."""
 
     def __init__(self, app: App, answers: Answers, listener: socket.socket, path: Path) -> None:
+        """Prepare to serve at the socket `path`, and note the time of its file, by which a newer
+        socket of that name is told apart. Raises OSError if the file is gone."""
         self._app = app
         self._answers = answers
         self._listener = listener
@@ -109,6 +111,8 @@ class SharedServer:
         """Connections of the clients that told the process to end: the system closes them with the process."""
 
     async def run(self) -> None:
+        """Serve clients until a signal, a client or a time without clients ends it. Then take the
+        socket away, ask the sessions to end, and wait for them at most `_END_SECONDS`."""
         on_signals(self._stop.set)
         threading.Thread(
             target=_watch, args=[asyncio.get_running_loop()], name="watchdog", daemon=True
@@ -151,7 +155,7 @@ class SharedServer:
             task.add_done_callback(self._forget_client)
 
     def _forget_client(self, task: asyncio.Task[None]) -> None:
-        """Forget a client whose task has ended."""
+        """Forget a client whose task has ended, and log its error. After the last client, wait for others, or end."""
         del self._clients[task]
         error = None if task.cancelled() else task.exception()
         if error is not None:
@@ -190,7 +194,8 @@ class SharedServer:
             await self._answer(connection)
 
     async def _answer(self, connection: socket.socket) -> None:
-        """Answer the request of a client."""
+        """Answer the request of a client: its status and output, after it has confirmed that it
+        waits. Tell it if this process cannot serve it. A window is told its status elsewhere."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(_HANDSHAKE_SECONDS):
@@ -237,6 +242,8 @@ class SharedServer:
         return self._answers.work(request, connection)
 
     async def _show(self) -> int:
+        """Write facts about this process to the output of the client, as JSON. Return the exit
+        status 0."""
         streams = CAPTURED_IO.get()
         assert streams is not None
         sessions = sum(role == WINDOW for role in self._clients.values())
@@ -251,6 +258,7 @@ class SharedServer:
         return 0
 
     async def _end(self, connection: socket.socket) -> int:
+        """Begin to end the process. The connection stays open, so that its client sees the end of the process."""
         self._stop_connections.append(connection.dup())
         self._stop.set()
         return 0

@@ -21,7 +21,8 @@ from sandbox import message_rows
 
 
 def arguments_of(source: str) -> dict[str, object]:
-    """Return the arguments that a JSON object gives: `source` itself, the file `@FILE`, or with `-` standard input."""
+    """Return the arguments that a JSON object gives: `source` itself, the file `@FILE`, or with `-`
+    standard input. Raises InvalidInput if it is not a JSON object."""
     if source == "-":
         origin = _("standard input")
         text = sys.stdin.buffer.read()
@@ -50,7 +51,7 @@ def arguments_of(source: str) -> dict[str, object]:
 
 
 def typed_for_recall(flags: Namespace) -> dict[str, Any]:
-    """Return the arguments of the tool that `recall` was typed with."""
+    """Return the flags that `recall` was typed with, as arguments of the tool."""
     typed = {
         "maxChars": flags.chars,
         "flashbacks": flags.flashbacks,
@@ -61,7 +62,8 @@ def typed_for_recall(flags: Namespace) -> dict[str, Any]:
 
 
 def tell_of_recall(answer: Mapping[str, Any], flags: Namespace) -> None:
-    """Say beside the block what was left out for want of room, and the note: the block itself goes into a prompt."""
+    """Say on standard error what was left out for want of room, and the note: the block on standard output goes into a
+    prompt. With --json, only the note."""
     sentences: list[str] = []
     if not flags.json:
         sentences.append(no_room_text(_without_room(answer)))
@@ -84,7 +86,8 @@ def _without_room(answer: Mapping[str, Any]) -> list[str]:
 
 
 def session_of(typed_id: str | None) -> Session:
-    """Return the session that was typed, or a session of its own. Raise InvalidInput."""
+    """Return the session that was typed, or a new one without an id. Raise InvalidInput if the id is empty or too
+    long."""
     if typed_id is None:
         # Shell input is in no model's context yet, so it is recalled immediately.
         return Session(secrets.token_hex(8))
@@ -97,8 +100,9 @@ def session_of(typed_id: str | None) -> Session:
 
 
 def messages_of(words: str | None) -> dict[str, Any]:
-    """Return the arguments of the tool: a user's `words` as they are, or JSON from standard input: messages, or an
-    object with the arguments. `words` are never read as JSON: a chat may begin with a bracket."""
+    """Return the arguments of the tool: a user's `words` as they are, or JSON from standard input:
+    messages, or an object with the arguments. `words` are never read as JSON: a chat may begin with
+    a bracket. Raises InvalidInput if the input is not a JSON list or object."""
     if words is not None:
         return {"messages": [{"role": "user", "content": words}]}
 
@@ -117,7 +121,7 @@ def messages_of(words: str | None) -> dict[str, Any]:
             "Standard input is neither a list of messages nor an object; see docs/how-to/memory-unasked.md."
         )
 
-    # A single message is an object too.
+    # An object with arguments passes as it is; a single message, which is an object too, becomes a list.
     if isinstance(value, dict) and ("messages" in value or message_rows(value) is value):
         return value
     return {"messages": message_rows(value)}

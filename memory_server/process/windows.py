@@ -9,36 +9,106 @@ import secrets
 import socket
 import sys
 from argparse import Namespace
-from collections.abc import Callable
-from contextlib import redirect_stderr
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, redirect_stderr, suppress
 from functools import lru_cache, partial
 from io import StringIO
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, Self
 
 from languages import ENGLISH, speak, speaking, spoken
 from languages.command_line import language_of
 from memory_server.command_table import COMMANDS
 from memory_server.config import Settings
 from memory_server.config.project_file import in_folder
-from memory_server.kernel.captured_io import CAPTURED_IO
 from memory_server.kernel.collecting import collect_from_now_on
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.messages import Session
-from memory_server.kernel.streams import complain
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.streams import CAPTURED_IO, complain
+from memory_server.kernel.values import frozen
 from memory_server.process import linked_server
 from memory_server.process.command_runner import leave, refuse, run_command, understood
 from memory_server.process.hosts import Parse, SharedProcess, function_of
 from memory_server.process.invocation import PER_SESSION_SETTINGS, Invocation
 from memory_server.process.limits import use_more_files, use_one_arena
 from memory_server.process.logs import log_to_stderr
+from memory_server.process.protocol import (
+    END,
+    ERRORS,
+    FRAME_HEAD_BYTES,
+    INPUT,
+    INPUT_ENDED,
+    OUTPUT,
+    PIECE_BYTES,
+    STATUS_OF_WINDOW,
+    frame,
+    length_in,
+)
 from memory_server.process.server import NotForThisProcess, Request, SharedServer, Work
-from memory_server.process.window_stream import WindowStream
 from memory_server.process.workspace import Workspace, settings_of_roots, workspace_of
 from memory_server.runtime.app import App, offered_tools, usual_offer
 from memory_server.serving.stdio import runner
-from memory_server.serving.stdio.lines import StreamLines
+from memory_server.serving.stdio.lines import Lines
+
+_CLOSE_SECONDS = 1.0
+"""How long a client may take to read the end: it exits itself after as long."""
+
+
+class WindowStream:
+    """Standard input and output of the command at the other end of `connection`. `end` is called when the session must
+    end: the command was told to, or it is gone."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, end: Callable[[], None]
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._end = end
+
+    @classmethod
+    @asynccontextmanager
+    async def over(cls, connection: socket.socket, end: Callable[[], None]) -> AsyncIterator[Self]:
+        """Open the stream over a connection, which is closed at the end."""
+        reader, writer = await asyncio.open_unix_connection(sock=connection)
+        try:
+            yield cls(reader, writer, end)
+        finally:
+            writer.transport.abort()
+
+    async def read(self) -> bytes:
+        """Return the next bytes of the input, or nothing at its end. If the command is gone or breaks the protocol, also
+        let the session end."""
+        try:
+            head = await self._reader.readexactly(FRAME_HEAD_BYTES)
+            length = length_in(head)
+            kind = head[:1]
+            if kind == INPUT and length <= PIECE_BYTES:
+                return await self._reader.readexactly(length)
+        except (OSError, EOFError):  # the command is gone
+            kind = END
+        if kind != INPUT_ENDED:
+            self._end()
+        return b""
+
+    async def write(self, data: bytes | memoryview) -> None:
+        """Write to the output, as fast as the command takes it. Raise OSError if the command is gone."""
+        for start in range(0, len(data), PIECE_BYTES):
+            self._writer.write(frame(OUTPUT, bytes(data[start : start + PIECE_BYTES])))
+            await self._writer.drain()
+
+    def write_errors(self, text: bytes) -> None:
+        """Write to standard error, of which the command takes a page."""
+        if text:
+            self._writer.write(frame(ERRORS, text[:PIECE_BYTES]))
+
+    async def close(self, status: int) -> None:
+        """Tell the command its exit status, after which it reads no more."""
+        self._writer.write(frame(STATUS_OF_WINDOW, b"%d" % status))
+        self._writer.close()
+        with suppress(OSError, TimeoutError):  # it is gone, or reads nothing
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._writer.wait_closed()
+
 
 _ASKED = [command for command in COMMANDS.values() if command.shared in ("hook", "turn")]
 """Commands for which a user waits at each prompt."""
@@ -48,7 +118,7 @@ _KEPT = 64
 """Command lines whose settings are kept."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _CommandLine:
     """A command line of a client, parsed, with the settings that it means."""
 
@@ -57,8 +127,8 @@ class _CommandLine:
 
 
 class Windows:
-    """What the shared process does for its clients: each gets a view of `app` with settings of its own. `key` stands
-    for all settings that clients have in common, which include the `language` of their users."""
+    """What the shared process does for its clients: each gets a view of `app` with settings of its own. `key` names
+    all settings that clients have in common, which include the `language` of their users."""
 
     def __init__(self, app: App, parse: Parse, key: str, language: str = ENGLISH) -> None:
         self._app = app
@@ -132,6 +202,9 @@ class Windows:
         stream: WindowStream,
         stopped: asyncio.Event,
     ) -> None:
+        """Serve one window until its input ends or `stopped` is set: through the server if this
+        machine is linked, otherwise with its own memories. Raises InvalidInput if a setting, a file
+        of the folder or the link cannot be used."""
         folder = workspace.folder
         settings = in_folder(typed_settings, folder)
         _tell_errors(stream)
@@ -145,7 +218,7 @@ class Windows:
             self._upkeep = asyncio.create_task(self._keep_up())
 
         session = Session(secrets.token_hex(8))
-        lines = partial(StreamLines, stream)
+        lines = partial(Lines, stream)
 
         if link is not None:
             server = linked_server.LinkedServer(link, settings, lasts=True, folder=folder)
@@ -165,7 +238,8 @@ class Windows:
 async def _status_of(
     typed: _CommandLine, host: SharedProcess, connection: socket.socket, *, language: str
 ) -> int:
-    """Run a command that is not a window, and return its exit status."""
+    """Run a command that is not a window, and return its exit status. A refusal becomes a sentence
+    and a status."""
     if typed.flags.command.shared == "hook" and host.link(typed.settings) is not None:
         # The server may need longer than a hook waits before it does its work itself, which would ask the same server:
         # so the hook is told that this process works on it.
@@ -247,6 +321,7 @@ def _is_for_all(settings: Settings) -> bool:
 async def _run(
     settings: Settings, windows: Callable[[App], Windows], listener: socket.socket, path: Path
 ) -> NoReturn:
+    """Run the shared process until it is to end, and then leave at once, with the exit status 0."""
     use_one_arena()
     use_more_files()
     # These modules are imported now, and not while a user waits.

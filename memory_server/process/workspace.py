@@ -18,14 +18,14 @@ from urllib.request import url2pathname
 
 from memory_server.config import Settings
 from memory_server.config.project_file import in_folder, project_at
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.process.invocation import FOLDER_VARIABLES
 from memory_server.runtime.homes import checkout_at
 
 _BETWEEN_FOLDERS = re.compile(f"[,{re.escape(os.pathsep)}]")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Workspace:
     """The folder of the work. `variable` names it; if it is empty, the folder is the folder of the process."""
 
@@ -41,7 +41,8 @@ class Workspace:
 
 
 def workspace_of(environ: Mapping[str, str], folder: Path | None = None) -> Workspace:
-    """Return where a process with these variables in `folder` (by default the working directory) works."""
+    """Return where a process with these variables works: in the first folder here that a client names in one of them,
+    otherwise in `folder` (by default the working directory)."""
     for variable in FOLDER_VARIABLES:
         value = environ.get(variable, "")
         named_folder = _first_folder([value, *_BETWEEN_FOLDERS.split(value)])

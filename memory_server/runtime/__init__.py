@@ -1,1 +1,1 @@
-"""What runs: the memories, opened once, the view of each caller, and what puts the rooms together."""
+"""What puts the rooms together: the memories, opened once, and the view of each caller."""

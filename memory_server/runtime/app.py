@@ -22,7 +22,7 @@ from memory_server.conversations.model import DEFAULT_CONVERSATION
 from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.search import DECISIONS
 from memory_server.conversations.services import Services
-from memory_server.conversations.trigger_runner import examine_sandbox
+from memory_server.conversations.trigger_search import examine_sandbox
 from memory_server.kernel.collecting import collect_from_now_on
 from memory_server.kernel.errors import InvalidInput, MemoryClosed, MemoryServerError
 from memory_server.kernel.failures import failure_text
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+FIRST_CALLS_SECONDS = 2
+"""How long after its start a server begins the schedule of the upkeep."""
 PROGRAM = N_("program")
 """The asker in the record of recalls when a Python program recalls."""
 
@@ -61,7 +63,7 @@ NO_OPENCC = N_(
 
 
 Placed = Callable[[Sequence[str]], tuple[Path, Settings] | None]
-"""The folder that the roots of a client name, by their URIs, and the settings there; None if they name no folder here.
+"""The folder that the roots of a client name, by their URIs, and the settings there, or None if they name no folder here.
 """
 
 
@@ -86,6 +88,7 @@ class CallerView:
         asker: str = PROGRAM,
         vectors: Callable[[], TextVectors] | None = None,
     ) -> None:
+        """Make the parts of the view; nothing is opened or started."""
         self.runtime = runtime
         self.settings = settings
         self.clock = runtime.clock
@@ -127,6 +130,8 @@ class CallerView:
         """The view of the folder that the client says is open."""
 
     def _services_of(self, session: Session | None, vectors: Callable[[], TextVectors]) -> Services:
+        """Return what the managers of conversations need, by the settings of the view. Vectors are
+        used only if a model is named and the view may write."""
         settings = self.settings
         language = None
         if settings.language != "auto":
@@ -195,6 +200,8 @@ class CallerView:
 
     @cached_property
     def _knowledge(self) -> Knowledge:
+        """Return the knowledge as the view sees it. A tenant has no layers outside of its data
+        folder; a caller elsewhere has layers of this machine only if the toolset is named."""
         from memory_server.runtime.composition import knowledge_of
 
         folder = None
@@ -234,8 +241,10 @@ class CallerView:
             )
 
     async def _health(self) -> Sequence[Finding]:
+        from memory_server.knowledge.lifecycle import KnowledgeLifecycle
+
         findings = list(await asyncio.to_thread(self.home.examine))
-        for examine in await self.knowledge.lifecycle.examinations():
+        for examine in await KnowledgeLifecycle(self.knowledge).examinations():
             findings += await examine()
         findings.append(await asyncio.to_thread(self.recalls.finding))
         findings += await examine_sandbox(self.sandbox)
@@ -363,7 +372,7 @@ class CallerView:
         )
 
     async def _move(self, folder: Path, settings: Settings) -> None:
-        """Serve from now on in another folder, with the settings there."""
+        """Serve from now on in another folder, with the settings there, and close the view of the former folder."""
         there = CallerView(
             self.runtime, settings, session=self._session, folder=folder, vectors=self.vectors
         )
@@ -373,7 +382,7 @@ class CallerView:
             await former.__aexit__()
 
     async def warm(self) -> None:
-        """Load the dictionary, the trigger worker and numpy before the first use."""
+        """Load the dictionary, the trigger worker and numpy before the first use. A failure is only logged."""
         import nlp
 
         load = [asyncio.to_thread(nlp.load)]
@@ -387,7 +396,8 @@ class CallerView:
                 log.warning("warming up failed: %s", failure_text(result))
 
     async def settle(self) -> None:
-        """Do what a server does for a caller besides answering: load what the first calls need."""
+        """Do what a server does for a caller besides answering: load what the first calls need, start the collection of
+        garbage, and tell of memories with outdated words."""
         from memory_server.tools import keeps_conversations
 
         keeps = keeps_conversations(offered_tools(self.settings))
@@ -444,6 +454,8 @@ class App(CallerView):
         asker: str = PROGRAM,
         folder: Path | None = None,
     ) -> None:
+        """Make the view on `runtime`, or on a new one. Raises InvalidInput if the settings name a
+        store that cannot be used."""
         super().__init__(
             runtime or Runtime(settings), settings, session=session, asker=asker, folder=folder
         )
@@ -499,9 +511,13 @@ class App(CallerView):
         await self.keep_up()
 
     async def keep_up(self, maintenance: UpkeepJob | None = None) -> None:
-        """Run the daily upkeep of this app, or of `maintenance`, at its time, until it is cancelled."""
+        """Run the daily upkeep of this app, or of `maintenance`, at its time, until it is
+        cancelled. Return at once if upkeep is off or the app is read-only."""
         if not self.settings.upkeep.enabled or self.settings.read_only:
             return
+
+        # The first calls come at once, and what the schedule needs would take the interpreter from them for 0.15 s.
+        await asyncio.sleep(FIRST_CALLS_SECONDS)
         from memory_server.runtime.upkeep import Jobs
 
         jobs = Jobs(
@@ -541,9 +557,9 @@ def open_memory(
     """Make a memory for use in this process: `async with open_memory("memories", timezone="Asia/Shanghai") as memory:
     …`.
 
-    `timezone` is where the people of the chats live, by its IANA name. It decides when a day begins. `data_dir` and
-    `timezone` override the same settings. Neither a file nor the environment is read: to use them, pass
-    `config.load(os.environ)` as `settings`. Raise InvalidInput if the time zone does not exist.
+    `timezone` is where the people of the chats live, by its IANA name. `data_dir` and `timezone` override the same
+    settings. To read a settings file and the environment, pass `config.load(os.environ)` as `settings`. Raise
+    InvalidInput if the time zone does not exist.
     """
     chosen = settings or Settings()
     if data_dir is not None:

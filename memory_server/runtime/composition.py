@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_server.config import Settings
-from memory_server.kernel.errors import StorageError
-from memory_server.kernel.foreign_files import has_git, is_ours, nearest
+from memory_server.kernel.errors import InvalidInput, StorageError
+from memory_server.kernel.files import has_git, is_ours, nearest
 from memory_server.kernel.options import extended
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.knowledge.layers import LayerName, LayerOptions
 from memory_server.knowledge.policies import Options
 from memory_server.knowledge.projects import Project, named_by_user
@@ -69,7 +69,7 @@ def knowledge_of(
         user_options,
         here=project,
         needs_project=folder is not None and user_options.project is None,
-        is_elsewhere=_KnownFolders(home).has_other,
+        is_elsewhere=partial(_has_other_folder, home),
         keep_ms=settings.storage.keep_ms,
         refuse=refuse,
         secrets=settings.secret_filter,
@@ -117,14 +117,19 @@ def maintenance_of(
     settings: Settings, home: Home, memories: Memories, recalls: Recalls
 ) -> Maintenance:
     """Return the upkeep of a home: its engines, the record of recalls, vectors and other words."""
+    from memory_server.operations.examining import drop_unrecorded
     from memory_server.runtime.upkeep import Maintenance
 
     clock = memories.services.clock
 
     async def tidy(seen_from_ms: int) -> None:
-        """Tidy the record of recalls, and vectors of users' memories and of conversations, which are in one table."""
+        """Tidy the record of recalls and its questions, and vectors of users' memories and of conversations, which are
+        in one table."""
         with suppress(OSError):
-            await asyncio.to_thread(recalls.tidy, seen_from_ms)
+            await asyncio.to_thread(recalls.tidy, seen_from_ms, home.questions)
+            with suppress(InvalidInput):  # a line that a person has to mend
+                if await asyncio.to_thread(home.questions.lines):
+                    await drop_unrecorded(home.questions, memories.services, recalls, clock())
         meaning = memories.knowledge.sessions.meaning
         await meaning.make_missing()
         if meaning.embeddings is not None:
@@ -141,7 +146,7 @@ def maintenance_of(
     return Maintenance(lambda: memories.engines, home.ledger, clock, tidy, give_words)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ConfiguredModels:
     """The models of the settings, or None without models."""
 
@@ -150,7 +155,8 @@ class _ConfiguredModels:
 
 
 def _models(settings: Settings, clock: Callable[[], int], ledger: ModelLedger) -> _ConfiguredModels:
-    """Return the models of the settings. Nothing is imported without models."""
+    """Return the models that the settings name; none if the settings are read-only, because
+    spending could not be counted then. Nothing is imported without models."""
     llm = settings.llm
     # A server that may not write could not count what it spends.
     if settings.read_only:
@@ -177,6 +183,7 @@ def _models(settings: Settings, clock: Callable[[], int], ledger: ModelLedger) -
 
 
 def _ref_options(settings: Settings, home: Home) -> RefOptions:
+    """Return the options of refs, with a store of their own if they are kept only in memory."""
     store = None
     if settings.refs.backend == "memory":
         store = home.passing_entries()
@@ -199,6 +206,9 @@ def _page_bytes(settings: Settings) -> int:
 
 
 def _layer_options(settings: Settings, home: Home, folder: Path | None) -> LayerOptions:
+    """Return the options of layers, with a function that opens the folder of each. For a tenant
+    (`folder` None) they are in the data folder; else in the user's home and in the project of
+    `folder`, where these exist."""
     layers = settings.layers
     paths: dict[LayerName, Path] = {}
 
@@ -234,39 +244,29 @@ def _layer_options(settings: Settings, home: Home, folder: Path | None) -> Layer
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _KnownFolders:
-    """The folders in which something was said that the conversations of `home` hold."""
-
-    home: Home
-
-    async def has_other(self, name: str, project: Project) -> bool:
-        """Return whether any of these folders has this name and belongs to another project. This reads all
-        conversations, but only while notes have only a name."""
-        folders: set[str] = set()
-        for conversation_id in await self.home.conversations.conversations():
-            try:
-                state = await self.home.conversations.read(conversation_id)
-            except StorageError:
-                # Without this conversation it cannot be known.
-                return True
-            folders |= {memory.folder for memory in state.short_term.values() if memory.folder}
-
-        folders_of_name = [
-            Path(folder) for folder in folders if re.split(r"[/\\]", folder)[-1] == name
-        ]
-
-        # Such a folder is on another machine.
-        if not all(folder.is_absolute() for folder in folders_of_name):
+async def _has_other_folder(home: Home, name: str, project: Project) -> bool:
+    """Return whether something was said in a folder that has this name and belongs to another project, as the
+    conversations of `home` hold it. This reads all conversations, but only while notes have only a name."""
+    folders: set[str] = set()
+    for conversation_id in await home.conversations.conversations():
+        try:
+            state = await home.conversations.read(conversation_id)
+        except StorageError:
+            # Without this conversation it cannot be known.
             return True
+        folders |= {memory.folder for memory in state.short_term.values() if memory.folder}
 
-        for folder in folders_of_name:
-            project_of_folder = project_at(
-                folder, on_several_machines=self.home.on_several_machines
-            )
-            if project_of_folder is None or project_of_folder.key != project.key:
-                return True
-        return False
+    folders_of_name = [Path(folder) for folder in folders if re.split(r"[/\\]", folder)[-1] == name]
+
+    # Such a folder is on another machine.
+    if not all(folder.is_absolute() for folder in folders_of_name):
+        return True
+
+    for folder in folders_of_name:
+        project_of_folder = project_at(folder, on_several_machines=home.on_several_machines)
+        if project_of_folder is None or project_of_folder.key != project.key:
+            return True
+    return False
 
 
 def _project_folder(folder_name: str, start: Path, global_layer: Path | None) -> Path | None:

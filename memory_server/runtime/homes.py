@@ -11,12 +11,15 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.meter import Meter
+from memory_server.kernel.values import frozen
 from memory_server.storage.conflict_copies import copies_text
 from memory_server.storage.data_dir import Home, tokens_at
-from memory_server.storage.homes import open_home
 from memory_server.storage.link_files import HOOK_PATH, TURN_PATH, Outbox, RefusedTurn, token_in
+from memory_server.storage.options import StoreParameters
 from memory_server.storage.repositories import (
     checkout_at,
     folder_of_work,
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from memory_server.config import Settings
     from memory_server.kernel.meter import Meter
     from memory_server.storage.entries.foreign_tables import Table
-    from memory_server.storage.options import StoreParameters
+    from memory_server.storage.options import PostgresSettings, StoreParameters
 
 __all__ = [
     "HOOK_PATH",
@@ -57,7 +60,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ThisMachine:
     """The machine of the user. `on_several_machines`: whether others keep memories in the same home. `documents`: the
     folder of pages of notes that the settings name."""
@@ -69,14 +72,17 @@ class ThisMachine:
         return folder_of_work(folder)
 
     def project_key(self, folder: Path) -> str:
+        """Return the key of the project in a folder, or "" if it is in none."""
         project = project_at(folder, on_several_machines=self.on_several_machines)
         if project is None:
             return ""
         return project.key
 
     def pages_of_notes(self) -> list[Path]:
+        """Return the pages of notes that this program wrote: in the folder of the settings, below
+        the working directory, and below the checkout and the repository of it."""
         from memory_server.knowledge.notes.pages import FOLDER
-        from memory_server.storage.entries.pages import pages_in
+        from memory_server.storage.entries.markdown_folder import pages_in
 
         tops = {Path().absolute()}
         checkout = checkout_at(Path())
@@ -165,7 +171,54 @@ async def _opened(settings: Settings, beside: Home | None = None) -> AsyncIterat
 
 
 def write_pages(folder: Path, texts: Mapping[str, str], *, force: bool) -> Sequence[Path]:
-    """Write pages of notes into a folder. Return their paths. Raise InvalidInput."""
-    from memory_server.storage.entries import pages
+    """Write pages of notes into a folder, and return their paths. Raise InvalidInput if a file there is a person's and
+    `force` is not set."""
+    from memory_server.storage.entries import markdown_folder
 
-    return pages.write_pages(folder, texts, force=force)
+    return markdown_folder.write_pages(folder, texts, force=force)
+
+
+def open_home(
+    url: str | Path,
+    clock: Callable[[], int],
+    parameters: StoreParameters | None = None,
+    meter: Meter | None = None,
+    *,
+    folder: Path | None = None,
+    postgres: PostgresSettings | None = None,
+    beside: Home | None = None,
+) -> Home:
+    """Return the home at `url`: `file:///…`, or the path of a folder, which need not exist yet; or `postgresql://…`,
+    where `#NAME` at the end names a tenant, with the files of this machine in `folder`. It shares what it can with a
+    home `beside` it, which is closed after it. Touches no disk and no network. Raises InvalidInput if memories cannot
+    be kept at such a URL."""
+    # Without what follows the scheme, which may hold a password.
+    refusal = InvalidInput(
+        "Memories cannot be kept at `{url}`; give a folder, or a URL that begins with file:/// or postgresql://.",
+        f"{str(url).partition('://')[0]}://",
+    )
+    try:
+        parts = urlsplit(str(url))
+    except ValueError:  # such as a bracket in a password
+        raise refusal from None
+
+    if parts.scheme in ("postgresql", "postgres"):
+        try:
+            from memory_server.storage.postgres.home import open_database
+        except ImportError as error:
+            raise InvalidInput(
+                "Memories in PostgreSQL need psycopg; in the folder of the repository, run `uv tool install "
+                "'.[postgres]'`."
+            ) from error
+        local_folder = (folder or Path()).expanduser().absolute()
+        return open_database(str(url), local_folder, clock, parameters, meter, postgres, beside)
+
+    if parts.scheme == "file":
+        from urllib.request import url2pathname
+
+        url = url2pathname(parts.path)
+    elif len(parts.scheme) > 1 and f"{parts.scheme}:/" in str(url):
+        # A single letter before the colon is a drive of Windows.
+        raise refusal
+
+    return Home(Path(url).expanduser().absolute(), clock, parameters=parameters, meter=meter)

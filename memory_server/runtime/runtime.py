@@ -10,12 +10,12 @@ from typing import Literal, Self
 
 from memory_server.config import Settings
 from memory_server.conversations.model import MAX_TRIGGER_CHARS
-from memory_server.conversations.trigger_runner import SandboxRunner
+from memory_server.conversations.trigger_search import SandboxRunner
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.options import extended
 from memory_server.kernel.private import Pause
 from memory_server.kernel.times import clock_from
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.memories.recalls import AFTER_SECONDS, Recalls
 from memory_server.runtime.homes import home_of
 from memory_server.storage.data_dir import Home
@@ -23,7 +23,7 @@ from memory_server.storage.options import StoreParameters
 from sandbox import SandboxLimits, TriggerSandbox
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lifetime:
     """How long a runtime is used, and so what pays off.
 
@@ -67,6 +67,8 @@ class Runtime:
         lent_sandbox: TriggerSandbox | None = None,
         trigger_turns: asyncio.Semaphore | None = None,
     ) -> None:
+        """Make the home, the sandbox and the record of recalls; none of them is opened. Raises
+        InvalidInput if the settings name a store that cannot be used."""
         self.settings = settings
         self.lifetime = lifetime
         self.serves = serves
@@ -99,11 +101,6 @@ class Runtime:
     def for_one_question(cls, settings: Settings) -> Self:
         """Make the memories for a command that reads once and ends."""
         return cls(settings, ONE_QUESTION)
-
-    @classmethod
-    def for_one_turn(cls, settings: Settings) -> Self:
-        """Make the memories for a command that stores a turn and ends."""
-        return cls(settings, ONE_TURN)
 
     @classmethod
     def for_tenant(
@@ -151,7 +148,7 @@ class Runtime:
         """Let the meter show workers, and for a runtime that lasts also files and what the process uses."""
         self.runner(self.settings).gauge_workers()
         if self.lifetime.questions == "many":
-            from memory_server.kernel.process_figures import (
+            from memory_server.kernel.meter import (
                 gauge,
             )  # here: a hook does not wait for it
 

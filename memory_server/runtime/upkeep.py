@@ -42,6 +42,8 @@ class Maintenance:
         tidy: Callable[[int], Awaitable[None]] | None = None,
         give_words: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """Keep what upkeep runs: the `engines`, then `tidy` with the time from which it counts
+        back, then `give_words`. A None leaves that step out."""
         self._engines = engines
         self._ledger = ledger
         self._clock = clock
@@ -58,7 +60,9 @@ class Maintenance:
 
     async def run_if_due(self) -> int | None:
         """Let each engine do its upkeep, if that is overdue and no other process is doing it. Return the number of
-        memories and entries that were cleaned up, or None if it was not this process's turn."""
+        memories and entries that went into the archive, or None if it was not this process's turn. An engine logs a
+        failure of a place and passes over it. Raises StorageError if a database cannot be asked; then the run is not
+        noted, and it stays overdue."""
         async with self._ledger.turn() as is_our_turn:
             if not is_our_turn or not await self.overdue():
                 return None
@@ -102,6 +106,9 @@ class Jobs:
         self._run: asyncio.Task[int | None] | None = None
 
     async def start(self) -> None:
+        """Start the schedule: upkeep each day at its hour, and also in `SOON_SECONDS` if it is
+        overdue. Raises StorageError if a database cannot be asked when upkeep last ran."""
+
         def new_scheduler() -> Any:
             from apscheduler.schedulers.asyncio import AsyncIOScheduler
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
@@ -17,7 +17,7 @@ from languages import Sentence
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, ResourceNotFound
 from memory_server.kernel.failures import failure_sentence, failure_text, request_id
 from memory_server.kernel.text import shown
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import JsonObject
 from memory_server.knowledge.notes.pages import HEADINGS, Kind
 from memory_server.memories.memories import Call
 from memory_server.serving import prompts, resources
@@ -36,35 +36,23 @@ OVERVIEW = f"{_BASE}overview"
 PAGES: dict[str, Kind] = {f"{_BASE}notes/{kind}": kind for kind in HEADINGS}
 
 
-@dataclass(frozen=True, slots=True)
-class NoteDocument:
-    """A resource about notes; they are resources where their toolset is offered."""
-
-    uri: str
-    name: str
-    title: str
-    mime_type: str
-
-
-def _note_documents() -> Iterator[NoteDocument]:
+def _notes() -> Iterator[types.Resource]:
     """Yield the page of each type of notes, and the figures about all entries."""
     for uri, kind in PAGES.items():
-        yield NoteDocument(
-            uri,
-            name=f"notes-{kind}",
-            title=f"Notes: {HEADINGS[kind]}",
-            mime_type=resources.MARKDOWN,
+        title = f"Notes: {HEADINGS[kind]}"
+        yield types.Resource(
+            uri=uri, name=f"notes-{kind}", title=title, mime_type=resources.MARKDOWN
         )
-    yield NoteDocument(
-        OVERVIEW,
+    yield types.Resource(
+        uri=OVERVIEW,
         name="knowledge-overview",
         title="How many entries there are",
         mime_type=resources.JSON,
     )
 
 
-NOTES: Mapping[str, NoteDocument] = {document.uri: document for document in _note_documents()}
-"""The resources about notes by their URI."""
+NOTES = {resource.uri: resource for resource in _notes()}
+"""The resources about notes by their URI; they are resources where their toolset is offered."""
 
 Request = ServerRequestContext[Any]
 Resolve = Callable[[Request], Call]
@@ -80,23 +68,23 @@ class Documents:
         self._resolve = resolve
         self._tools = tools
         self.of_conversations = keeps_conversations(tools)
-        self._note_documents: Mapping[str, NoteDocument] = {}
-        if "recall" in tools:
-            self._note_documents = NOTES
+        self._notes = NOTES if "recall" in tools else {}
 
     async def list_resources(self, request: Request, params: Page) -> types.ListResourcesResult:
+        """Answer `resources/list`: the resources of conversations, if they are offered, and the pages of notes."""
         listed: list[types.Resource] = []
         if self.of_conversations:
             listed += [
                 types.Resource(uri=row.uri, **_description(row))
                 for row in resources.RESOURCES.values()
             ]
-        listed += [types.Resource(**asdict(document)) for document in self._note_documents.values()]
+        listed += self._notes.values()
         return types.ListResourcesResult(resources=listed)
 
     async def list_templates(
         self, request: Request, params: Page
     ) -> types.ListResourceTemplatesResult:
+        """Answer `resources/templates/list`: those of conversations, or none if they are not offered."""
         listed: list[types.ResourceTemplate] = []
         if self.of_conversations:
             listed = [
@@ -108,12 +96,12 @@ class Documents:
     async def read(
         self, request: Request, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        """`resources/read`: a page of notes or a resource of conversations. Raises MCPError."""
+        """Answer `resources/read`: a page of notes or a resource of conversations. Raises MCPError if the URI names
+        neither."""
         uri = str(params.uri)
-        note_document = self._note_documents.get(uri)
         with errors_of_protocol(request):
-            if note_document is not None:
-                mime_type = note_document.mime_type
+            if uri in self._notes:
+                mime_type = self._notes[uri].mime_type
                 text = await _note_text(self._resolve(request), uri)
             elif self.of_conversations:
                 mime_type, text = await resources.read(self._resolve(request).conversations, uri)
@@ -131,6 +119,8 @@ class Documents:
     async def get_prompt(
         self, request: Request, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult:
+        """Write a prompt with its arguments. Raises MCPError if it does not exist, its arguments
+        are wrong, or a model with the offered tools cannot follow it."""
         with errors_of_protocol(request):
             if params.name in prompts.PROMPTS:
                 self._check_offered(params.name)
@@ -154,7 +144,7 @@ class Documents:
     async def complete(
         self, request: Request, params: types.CompleteRequestParams
     ) -> types.CompleteResult:
-        """`completion/complete`: ids of conversations, for every argument that takes one."""
+        """Answer `completion/complete`: ids of conversations, for every argument that takes one."""
         ids: list[str] = []
         if self.of_conversations and params.argument.name in ("id", "conversation_id"):
             with errors_of_protocol(request):
@@ -196,7 +186,7 @@ def errors_of_protocol(request: Request) -> Iterator[None]:
         ) from error
 
 
-def _description(row: resources.Document) -> dict[str, Any]:
+def _description(row: resources.Document) -> JsonObject:
     return {
         "name": row.name,
         "title": row.title,

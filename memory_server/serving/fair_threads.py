@@ -15,7 +15,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any
 
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 SHARED = 8
 """Threads of all tenants and windows."""
@@ -32,8 +32,8 @@ FOR: ContextVar[Hashable] = ContextVar("for", default=None)
 """The owner of this task: a tenant, a window, or `HOOKS`, which has threads of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+@frozen
+class Job:
     """Work for a thread, and the future of its result."""
 
     future: Future[Any]
@@ -54,22 +54,25 @@ class FairThreads(ThreadPoolExecutor):
     def __init__(self) -> None:
         super().__init__(SHARED + FIRST, "work")
         self._guard = threading.Lock()
-        self._waiting: dict[Hashable, deque[_Job]] = {}
+        self._waiting: dict[Hashable, deque[Job]] = {}
         self._running: Counter[Hashable] = Counter()
         self._ended = False
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Let a thread call `fn` when it is the turn of the caller (`FOR`), and return its result to come. Raise
+        RuntimeError after `shutdown`."""
         future: Future[Any] = Future()
         with self._guard:
             if self._ended:
                 raise RuntimeError("cannot schedule new futures after shutdown")
             jobs = self._waiting.setdefault(FOR.get(), deque())
-            jobs.append(_Job(future, lambda: fn(*args, **kwargs)))
+            jobs.append(Job(future, lambda: fn(*args, **kwargs)))
             self._start()
         return future
 
     def _start(self) -> None:
-        """Start what may run now; the caller holds the guard."""
+        """Start a waiting job of each owner that has a thread left, the longest waiting owner
+        first. The caller holds the guard."""
         shared = self._running.total() - self._running[HOOKS]
         for owner in list(self._waiting):
             if owner == HOOKS:
@@ -86,13 +89,14 @@ class FairThreads(ThreadPoolExecutor):
                 shared += 1
             self._run(owner, job)
 
-    def _run(self, owner: Hashable, job: _Job) -> None:
+    def _run(self, owner: Hashable, job: Job) -> None:
         """Give a job to the threads. Raises RuntimeError: no new thread can be started; the job waits for another
         thread, so it counts."""
         self._running[owner] += 1
         super().submit(self._work, owner, job)
 
-    def _work(self, owner: Hashable, job: _Job) -> None:
+    def _work(self, owner: Hashable, job: Job) -> None:
+        """Carry out a job in this thread, then start a job that waited for it."""
         try:
             job.carry_out()
         finally:
@@ -103,6 +107,8 @@ class FairThreads(ThreadPoolExecutor):
                 self._start()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more jobs. Give the ones that wait to the threads, or cancel them with
+        `cancel_futures`; then, with `wait`, wait until the threads are done."""
         with self._guard:
             self._ended = True
             for owner, jobs in self._waiting.items():

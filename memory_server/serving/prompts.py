@@ -13,13 +13,19 @@ from typing import NamedTuple
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.recall.request import RecallRequest
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.messages import Message, without_surrogates
+from memory_server.kernel.json_text import without_surrogates
+from memory_server.kernel.messages import Message
 from memory_server.kernel.recalled_block import marked, one_line
 from memory_server.kernel.text import Language, shown
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.lore import LongTermMemory
 from memory_server.memories.memories import Call
-from memory_server.memories.turns import given_by, prompt_room, recall_for_turn, recalled_block
+from memory_server.memories.turns import (
+    output_of_turn,
+    prompt_room,
+    recall_for_turn,
+    recalled_block,
+)
 from memory_server.serving.texts import text
 from memory_server.tools import keeps_conversations
 
@@ -39,7 +45,7 @@ class Argument(NamedTuple):
     required: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PromptRequest:
     """The call and the language for which a prompt is written."""
 
@@ -51,7 +57,7 @@ class PromptRequest:
         return text(name, self.language, conversation=self.conversation.id, **fields)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prompt:
     """One row of the table. `write` gets the arguments by name, including all required ones; without `write`, they are
     filled into the text with the prompt's name."""
@@ -106,6 +112,8 @@ async def write(call: Call, name: str, arguments: Mapping[str, str]) -> str:
 
 
 async def _recall(request: PromptRequest, values: Mapping[str, str]) -> str:
+    """Write the prompt with what the topic brings to mind, and note it in the record of recalls;
+    another text if nothing comes. Raises InvalidInput if the topic holds only recalled text."""
     asked = RecallRequest([Message("user", values["current_topic"])], flashbacks=0, by="prompt")
     recollection = await recall_for_turn(request.conversation, asked)
     block = recalled_block(
@@ -114,12 +122,16 @@ async def _recall(request: PromptRequest, values: Mapping[str, str]) -> str:
         recollection.activation,
         prompt_room(_RECALLED_CHARS),
     )
-    request.call.note(given_by(block, recollection, request.conversation.id, asked, block.text))
+    request.call.note(
+        output_of_turn(block, recollection, request.conversation.id, asked, block.text)
+    )
     text_name = "recall-context" if block.text else "recall-nothing"
     return request.say(text_name, block=block.text, **values)
 
 
 async def _analyze(request: PromptRequest, _: Mapping[str, str]) -> str:
+    """Write the prompt with the newest exchanges and the names of the long-term memories, in the
+    language of the exchanges; another text if there are no exchanges."""
     memories = await request.conversation.short_term.memories()
     newest = memories[-_RECENT:]
     # In the language of the memories, because the only argument is a name.
@@ -134,7 +146,7 @@ async def _analyze(request: PromptRequest, _: Mapping[str, str]) -> str:
 
 
 def _names(memories: Sequence[LongTermMemory]) -> str:
-    """`[name] [name]`, as recalled lines name long-term memories; an ellipsis where there are too many."""
+    """Return `[name] [name]`, as recalled lines name long-term memories; an ellipsis where there are too many."""
     names: list[str] = []
     chars = 0
     for memory in memories:

@@ -21,7 +21,7 @@ from memory_server.kernel.errors import ResourceNotFound
 from memory_server.kernel.recalled_block import UNSEEN
 from memory_server.kernel.text import shown
 from memory_server.kernel.times import iso, iso_or_none
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.lore import LongTermMemory
 from memory_server.serving.texts import text
 from memory_server.version import __version__
@@ -40,7 +40,7 @@ _MOST_DIGITS = 18
 """Digits of a number in a query."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DocumentRequest:
     """A request for a document: its `uri` without the `query`, the query, and the conversation (by default the usual
     one)."""
@@ -51,7 +51,7 @@ class DocumentRequest:
     query: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Document:
     """The document at `uri`; a `uri` with `{id}` is one document for each conversation, with its percent-encoded id.
     `read` returns a text, or a value for JSON."""
@@ -85,7 +85,7 @@ class Document:
 
 
 async def read(conversations: Conversations, uri: str) -> tuple[str, str]:
-    """Return the form and the text of the document at `uri`. Raises ResourceNotFound: it does not exist."""
+    """Return the media type and the text of the document at `uri`. Raises ResourceNotFound if it does not exist."""
     location = _located(uri)
     conversation_id = location.conversation_id
     if conversation_id is not None and conversation_id not in await conversations.ids():
@@ -122,7 +122,7 @@ async def complete_id(conversations: Conversations, typed: str) -> list[str]:
     return sorted(ids, key=lambda name: (not name.casefold().startswith(part), name))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Location:
     """What a URI names: a document, the conversation in it (None: it names none), the URI without its query (`path`),
     and the query."""
@@ -134,7 +134,8 @@ class _Location:
 
 
 def _located(uri: str) -> _Location:
-    """Return what `uri` names. Raises ResourceNotFound: it names no document."""
+    """Return the resource or template that `uri` names, with conversation and query. Raises
+    ResourceNotFound if it is too long, not a URI, or names none."""
     there_is_none = (
         f"There is no resource {shown(uri)}; resources/list and resources/templates/list name all."
     )
@@ -163,6 +164,7 @@ def _located(uri: str) -> _Location:
 
 
 def _number(request: DocumentRequest, name: str, usual: int) -> int:
+    """Return the number `name` of the query, or `usual` without one. Raises ResourceNotFound if it is not a number."""
     value = request.query.get(name, str(usual))
     if not value.isascii() or not value.isdigit() or len(value) > _MOST_DIGITS:
         uri = f"{request.uri}?{urlencode(request.query)}"
@@ -177,7 +179,9 @@ def _number(request: DocumentRequest, name: str, usual: int) -> int:
 def _paged(
     request: DocumentRequest, name: str, all_rows: Sequence[Any], form: Callable[[Any], Any]
 ) -> dict[str, Any]:
-    """Return a page of `all_rows` under `name`, and the URI of the next page if there is one."""
+    """Return a page of `all_rows` under `name`, each as `form` makes it, and the URI of the next page
+    if there is one. The query says where the page begins and ends: after `limit` rows, or earlier
+    once it has more than PAGE_CHARS. Raises ResourceNotFound if the query has a wrong number."""
     offset = _number(request, "offset", 0)
     limit = max(1, _number(request, "limit", PAGE))
     limit = min(MOST_ON_PAGE, limit)
@@ -209,6 +213,8 @@ def _without_none(**fields: Any) -> dict[str, Any]:
 
 
 async def _overview(request: DocumentRequest) -> dict[str, Any]:
+    """Return facts about this server, the number of conversations, and the ids of the first
+    MOST_ON_PAGE."""
     ids = await request.conversations.ids()
     return {
         "system": {
@@ -235,6 +241,7 @@ async def _conversation_list(request: DocumentRequest) -> dict[str, Any]:
 
 
 async def _totals(conversation: Conversation) -> dict[str, Any]:
+    """Return the counts and the mean score of a conversation, and the URI of all its figures."""
     figures = await _figures(conversation)
     short_term = figures["short_term"]
     long_term = figures["long_term"]
@@ -249,6 +256,8 @@ async def _totals(conversation: Conversation) -> dict[str, Any]:
 
 
 async def _figures(conversation: Conversation) -> dict[str, Any]:
+    """Return counts, scores and times of the memories of a conversation. A figure that has no
+    value, such as the mean score without memories, is left out."""
     short_term = await conversation.short_term.statistics()
     long_term = await conversation.long_term.memories()
     created = [memory.created_ms for memory in long_term]

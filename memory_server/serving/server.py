@@ -3,22 +3,32 @@ transport."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+import logging
+import warnings
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 import mcp_types as types
 from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPDeprecationWarning
 
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.recalled_block import marked
 from memory_server.kernel.text import shown
 from memory_server.memories.memories import Call
-from memory_server.serving.documents import Documents, Page, Request, Resolve
-from memory_server.serving.roots import Move, Roots
+from memory_server.serving.documents import Documents, Page, Request, Resolve, errors_of_protocol
 from memory_server.serving.subscriptions import Subscriptions
 from memory_server.tools import ANSWERED_TOOLS, DEFAULT_TOOLS, TOOLS, keeps_conversations
 from memory_server.tools.base.tool import (
@@ -37,6 +47,80 @@ from memory_server.tools.node_original import (
     node_refusal,
 )
 from memory_server.version import __version__
+
+log = logging.getLogger(__name__)
+Move = Callable[[Sequence[str]], Awaitable[None]]
+"""Takes the URIs of the roots of the client."""
+_ROOTS_SECONDS = 3.0
+"""How long a client may take to say which folder is open: it knows, and the user waits."""
+Params = TypeVar("Params")
+Handled = TypeVar("Handled")
+
+
+class Roots:
+    """What a client says is open. It is asked once, and again if it says that this changed. `move` is None if it is
+    of no use."""
+
+    def __init__(self, move: Move | None) -> None:
+        self._move = move
+        self._is_asked = False
+        self._asking = anyio.Lock()
+        if move is not None:
+            # The SDK says that the newest era has no roots; they are asked for in the others.
+            warnings.filterwarnings("ignore", "The roots capability", MCPDeprecationWarning)
+
+    def before(
+        self, handler: Callable[[Request, Params], Awaitable[Handled]]
+    ) -> Callable[[Request, Params], Awaitable[Handled]]:
+        """Return the handler of a request, which waits until the client was asked. It raises MCPError where `ask`
+        raises."""
+        if self._move is None:
+            return handler
+
+        async def asked(request: Request, params: Params) -> Handled:
+            with errors_of_protocol(request):
+                await self.ask(request)
+            return await handler(request, params)
+
+        return asked
+
+    async def ask(self, request: Request) -> None:
+        """Ask the client, if it can be asked and was not; if it does not answer, nothing changes. Raises InvalidInput:
+        the file of the project that is open cannot be used."""
+        async with self._asking:
+            if self._is_asked:
+                return
+            self._is_asked = (
+                True  # before the client answers: meanwhile it may say that this changed
+            )
+            if self._move is None or not _can_say(request):
+                return
+            try:
+                await self._move(await _listed(request))
+            except BaseException:
+                self._is_asked = False
+                raise
+
+    async def changed(self, _request: Request, _params: object) -> None:
+        """Take note that another folder is open: the client is asked again."""
+        self._is_asked = False
+
+
+async def _listed(request: Request) -> Sequence[str]:
+    """Return the URIs that the client lists, or nothing if it does not answer."""
+    try:
+        with anyio.fail_after(_ROOTS_SECONDS):
+            listed = await request.session.list_roots()
+    except Exception as error:
+        log.warning("the client did not say which folder is open: %s", error)
+        return ()
+    return [str(root.uri) for root in listed.roots]
+
+
+def _can_say(request: Request) -> bool:
+    params = request.session.client_params
+    return params is not None and params.capabilities.roots is not None
+
 
 RECALL = ("recall_turn",)
 NOT_BESIDE_HOOKS = ("remember_turn",)
@@ -121,7 +205,8 @@ def instructions(offered: Collection[str] | None = None, *, hooks: bool = False)
 
 
 def _in_each_turn(tools: Collection[str]) -> Iterator[str]:
-    """Say what a model does in each turn, because no hook does it."""
+    """Yield what a model does before and after each answer, where no hook does it; nothing for a
+    step for which no tool is offered."""
     searches = [name for name in RECALL if name in tools]
     if not searches:
         searches = [name for name in SEARCHES if name in tools]
@@ -219,6 +304,8 @@ def build_server(
     async def call_tool(
         request: Request, params: types.CallToolRequestParams
     ) -> types.CallToolResult:
+        """Call a tool and answer with its result. A failure is an answer too, marked as an
+        error."""
         tool = answered.get(params.name)
         # A failure is an answer: the model reads the sentence and can act on it.
         try:
@@ -285,22 +372,22 @@ async def _for_people(
 async def _as_node(
     tool: Tool, caller: Call, arguments: Mapping[str, Any], max_bytes: int
 ) -> Answer:
-    """Answer as the Node original does, also where the call failed. Raises ArgumentsRefused."""
-    given = node_arguments(tool.name, arguments)
+    """Answer as the Node original does, also where the call failed; only ArgumentsRefused is raised."""
+    node_fields = node_arguments(tool.name, arguments)
     try:
-        answer = await call(tool, caller, given, max_bytes=max_bytes)
+        answer = await call(tool, caller, node_fields, max_bytes=max_bytes)
     except ArgumentsRefused:
         raise
     except ToolFailed as failure:
         return node_refusal(str(failure))
     services = caller.memories.services
-    node_call = NodeCall(given, services.clock(), services.meter.seconds)
+    node_call = NodeCall(node_fields, services.clock(), services.meter.seconds)
     return node_answer(tool.name, node_call, answer.structured)
 
 
 def wire_form(tool: Tool, *, read_only: bool = False, hooks: bool = False) -> types.Tool:
-    """Write a row of the table as `tools/list` gives it; `read_only`: the store changes nothing; `hooks`: hooks of
-    the client recall and remember."""
+    """Return the description of a tool as `tools/list` gives it; `read_only`: the store changes nothing; `hooks`: hooks
+    of the client recall and remember."""
     # Claude Code shows its model only the names of tools, except for those marked here.
     always_loaded = tool.always_loaded
     if hooks and keeps_conversations([tool.name]):
@@ -318,7 +405,8 @@ def wire_form(tool: Tool, *, read_only: bool = False, hooks: bool = False) -> ty
         description=tool.description,
         input_schema=tool.input_schema(for_models=True),
         output_schema=tool.output_schema(),
-        # Without what the protocol assumes.
+        # The protocol assumes destructive and open-world, so both are always said; it assumes neither read-only nor
+        # idempotent, so these are left out where they are false.
         annotations=types.ToolAnnotations(
             read_only_hint=tool.read_only or read_only or None,
             destructive_hint=tool.destructive,

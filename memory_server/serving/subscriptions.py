@@ -32,7 +32,7 @@ MOST_SUBSCRIPTIONS = 1_000
 
 
 @dataclass(slots=True)
-class _Watched:
+class _WatchedUri:
     """A URI: the conversations it is about, its last revision, and its watchers: sessions of the handshake era
     (`resources/subscribe`) and streams of `subscriptions/listen`."""
 
@@ -46,7 +46,7 @@ class Subscriptions:
 
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
-        self._watched: dict[str, _Watched] = {}
+        self._watched: dict[str, _WatchedUri] = {}
         self._bus = InMemorySubscriptionBus()
         self._streams = ListenHandler(self._bus)
 
@@ -65,7 +65,9 @@ class Subscriptions:
     async def listen(
         self, request: Request, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """`subscriptions/listen`: answers when the client closes the stream."""
+        """Watch the resources while the stream is open. Answers when the server ends the stream
+        (`close`, or its backlog is full); a client that goes cancels this. Raises MCPError if a URI
+        names no resource, or too many are watched."""
         uris = [str(uri) for uri in params.notifications.resource_subscriptions or ()]
         stream = object()
         try:
@@ -81,6 +83,8 @@ class Subscriptions:
         self._streams.close()
 
     async def _begin(self, request: Request, uri: str, watcher: object) -> None:
+        """Add `watcher` to the watchers of a resource. Raises MCPError if nothing can be at the
+        URI, or if too many resources are watched."""
         if uri not in self._watched:
             conversations = self._resolve(request).conversations
             try:
@@ -90,7 +94,7 @@ class Subscriptions:
             if len(self._watched) >= MOST_SUBSCRIPTIONS:
                 too_many = f"At most {MOST_SUBSCRIPTIONS:,} resources can be watched; end a subscription first."
                 raise MCPError(types.INVALID_PARAMS, too_many)
-            self._watched.setdefault(uri, _Watched(conversations, seen))
+            self._watched.setdefault(uri, _WatchedUri(conversations, seen))
         self._watched[uri].watchers.add(watcher)
 
     def _end(self, uri: str, watcher: object) -> None:
@@ -110,7 +114,8 @@ class Subscriptions:
             await anyio.sleep(max(seconds, 9 * look_seconds))
 
     async def look(self) -> None:
-        """Tell the watchers of each resource that has changed since the last look."""
+        """Tell the watchers of each resource that has changed since the last look; any that cannot be read is logged
+        and looked at again the next time."""
         for uri, watched in tuple(self._watched.items()):
             try:
                 current = await revision(watched.conversations, uri)

@@ -35,6 +35,7 @@ _OURS = (
     *(f"{name}.json" for name in ("conversation", "link", "paused", "upkeep", "given", "answered")),
     "knowledge.sqlite3",
     "knowledge.sqlite3-wal",
+    "grams.bin",
     "numbers",
     "reasons",
 )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from languages import N_, Sentence
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
-from memory_server.kernel.folder_names import find_folder, subfolders
+from memory_server.kernel.files import find_folder, subfolders
 from memory_server.kernel.meter import Meter
 from memory_server.kernel.text import Finding
 from memory_server.storage import conflict_copies
@@ -25,19 +25,23 @@ from memory_server.storage.options import StoreParameters
 from memory_server.storage.token_file import TokenFile, named
 
 if TYPE_CHECKING:
-    from memory_server.conversations.ports import ConversationStore
-    from memory_server.conversations.recall_log import RecallLog
+    from memory_server.conversations.ports import ConversationStore, RecallLog, RepairPlan
     from memory_server.kernel.erasure import Erasure, Tombstones, Traces
     from memory_server.kernel.lifecycle import BlockingExamine, Ledger
+    from memory_server.kernel.meter import FolderSize
     from memory_server.kernel.private import Pauses
-    from memory_server.kernel.process_figures import FolderSize
     from memory_server.knowledge.ports import EntryFolder, EntryStore
     from memory_server.storage.backups.files import BackupFolder
-    from memory_server.storage.json_store.repair import RepairPlan
 
 from memory_server.storage.link_files import LinkFile, Outbox
-from memory_server.storage.recall_files import RecallFiles
-from memory_server.storage.small_files import AnsweredEvents, FolderLedger, GivenLines, PauseNote
+from memory_server.storage.small_files import (
+    AnsweredEvents,
+    FolderLedger,
+    GivenLines,
+    PauseNote,
+    QuestionFiles,
+    RecallFiles,
+)
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +71,8 @@ class Home:
         parameters: StoreParameters | None,
         meter: Meter | None,
     ) -> None:
+        """Keep what is given, and make the stores of the folder. Nothing on disk is read or
+        written."""
         self.place = place
         self.clock = clock
         self._parameters = parameters or StoreParameters()
@@ -79,6 +85,7 @@ class Home:
         self.answered_events = AnsweredEvents(place)
         self.given_lines = GivenLines(place)
         self.recalls: RecallLog = RecallFiles(place)
+        self.questions: RecallLog = QuestionFiles(place)
         self.link = LinkFile(place)
         self.outbox = Outbox(place)
 
@@ -87,7 +94,8 @@ class Home:
     without_backups = N_("There is no backup yet; `memory-server backup` makes one.")
 
     def migrate(self, *, dry_run: bool = False) -> list[int]:
-        """Bring the form of what is kept up to date; the numbers of the steps. Raises InvalidInput: files need none."""
+        """Bring the tables up to date, and return the numbers of the steps. Raises InvalidInput here: files have no
+        tables."""
         raise InvalidInput(
             "Only a database has tables; name one as `store`, such as postgresql://user@host/database."
         )
@@ -172,7 +180,7 @@ class Home:
 
     def publish(self, folder: Path, pages: Mapping[str, str]) -> None:
         """Write pages for people into a folder of theirs."""
-        from memory_server.storage.entries.pages import write_pages
+        from memory_server.storage.entries.markdown_folder import write_pages
 
         write_pages(folder, pages)
 
@@ -230,7 +238,7 @@ class Home:
 
     def folder_size(self) -> FolderSize:
         """Count and measure the files of the folder. A file that is removed meanwhile does not count."""
-        from memory_server.kernel.process_figures import FolderSize
+        from memory_server.kernel.meter import FolderSize
 
         sizes: list[int] = []
         for folder, _folders, names in os.walk(self.place):
@@ -332,7 +340,7 @@ class Home:
         return conflict_copies.conflict_copies(self.place)
 
     def examinations(self) -> list[BlockingExamine]:
-        """Return a call for each conversation, which gives the findings about it."""
+        """Return a call for each conversation, which gives the findings about it; none if the folder may not be read."""
         from memory_server.storage.json_store.examination import examine_conversation
 
         try:

@@ -23,7 +23,7 @@ from memory_server.kernel import json_text
 from memory_server.kernel.erasure import Erasure, Trace, Traces
 from memory_server.kernel.items import Item
 from memory_server.kernel.unpacking import UnpackingRoom, unpacked
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.storage.entries import searching
 
 _LEFTOVER = re.compile(r"\.(.{0,255}\.)?[0-9a-f]{16}\.next(-journal)?|\..{1,255}\.body", re.DOTALL)
@@ -35,7 +35,7 @@ looked through in the database. Another has its locks, which closing it would en
 
 _LEAST_UNPACKED_BYTES = 64 * 1024 * 1024
 _MOST_UNPACKED = 100
-"""How far what is packed is unpacked to look into it, as backups are (backups/reading.py)."""
+"""How far what is packed is unpacked to look into it, as backups are (backups/files.py)."""
 _DAMAGED = (
     gzip.BadGzipFile,
     EOFError,
@@ -46,7 +46,7 @@ _DAMAGED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ReadHashes:
     """The hashes as they were read, with their key. `state`: time and size of the file then."""
 
@@ -66,6 +66,7 @@ class ErasedFiles:
         self._read_hashes = _ReadHashes()
 
     def begin(self, erasure: Erasure) -> None:
+        """Keep the erasure until `end`, and the hashes of its texts for good. Raises StorageUnwritable."""
         with folders.unwritable(self._now.parent):
             folders.make_folder(self._now.parent)
             folders.replace_file(self._now, json_text.dumps(asdict(erasure)))
@@ -75,6 +76,7 @@ class ErasedFiles:
             self._add({hash_of(key, text) for text in erasure.marks})
 
     def _add(self, hashes: Iterable[str]) -> None:
+        """Append the hashes that the file does not have yet."""
         _key, known_hashes = self.known()
         new_hashes = sorted(set(hashes) - known_hashes)
         folders.append_durably(
@@ -88,6 +90,8 @@ class ErasedFiles:
         return key, frozenset(line.strip('"') for line in lines)
 
     def adopt(self, key: bytes, hashes: Iterable[str]) -> bool:
+        """Add the hashes of another home. Return False, and add none, if this one has a key of its own. Raises
+        StorageUnwritable."""
         with folders.unwritable(self._key.parent):
             folders.make_folder(self._key.parent)
             if not self._key.exists():
@@ -110,6 +114,8 @@ class ErasedFiles:
             folders.sync_folder(self._now.parent)
 
     def holds(self, texts: Iterable[str]) -> bool:
+        """Return whether at least one of these texts was erased; empty texts do not count. Return
+        False if there is no file of hashes. The hashes are read again if the file has changed."""
         try:
             facts = self._hashes.stat()
         except OSError:
@@ -154,6 +160,7 @@ def hashes_of(key: bytes, text: str) -> set[str]:
 
 
 def _hash(key: bytes, form: str) -> str:
+    """Return the hash of a form with this key; how its words are spaced does not count."""
     import hmac
 
     text = " ".join(form.split())
@@ -168,7 +175,7 @@ def holding(folder: Path, erasure: Erasure, *, without: Collection[Path] = ()) -
     unread: list[Path] = []
     for path in _files_in(folder, without):
         try:
-            trace = _trace_in(path, folder, erasure)
+            trace = searching.strongest(_traces_in(path, folder, erasure))
         except FileNotFoundError:  # it was removed meanwhile
             continue
         except (folders.FileRefused, PermissionError, *_DAMAGED):
@@ -183,7 +190,7 @@ def holding(folder: Path, erasure: Erasure, *, without: Collection[Path] = ()) -
 
 
 def without_leftovers(traces: Traces) -> Traces:
-    """Remove what killed processes left of a write; the other traces."""
+    """Remove the files that killed processes left of a write, and return the other traces."""
     leftovers = {path for path in traces.texts if _LEFTOVER.fullmatch(path.name)}
     for path in leftovers:
         folders.remove_file(path)
@@ -192,31 +199,27 @@ def without_leftovers(traces: Traces) -> Traces:
 
 
 def _files_in(folder: Path, without: Collection[Path]) -> Iterator[Path]:
+    """Yield the files in `folder` at any depth, or `folder` if it is a file; none below the folders `without`."""
     if folder.is_file():
         yield folder
     for parent, subfolders, names in os.walk(folder):
         subfolders[:] = [name for name in subfolders if Path(parent, name) not in without]
         for name in names:
-            yield Path(parent, name)
+            if not name.endswith("-shm"):
+                yield Path(parent, name)
 
 
-def _trace_in(path: Path, folder: Path, erasure: Erasure) -> Trace | None:
-    if path.name.endswith("-shm"):
-        return None
-    in_names = any(map(erasure.has_words, path.relative_to(folder).parts))
+def _traces_in(path: Path, folder: Path, erasure: Erasure) -> Iterator[Trace | None]:
+    """Yield where a file has what is erased: in its path below `folder`, in its bytes, and in what is packed in it.
+    Raises an error of `_DAMAGED` if it cannot be unpacked."""
+    if any(map(erasure.has_words, path.relative_to(folder).parts)):
+        yield "name"
     is_of_database = path.name.endswith(_OF_DATABASE)
     for number, data in enumerate(_contents(path)):
         if erasure.held_in(data):
-            return "text"
-        if not erasure.words or is_of_database:
-            continue
-        path_of_data = None if number else path
-        trace = searching.trace_in(data, erasure, path_of_data)
-        if trace == "text":
-            return trace
-        if trace == "name":
-            in_names = True
-    return "name" if in_names else None
+            yield "text"
+        elif erasure.words and not is_of_database:
+            yield searching.trace_in(data, erasure, None if number else path)
 
 
 def _contents(path: Path) -> Iterator[bytes]:

@@ -12,19 +12,20 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from languages import N_, _
 from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput, QuotaReached
+from memory_server.kernel.json_text import Fields, Json
 from memory_server.kernel.link import Link, url_of
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.storage.small_files import (
+    PrivateFile,
     locked,
     remove_small_file,
     replace_small_file,
-    unwritable,
 )
 
 MOST_TURNS = 10_000
@@ -35,20 +36,21 @@ TURN_PATH = "/v1/remember_turn"
 HOOK_PATH = "/v1/commands/hook"
 """The paths to which turns are sent: by a command, and by a hook."""
 _DIGITS = 12
+_TURN_FILES = "[0-9]" * _DIGITS + ".json"
 _REASONS = "reasons"
 """The name of the file with the reasons why turns were refused, by the names of their files."""
 _REASON = "error"
 """Under this key a reason is a text that may quote people, for whoever searches for words (kernel/erasure.py)."""
 
 
-class LinkFile:
+class LinkFile(PrivateFile):
     """`link.json`: which server this folder is linked to."""
 
-    def __init__(self, data_dir: Path) -> None:
-        self._path = data_dir / folders.PRIVATE / "link.json"
+    name = "link.json"
 
     def read(self) -> Link | None:
-        """Return the link, or None. Raises InvalidInput: the file cannot be used; turns must not go elsewhere then."""
+        """Return the link, or None if this machine is not linked. Raises InvalidInput if the file cannot be used; turns
+        must not go elsewhere then."""
         try:
             link = json_text.load_object(folders.read_file(self._path))
             return Link(url_of(str(link["url"])), str(link["token_file"]), link.get("ca"))
@@ -62,15 +64,16 @@ class LinkFile:
 
     def write(self, link: Link) -> None:
         """Link this folder. Raises StorageUnwritable: it is as it was."""
-        replace_small_file(self._path, asdict(link), _("nothing was changed"))
+        replace_small_file(self._path, asdict(link))
 
     def remove(self) -> None:
         """Remove the link. Raises StorageUnwritable: it is still there."""
-        remove_small_file(self._path, _("nothing was changed"))
+        remove_small_file(self._path)
 
 
 def token_in(path: str) -> str:
-    """Read the token in a file that only its owner may read. Raises InvalidInput."""
+    """Return the token in a file. Raises InvalidInput if others may read the file, it cannot be
+    read, or it does not hold exactly one token."""
     file = Path(path)
     try:
         mode = file.stat().st_mode
@@ -88,7 +91,7 @@ def token_in(path: str) -> str:
     return token
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RefusedTurn:
     """A turn that the server refused for good: the file that keeps it, and why."""
 
@@ -102,34 +105,31 @@ class Outbox:
     def __init__(self, data_dir: Path) -> None:
         self._folder = data_dir / folders.PRIVATE / "outbox"
 
-    def add(self, turn: Mapping[str, Any]) -> int:
-        """Keep a turn durably; its number. Raises QuotaReached: there are too many; StorageUnwritable: it could not be
-        written. Then it is not kept."""
+    def add(self, turn: Fields) -> int:
+        """Keep a turn durably, and return its number. Raises QuotaReached if too many turns or
+        bytes wait, StorageUnwritable if it could not be written; then it is not kept."""
         data = json_text.dumps(dict(turn)) + b"\n"
-        try:
-            with locked(self._folder / "numbers") as file:
-                sizes = _sizes_in(self._folder)
-                if len(sizes) >= MOST_TURNS or sum(sizes.values()) + len(data) > MOST_BYTES:
-                    raise QuotaReached(
-                        "{turns:,} turns wait for the server, which is the limit, so this one was not stored.",
-                        len(sizes),
-                    )
-                last = file.read()
-                last_number = int(last) if last.isdigit() else 0  # of bytes, so 0 to 9
-                refused = _sizes_in(self.refused_folder)  # they may come back under their numbers
-                number = max(last_number, *sizes, *refused, 0) + 1
-                folders.replace_file(self.path_of(number), data)
-                file.truncate(0)
-                file.write(b"%d" % number)
-                return number
-        except OSError as error:
-            raise unwritable(self._folder, error, _("this was not stored")) from error
+        with folders.unwritable(self._folder), self._locked() as file:
+            sizes = _sizes_in(self._folder)
+            if len(sizes) >= MOST_TURNS or sum(sizes.values()) + len(data) > MOST_BYTES:
+                raise QuotaReached(
+                    "{turns:,} turns wait for the server, which is the limit, so this one was not stored.",
+                    len(sizes),
+                )
+            last = file.read()
+            last_number = int(last) if last.isdigit() else 0  # of bytes, so 0 to 9
+            refused = _sizes_in(self.refused_folder)  # they may come back under their numbers
+            number = max(last_number, *sizes, *refused, 0) + 1
+            folders.replace_file(self.path_of(number), data)
+            file.truncate(0)
+            file.write(b"%d" % number)
+            return number
 
     def waiting(self) -> list[int]:
         """Return the numbers of the turns that wait, in order."""
         return sorted(_sizes_in(self._folder))
 
-    def read(self, number: int) -> dict[str, Any] | None:
+    def read(self, number: int) -> Json | None:
         """Read a turn that waits. Return None if it is delivered, or its file was damaged and set aside. Raises
         OSError: it cannot be read now."""
         turn = _turn_in(self.path_of(number))
@@ -189,7 +189,7 @@ class Outbox:
                 )
 
     def refused(self) -> list[RefusedTurn]:
-        """List the turns that were set aside, oldest first."""
+        """List the turns that were set aside, oldest first; none if they cannot be read."""
         with contextlib.suppress(OSError):
             paths = sorted(self.refused_folder.iterdir())
             reasons = self._reasons()
@@ -214,12 +214,13 @@ class Outbox:
         current = {name: {_REASON: reason} for name, reason in reasons.items() if name in names}
         folders.replace_file(self._folder / _REASONS, json_text.dumps(current) + b"\n")
 
-    def _locked(self) -> contextlib.AbstractContextManager[object]:
+    def _locked(self) -> contextlib.AbstractContextManager[BinaryIO]:
         return locked(self._folder / "numbers")
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[bool]:
-        """Tell whether this process may deliver; True for only one process at a time."""
+        """Yield whether this process may deliver what waits: True for only one process at a time, False also if the
+        folder cannot be written."""
         lock = None
         with contextlib.suppress(OSError):
             folders.make_folder(self._folder)
@@ -232,7 +233,7 @@ class Outbox:
 
     def path_of(self, number: int) -> Path:
         """Return the file of a turn that waits."""
-        return self._folder / _file_name(number)
+        return self._folder / f"{number:0{_DIGITS}}.json"
 
     @property
     def refused_folder(self) -> Path:
@@ -249,33 +250,15 @@ def _turn_or_text(data: bytes) -> Any:
 
 
 def _sizes_in(folder: Path) -> dict[int, int]:
-    """Return the bytes of the files of turns in a folder, by their numbers."""
+    """Return the bytes of the files of turns in a folder, by their numbers. What has another name is no turn."""
     sizes: dict[int, int] = {}
-    with (
-        contextlib.suppress(FileNotFoundError, NotADirectoryError),
-        os.scandir(folder) as directory,
-    ):
-        for item in directory:
-            number = _number_in(item.name)
-            if number is not None:
-                with contextlib.suppress(FileNotFoundError):  # it was just delivered
-                    sizes[number] = item.stat().st_size
+    for path in folder.glob(_TURN_FILES):
+        with contextlib.suppress(FileNotFoundError):  # it was just delivered
+            sizes[int(path.stem)] = path.stat().st_size
     return sizes
 
 
-def _file_name(number: int) -> str:
-    return f"{number:0{_DIGITS}}.json"
-
-
-def _number_in(file_name: str) -> int | None:
-    """Return the number of the turn in a file of this name. Return None if this program does not give such a name."""
-    stem = file_name.removesuffix(".json")
-    if not (stem.isascii() and stem.isdecimal()) or file_name != _file_name(int(stem)):
-        return None
-    return int(stem)
-
-
-def _turn_in(path: Path) -> dict[str, Any] | None:
+def _turn_in(path: Path) -> Json | None:
     """Read the turn in a file. Return None if it is missing, or holds no turn. Raises OSError: it cannot be read."""
     try:
         turn = dict(json_text.load_object(folders.read_file(path)))
@@ -286,7 +269,7 @@ def _turn_in(path: Path) -> dict[str, Any] | None:
     return turn
 
 
-def _can_be_sent(turn: Mapping[str, Any]) -> bool:
+def _can_be_sent(turn: Fields) -> bool:
     """Tell whether it has the form of a turn. Another path could belong to another server, or to a request that this
     token may not make: its refusal would be taken for a refusal of every turn."""
     path = turn.get("path")

@@ -51,6 +51,8 @@ class OpenOnes(dict[str, O]):
         self.running: set[asyncio.Task[Any]] = set()
 
     def use(self, name: str) -> O:
+        """Return the conversation `name`, opened if it is not, as the one that was used last. Idle and surplus ones are
+        closed."""
         opened = self.pop(name, None)
         if opened is None:
             opened = self._make(name)
@@ -85,8 +87,9 @@ class OpenOnes(dict[str, O]):
         read: Callable[[], Awaitable[ConversationState]],
         commit: Callable[[Decide[Result]], Coroutine[Any, Any, tuple[Result, str | None]]],
     ) -> tuple[Result, str | None]:
-        """Return the result of `commit`, for `ConversationStore.update`; read-only, nothing may change. A decision
-        that was not made when its caller was cancelled does not happen."""
+        """Return the result of `commit`, for `ConversationStore.update`. If its caller is cancelled
+        before the decision, nothing is decided. A read-only store decides by `read`, and raises
+        StorageUnwritable if something would change."""
         if self._parameters.read_only:
             changes, result = decide(await read())
             if changes:
@@ -121,6 +124,7 @@ class OpenOnes(dict[str, O]):
         return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
+        """Forget a task that has ended, and log its error, which its caller has too unless it was cancelled."""
         self.running.discard(task)
         if task.cancelled():
             return

@@ -22,10 +22,9 @@ class StorageSettings:
     open_conversations: Annotated[int, Ge(1)] = 64
     """Conversations that stay in memory; the one used longest ago leaves first."""
     open_minutes: Annotated[float, Gt(0)] = 30.0
-    """Minutes without use after which a conversation leaves memory; over HTTP each tenant keeps 4 conversations
-    for 5 minutes."""
+    """Minutes without use after which a conversation leaves memory; over HTTP 5, for 4 conversations of a tenant."""
     archive_days: Annotated[float, Gt(0)] = KEEP_MS / DAY_MS
-    """Days for which you can bring back removed memories and undo changes; then their text is deleted."""
+    """Days for which removed memories and changes can come back; then their text is deleted."""
 
     @property
     def keep_ms(self) -> int:
@@ -52,6 +51,6 @@ class PostgresSettings:
     connections: Annotated[int, Ge(1)] = 10
     """Connections of a process to the database at most, besides two for small questions."""
     prepare: bool = True
-    """Whether statements are prepared; false for a pooler that does not keep them, such as PgBouncer before 1.21."""
+    """Whether statements are prepared; false for a pooler such as PgBouncer before 1.21."""
     migrate: bool = True
     """Whether a process updates the tables by itself; otherwise run `memory-server migrate`."""

@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from urllib.parse import urlsplit
 
-from memory_server.kernel.foreign_files import has_git, is_ours, nearest
+from memory_server.kernel.files import has_git, is_ours, nearest
 from memory_server.kernel.link import machine_name, shared_name
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.knowledge.projects import (
     NAMED,
     Project,
@@ -68,7 +68,7 @@ _OF_A_NETWORK = (
 """The last parts of names that mean another host in another network (RFC 6762, appendix G; RFC 6761; RFC 8375)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Checkout:
     """A folder with files of a repository. `top`: the folder; `repository`: the folder of the main checkout, which
     differs from `top` in a linked worktree; a bare repository is its own. `git`: the folder with the settings of the
@@ -80,7 +80,7 @@ class Checkout:
     called: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RepositoryIdentity:
     """What the settings of a repository say it is. `origin`: the URL it was cloned from, in one form for all ways to
     it, or None without a URL or if another machine may mean another repository by it. `named`: the name that the user
@@ -93,7 +93,9 @@ class RepositoryIdentity:
 
 
 def checkout_at(folder: Path) -> Checkout | None:
-    """Find the checkout that `folder` is in. Return None if it is in no checkout of this user."""
+    """Return the checkout that `folder` is in, or None if it is in no checkout of this user. A file
+    `.git` that leads to another repository counts only if that repository knows this checkout, or
+    has no other one."""
     above = nearest(folder, has_git)
     if above is None:
         return None
@@ -214,6 +216,8 @@ def project_at(folder: Path, *, on_several_machines: bool = False) -> Project | 
 
 
 def _project_without_git(folder: Path, on_several_machines: bool) -> Project | None:
+    """Return the project of a folder itself. Return None for the home folder, the top of the file system, or a folder
+    that was removed."""
     try:
         work = Path(os.path.realpath(folder))
     except OSError:
@@ -225,6 +229,7 @@ def _project_without_git(folder: Path, on_several_machines: bool) -> Project | N
 
 
 def _key_of(folder: Path, on_several_machines: bool) -> str:
+    """Return the key of a folder: its path, or with `on_several_machines` its name there (`shared_key`)."""
     path = as_on_disk(folder)
     if on_several_machines:
         return shared_key(path)
@@ -251,7 +256,7 @@ def _hash_of(text: str) -> str:
     return hashlib.sha256(os.fsencode(text)).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Address:
     """The parts of a URL that identify a repository. `port` is None for the usual port of its scheme."""
 
@@ -261,7 +266,8 @@ class _Address:
 
 
 def _address_of(url: str) -> _Address | None:
-    """Split the URL of a repository. Return None for any other URL."""
+    """Return host, port and path of the URL of a repository, in one form for all ways to it; None
+    for any other URL."""
     scp = None if "://" in url else _SCP().fullmatch(url)
     if scp is not None:
         return _Address(scp[1].lower(), None, scp[2])
@@ -300,6 +306,7 @@ def normalized(url: str) -> str | None:
 
 
 def _written(address: _Address, path_in_url: str) -> str | None:
+    """Write `host/path` or `host:port/path`. Return None without a path, or if it is too long."""
     path = path_in_url.strip("/").removesuffix(".git").strip("/")
     if not path or len(os.fsencode(path)) > _MOST_KEY_BYTES:
         return None
@@ -360,7 +367,8 @@ def _text_of(file: Path) -> str:
 
 
 def _settings_of(git: Path) -> dict[str, list[str]]:
-    """Read the settings that are used. Other files that the configuration includes are not read."""
+    """Return the values of the settings that are used here, by their names; none if the file is a
+    link or of another user. Files that it includes are not read."""
     config = git / "config"
     values: dict[str, list[str]] = {}
     section = ""

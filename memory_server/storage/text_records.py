@@ -10,8 +10,8 @@ _JSON = ("{", "[")
 
 
 def records_in(text: str, may_matter: Callable[[str], bool] = bool) -> Iterator[Any]:
-    """Yield the records of a text; of its lines only the lines that `may_matter`. A line of JSON that is not whole is
-    a text."""
+    """Yield the records of a text: the values of its JSON, of JSON lines only those of the lines that `may_matter`, or
+    the text itself if it is not JSON. A line of JSON that is not whole is a text."""
     if not may_matter(text):
         return
     if not text.lstrip().startswith(_JSON):

@@ -20,12 +20,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from languages import Sentence, _
+from languages import _
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel import files as folders
-from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageUnwritable
+from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.times import zone_named
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 log = logging.getLogger(__name__)
 
@@ -37,12 +37,10 @@ MOST_DAYS = 1_000_000
 """The most days that a token can last: a date must have a year of four digits."""
 WAIT_SECONDS = 5.0
 """The timeout for another process that changes the file."""
-_PAUSE_SECONDS = 0.02
-"""The time between two tries."""
 _WRITABLE = stat.S_IWGRP | stat.S_IWOTH
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredToken:
     """A line of the file. `tenant` is None for the data folder itself. Times are ISO times; `expires` is None if the
     token always counts. `timezone`: where its holder lives, or None for the time zone of the tenant."""
@@ -62,7 +60,7 @@ class StoredToken:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Line:
     """A line of the file as it is, and its token, or None if the line is not usable."""
 
@@ -89,13 +87,13 @@ class TokenFile:
         now = time.monotonic()
         if now - self._looked >= LOOK_SECONDS:
             self._looked = now
-            self._look()
+            self._refresh()
         stored = self._tokens_by_hash.get(sha256(token.encode()).hexdigest())
         if stored is None or stored.expired:
             return None
         return stored
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         """Read the tokens again where the file, or who may write it, has changed."""
         seen = self._state()
         if seen == self._seen:
@@ -158,16 +156,13 @@ class TokenFile:
 
     def _lines(self) -> list[_Line]:
         """Read all lines as they are, each with its token."""
-        try:
+        with folders.reading(self.path):
             self._refuse_of_others()
             lines = folders.read_file(self.path).splitlines(keepends=True)
-        except OSError as error:
-            raise InvalidInput(
-                "The tokens in {path} cannot be read: {reason}.", self.path, error.strerror or error
-            ) from error
         return [self._line(number, data) for number, data in enumerate(lines, 1)]
 
     def _line(self, number: int, data: bytes) -> _Line:
+        """Return a line with its token. One that is not a token has none, and is logged unless it is empty."""
         if not data.strip():
             return _Line(data)
         try:
@@ -211,7 +206,7 @@ class TokenFile:
             timezone=timezone,
         )
         # Two commands at the same time must not both find the name free.
-        with self._alone():
+        with self._locked():
             self._refuse_of_others()
             if self.path.exists() and any(token.name == name for token in self.tokens()):
                 raise InvalidInput(
@@ -226,7 +221,7 @@ class TokenFile:
     def remove(self, name: str) -> None:
         """Remove a token; lines that are not usable stay. Raises InvalidInput: no token has this name."""
         self.tokens()  # where it cannot be read, no folder is made
-        with self._alone():
+        with self._locked():
             lines = self._lines()
             remaining = [line.data for line in lines if not line.has_name(name)]
             if len(remaining) == len(lines):
@@ -247,48 +242,35 @@ class TokenFile:
                 folders.overwrite_durably(self.path, b"".join(blanked))
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Lock the file against other processes. Raises LockTimeout: another process holds it for too long;
-        StorageUnwritable."""
-        try:
+    def _locked(self) -> Iterator[None]:
+        """Lock the file against other processes for the block; make its folder. Raises LockTimeout: another process
+        holds it for too long; StorageUnwritable."""
+        with folders.unwritable(self.path):
             folders.make_folder(self.path.parent)
-            lock = self._lock()
+            lock_path = self.path.with_name(f"{self.path.name}.lock")
+            lock = folders.lock_within(lock_path, WAIT_SECONDS, self.path)
             try:
                 yield
             finally:
                 lock.release()
-        except OSError as error:
-            raise StorageUnwritable(
-                f"{self.path}: {folders.advice_on(error)}.", self.path
-            ) from error
-
-    def _lock(self) -> folders.FileLock:
-        lock_path = self.path.with_name(f"{self.path.name}.lock")
-        deadline = time.monotonic() + WAIT_SECONDS
-        lock = folders.try_lock(lock_path)
-        while lock is None:
-            if time.monotonic() > deadline:
-                raise LockTimeout(
-                    Sentence(
-                        "Another process holds {place} for too long; nothing was changed, try again.",
-                        self.path,
-                    ),
-                    self.path,
-                )
-            time.sleep(_PAUSE_SECONDS)
-            lock = folders.try_lock(lock_path)
-        return lock
 
 
 def named(text: str, kind: str) -> str:
-    """`text` as the name of a `kind`, under the rules for conversations. Raises InvalidInput: it is not usable."""
+    """Return `text` as the name of a `kind`, under the rules for conversations. Raises InvalidInput
+    if it is not usable."""
     return conversation_id_of(text, kind)
 
 
 def _token(values: Any) -> StoredToken:
+    """Return a token from the fields of its record, also one that has expired. Raises ValueError,
+    TypeError, KeyError or InvalidInput if a field is missing or not usable."""
+    timezone = values.get("timezone")
+    types = ((values["name"], str), (values["scopes"], list), (timezone, str | None))
+    if not all(isinstance(value, kind) for value, kind in types):
+        raise TypeError("a field of a token has another type")
+
     names = [field.name for field in fields(StoredToken) if field.name != "timezone"]
     token = StoredToken(**{name: values[name] for name in names})
-    timezone = values.get("timezone")
     if token.tenant is not None:
         conversation_id_of(token.tenant)
     _ = token.expired  # a date that cannot be read

@@ -21,7 +21,6 @@ from memory_server.tools import (
     layers,
     long_term,
     notes,
-    one_memory,
     refs,
     sessions,
     short_term,
@@ -37,7 +36,7 @@ def _tools_of(module: ModuleType) -> tuple[Tool, ...]:
 TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
     "short-term": _tools_of(short_term),
     "long-term": _tools_of(long_term),
-    "archive": (*_tools_of(archive), *_tools_of(one_memory)),
+    "archive": _tools_of(archive),
     "backup": _tools_of(backup),
     "books": _tools_of(books),
     "insight": _tools_of(insight),
@@ -48,22 +47,22 @@ TOOLSETS: Mapping[str, tuple[Tool, ...]] = {
     "layers": layers.LAYERS,
     "refs": _tools_of(refs),
 }
-PURPOSES: Mapping[str, str] = {
-    "short-term": N_("exchanges of a chat: store, search and delete them"),
-    "long-term": N_("memories that come when a condition, a trigger in JavaScript, is met"),
-    "archive": N_("history, undo, pins, and restoring of forgotten memories"),
-    "backup": N_("copies of all memories: make, list, restore and delete them"),
-    "books": N_("whole lorebooks: list them, show one, switch it off or on, remove it"),
-    "insight": N_("why a memory comes or not, searches by words and dates, and statistics"),
-    "admin": N_("statistics and health of this server"),
-    "turn": N_("recall before an answer, remember after it, and forget, each in one call"),
-    "notes": N_(
-        "notes of a project, found by words; its tools `recall` and `remember` differ from those for turns"
-    ),
-    "sessions": N_("facts about the users of an assistant, separate for each user"),
-    "layers": N_("Markdown files of a project and of all projects, which other agents read too"),
-    "refs": N_("long outputs that are kept out of the context, and found again by a reference"),
-}
+PURPOSES: Mapping[str, str] = N_(
+    {
+        "short-term": "exchanges of a chat: store, search and delete them",
+        "long-term": "memories that come when a condition, a trigger in JavaScript, is met",
+        "archive": "history, undo, pins, and restoring of forgotten memories",
+        "backup": "copies of all memories: make, list, restore and delete them",
+        "books": "whole lorebooks: list them, show one, switch it off or on, remove it",
+        "insight": "why a memory comes or not, searches by words and dates, and statistics",
+        "admin": "statistics and health of this server",
+        "turn": "recall before an answer, remember after it, and forget, each in one call",
+        "notes": "notes of a project, found by words; its tools `recall` and `remember` differ from those for turns",
+        "sessions": "facts about the users of an assistant, separate for each user",
+        "layers": "Markdown files of a project and of all projects, which other agents read too",
+        "refs": "long outputs that are kept out of the context, and found again by a reference",
+    }
+)
 """What each toolset is for."""
 KNOWLEDGE = frozenset({"notes", "sessions", "layers", "refs"})
 """Toolsets that are not part of `all`, because they are a memory of their own: a client is offered them by name."""

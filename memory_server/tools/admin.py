@@ -40,6 +40,7 @@ class MetricsResult(Result):
     )
 
     def __str__(self) -> str:
+        """Describe the figures: a line for each tool, and one for each family of counters."""
         lines = [_("Up for {uptime_seconds:g} s.", self.uptimeSeconds)]
         lines += [
             _(

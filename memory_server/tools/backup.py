@@ -11,9 +11,9 @@ from languages import _, counted, joined, n_
 from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.lifecycle import RestoredPlace
 from memory_server.kernel.times import iso
-from memory_server.memories.backups import BackupMade
+from memory_server.memories.backups import BackupResult
 from memory_server.memories.memories import Call
-from memory_server.tools.base.result import ChangeId, From, Result, undo_hint, when
+from memory_server.tools.base.result import ChangeId, From, Result, or_none, undo_hint, when
 from memory_server.tools.base.shapes import Text
 from memory_server.tools.base.tool import tool
 
@@ -38,6 +38,7 @@ class BackUpResult(Result):
     )
 
     def __str__(self) -> str:
+        """Say what the backup holds, with a line for each thing that was left out."""
         entries = ""
         if self.entries:
             entries = n_(
@@ -61,7 +62,7 @@ class BackUpResult(Result):
         return "\n".join([sentence, *left_out])
 
 
-def backup_result(backup: BackupMade) -> BackUpResult:
+def backup_result(backup: BackupResult) -> BackUpResult:
     """Return what a backup holds, and what had to be left out."""
     return BackUpResult.of(
         backup.backup, entries=backup.entries or None, leftOut=list(backup.left_out)
@@ -82,17 +83,9 @@ async def backup_memories(
     return backup_result(backup)
 
 
-def _unless_empty(left_out: Iterable[str]) -> list[str] | None:
-    return list(left_out) or None
-
-
-def _unless_none(count: int) -> int | None:
-    return count or None
-
-
 LeftOut = Annotated[
     list[str] | None,
-    From(form=_unless_empty, words="Each memory that is more than may be stored, and why"),
+    From(form=or_none, words="Each memory that is more than may be stored, and why"),
 ]
 
 
@@ -142,7 +135,7 @@ class RestoredRow(Result):
         int | None,
         From(
             "counts.forgotten",
-            _unless_none,
+            or_none,
             "Of `added`, those that were forgotten or deleted here before",
         ),
     ] = None
@@ -150,6 +143,7 @@ class RestoredRow(Result):
     changeId: ChangeId = None
 
     def tally(self) -> str:
+        """Return what the restore did with the memories of this conversation, such as `3 new, 1 replaced`."""
         return tally_text(
             MergeCounts(
                 added=self.added,
@@ -180,6 +174,7 @@ class RestoreResult(Result):
     )
 
     def __str__(self) -> str:
+        """List the places that were restored or would be, each with what was left out."""
         lines = [_("Nothing was changed; a restore would:") if self.dryRun else _("Restored:")]
         for row in self.conversations:
             lines.append(

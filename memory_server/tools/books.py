@@ -11,8 +11,7 @@ from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import iso
 from memory_server.lore import LongTermMemory, length_text, rules_json, rules_text
 from memory_server.memories.memories import Call
-from memory_server.tools.base.budget import Paging
-from memory_server.tools.base.result import ChangeId, From, Result, undo_hint
+from memory_server.tools.base.result import ChangeId, From, Pagination, Result, undo_hint
 from memory_server.tools.base.shapes import ConversationId, Offset, Text
 from memory_server.tools.base.tool import tool
 
@@ -33,6 +32,8 @@ class BookRow(Result):
     changedAt: Annotated[str, From("changed_ms", iso, "When one of its entries was last stored")]
 
     def __str__(self) -> str:
+        """Describe a lorebook on one line: its name and place, entries, length, state and
+        source."""
         parts = [
             counted(self.entries, "entry"),
             length_text(self.chars),
@@ -78,7 +79,7 @@ class BooksResult(Result):
 @tool(
     title="List lorebooks",
     description="The lorebooks that a conversation searches, its own and the shared ones: entries, length, on or off.",
-    paging=Paging("books"),
+    paging=Pagination("books"),
     read_only=True,
 )
 async def list_books(
@@ -135,7 +136,7 @@ class BookResult(Result):
 @tool(
     title="Look into a lorebook",
     description="The entries of a lorebook, in the order in which they take room: rules, length, constant, off.",
-    paging=Paging("entries"),
+    paging=Pagination("entries"),
     read_only=True,
 )
 async def show_book(

@@ -25,8 +25,15 @@ from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import MINUTE_MS, iso, local
 from memory_server.memories.memories import Call
 from memory_server.tools.archive import MAX_PAGE, REASONS, Removal, removal
-from memory_server.tools.base.budget import Paging
-from memory_server.tools.base.result import From, Result, hundredths, listed, shell_command, when
+from memory_server.tools.base.result import (
+    From,
+    Pagination,
+    Result,
+    hundredths,
+    listed,
+    shell_command,
+    when,
+)
 from memory_server.tools.base.shapes import (
     ConversationId,
     Messages,
@@ -68,22 +75,24 @@ class Pattern(Result):
         float | None, From(form=hundredths, words="Mean score of the short-term memories")
     ] = None
     score_distribution: Annotated[
-        dict[str, int] | None, From("scores", dict, "negative, low < 10, medium < 30, high")
+        dict[str, int] | None, From("scores", words="negative, low < 10, medium < 30, high")
     ] = None
     top_keywords: Annotated[
         list[KeywordCount], From("words", KeywordCount.each, "The heaviest words")
     ]
-    tags: Annotated[dict[str, int], From(form=dict, words="The most frequent tags")]
+    tags: Annotated[dict[str, int], From(words="The most frequent tags")]
     time_distribution: Annotated[
-        dict[str, int], From("ages", dict, "last_hour, last_day, last_week, last_month, older")
+        dict[str, int], From("ages", words="last_hour, last_day, last_week, last_month, older")
     ]
     hour_distribution: Annotated[
-        list[int], From("hours", list, "By the hour of the day, 0 to 23, in the server's time zone")
+        list[int], From("hours", words="By the hour of the day, 0 to 23, in the server's time zone")
     ]
     never_recalled: int | None = Field(None, description="Short-term memories without a point")
     pinned: int | None = Field(None, description="How many the clean-up leaves alone")
 
     def __str__(self) -> str:
+        """Describe the memories in lines: times, scores, words, tags and busiest hours. Scores are
+        left out for long-term memories, tags if none exist."""
         if not self.total:
             return _("no memories.")
         lines = [
@@ -176,6 +185,7 @@ class SharedWord(Result):
         return not (self.beside or self.given or self.kept)
 
     def text(self) -> str:
+        """Return the word with its points, as a receipt writes it."""
         return MatchedWord(
             self.word,
             query_weight=self.inMessages,
@@ -221,7 +231,8 @@ class ExplainResult(Result):
     threshold: float | None = Field(None, description="Least `counted` with which it comes unasked")
     counted: float | None = Field(
         None,
-        description="Its points beside `threshold`: match + around + span; after a statement, the match alone, without "
+        description="Its points beside `threshold`: match + around + span, times 0.9 if it shares little of a "
+        "question; after a statement, the match alone, without "
         'function words and words of earlier messages; with compat = "node", the relevance',
     )
     match: Annotated[
@@ -259,6 +270,8 @@ class ExplainResult(Result):
     archived: Removal | None = Field(None, description="Of a memory that was removed")
 
     def __str__(self) -> str:
+        """Tell why the memory came or not, with the words that matched only as other words or for a
+        question about a state, and with its ranks by meaning if meaning was used."""
         sentences = [self._told()]
         other_words = [word for word in self.matchedWords if not (word.is_said or word.beside)]
 
@@ -280,7 +293,8 @@ class ExplainResult(Result):
         return _("{told} By {meaning}.", explanation, self.meaning) if self.meaning else explanation
 
     def _told(self) -> str:
-        """Describe the memory, the reason, and its relevance with all parts."""
+        """Describe the memory, the reason, its relevance with all parts, and the shared words; what
+        counts and is needed only if both are known."""
         words = ", ".join(word.text() for word in self.matchedWords if word.is_said)
 
         needed: Any = ""
@@ -379,7 +393,8 @@ async def explain_recall(
 
 
 def _sentences_of_hook(explained: ExplainedMemory, by_hook: ExplainedMemory) -> Iterator[str]:
-    """Yield what a hook would do with the memory, if that is something else: a hook asks for more."""
+    """Yield a sentence if a hook, which asks for more, would decide otherwise: it would not bring
+    the memory, or the memory has too few points for both, but shares words."""
     usual = explained.explanation
     strict = by_hook.explanation
 
@@ -485,6 +500,8 @@ def _verdict_with_reasons(
 
 
 def _removed_sentence(explained: ExplainedMemory, zone: tzinfo | None) -> str:
+    """Say when, by what and why a memory was removed, its relevance, and how to bring it back. The
+    memory must be in the archive."""
     archived = explained.archived
     assert archived is not None
     return _(
@@ -534,6 +551,8 @@ class FoundMemory(Result):
     removed: Removal | None = Field(None, description="Of a memory in the archive")
 
     def __str__(self) -> str:
+        """Describe a found memory in two lines: time, id, place, points and removal; then its
+        beginning."""
         score = "" if self.score is None else _(", score {score:g}", self.score)
         removal_text = ""
         if self.removed:
@@ -556,6 +575,8 @@ class FoundMemory(Result):
         )
 
     def _matched_text(self) -> str:
+        """List the words that matched, with a remark at those that are only kept with the memory;
+        '' without any."""
         kept_words = self.keptWords or ()
         words: list[str] = []
         for word in self.matched:
@@ -584,6 +605,7 @@ class FilterResult(Result):
         return tuple(words)
 
     def __str__(self) -> str:
+        """List the found memories, how to bring back those that were removed, and the counts."""
         lines = [str(memory) for memory in self.results]
         removed = [memory for memory in self.results if memory.removed]
         if removed:
@@ -607,7 +629,7 @@ class FilterResult(Result):
         "Find memories of both kinds by words, dates, scores and tags, page by page. "
         "Unlike recall, nothing is held back, left to chance or reinforced. With archived, among removed ones."
     ),
-    paging=Paging("results", skips=True),
+    paging=Pagination("results", skips=True),
     read_only=True,
     recalls=True,
 )
@@ -654,7 +676,7 @@ async def search_memories(
     )
 
     if sort_by is None:
-        looks_for_words = bool(query.strip() or keywords or otherWords)
+        looks_for_words = any(map(str.strip, (query, *keywords, *otherWords)))
         sort_by = "relevance" if looks_for_words else "timestamp"
 
     # Pages before this one are ranked too, and then passed over.
@@ -679,6 +701,8 @@ async def search_memories(
 
 
 def _found_memory(match: Filtered) -> FoundMemory:
+    """Return a match as a row of the result: the fields of its kind of memory, None in those of the
+    other."""
     memory = match.memory
 
     fields: dict[str, Any] = dict.fromkeys(("id", "text", "score", "name", "prompt", "trigger"))
@@ -749,7 +773,9 @@ async def analyze_memory_patterns(
     )
 
 
-_FIGURES = (
-    *(N_("last hour"), N_("last day"), N_("last week"), N_("last month"), N_("older")),
-    *(N_("negative"), N_("low"), N_("medium"), N_("high")),
+_FIGURES = N_(
+    (
+        *("last hour", "last day", "last week", "last month", "older"),
+        *("negative", "low", "medium", "high"),
+    )
 )

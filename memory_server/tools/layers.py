@@ -13,12 +13,11 @@ from pydantic import Field
 from languages import Sentence, _, counted
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import iso
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.knowledge.entry import MAX_BODY_CHARS, Entry
 from memory_server.knowledge.layers import Layer, LayerName, tool_name
 from memory_server.memories.memories import Call
-from memory_server.tools.base.budget import Paging
-from memory_server.tools.base.result import From, Result, listed
+from memory_server.tools.base.result import From, Pagination, Result, listed
 from memory_server.tools.base.shapes import Offset, Text, between
 from memory_server.tools.base.tool import Function, Tool, tool
 from memory_server.tools.refs import RefDone
@@ -32,7 +31,7 @@ Caller = Annotated[Text | None, Field(max_length=200), "Who asks, such as worker
 class LayerEntry(Result):
     key: str
     content: Annotated[str, From("body")]
-    tags: Annotated[list[str], From(form=list)]
+    tags: list[str]
     created_at: Annotated[str, From("created_ms", iso)]
     updated_at: Annotated[str, From("updated_ms", iso)]
     archived_at: Annotated[str | None, From("archived_ms", iso)] = None
@@ -109,7 +108,7 @@ def _shown(entry: Entry, why: str | None = None) -> LayerEntry:
     return LayerEntry.of(entry, key=entry.key or "", why=why)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _LayerWords:
     """What the descriptions of the tools of a layer call it."""
 
@@ -125,6 +124,7 @@ _LAYER_WORDS: Mapping[LayerName, _LayerWords] = {
 
 
 def _tools(name: LayerName) -> tuple[Tool, ...]:
+    """Make the tools of a layer. Only the project has the tool that returns a single entry."""
     whose = _LAYER_WORDS[name].whose
     place = _LAYER_WORDS[name].place
 
@@ -149,7 +149,9 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
             message += _(" {entries} went into the archive.", counted(archived, "entry"))
         return EntryResult(entry=_shown(saved.entry), message=message)
 
-    def find(*, archive: bool) -> Function:
+    def search_tool(*, archive: bool) -> Function:
+        """Make the tool that searches the layer, or its archive."""
+
         async def retrieve(
             call: Call,
             query: Annotated[Text, Field(min_length=1, max_length=10_000)],
@@ -198,6 +200,8 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
         )
 
     def summed(*, archive: bool) -> Function:
+        """Make the tool that tells the figures of the layer, or of its archive."""
+
         async def summary(call: Call, caller_agent_id: Caller = None) -> SummaryResult:
             fields = await layer(call).summary(archive=archive)
             if call.memories.hidden:
@@ -210,7 +214,7 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
         function.__name__ = tool_name(action, name)
         return function
 
-    pages: dict[str, Any] = {"recalls": True, "paging": Paging("entries")}
+    pages: dict[str, Any] = {"recalls": True, "paging": Pagination("entries")}
     single: list[Tool] = []
     if name == "project":
         # The original has a tool for one entry only for the project.
@@ -237,7 +241,7 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
             always_loaded=True,
             search_hint="find decision knowledge convention",
             **pages,
-        )(named("retrieve", find(archive=False))),
+        )(named("retrieve", search_tool(archive=False))),
         *single,
         tool(
             title=Sentence("List knowledge of {place}", place),
@@ -260,7 +264,7 @@ def _tools(name: LayerName) -> tuple[Tool, ...]:
             description=f"Find {whose} entries that went into the archive, because nobody used them.",
             read_only=True,
             **pages,
-        )(named("search_archive", find(archive=True))),
+        )(named("search_archive", search_tool(archive=True))),
         tool(
             title=Sentence("List what was archived of {place}", place),
             description=f"All of {whose} entries in the archive, archived last first.",

@@ -3,7 +3,7 @@ the Node original's, so that its users can switch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,16 +21,15 @@ from memory_server.lore import (
     MOST_RULE_CHARS,
     BookEntry,
     FiringRules,
-    Fitting,
     GivenRules,
+    PromptFit,
     reason_text,
     rules_json,
     rules_text,
 )
 from memory_server.memories.memories import Call
-from memory_server.memories.recalls import Given
-from memory_server.tools.base.budget import Paging
-from memory_server.tools.base.result import From, Result, listed, undo_hint
+from memory_server.memories.recalls import RecallOutput
+from memory_server.tools.base.result import From, Pagination, Result, listed, or_none, undo_hint
 from memory_server.tools.base.shapes import (
     ConversationId,
     CurrentMessages,
@@ -72,6 +71,8 @@ class SearchResult(Result):
     )
 
     def __str__(self) -> str:
+        """List the memories that fired, came by chance, failed or were left out, and how many
+        fired."""
         lines = [
             _("Fired - {name}: {prompt}", one_line(memory.name), one_line(memory.prompt))
             for memory in self.activated
@@ -107,12 +108,8 @@ class SearchResult(Result):
         return listed(lines, _("{triggers} of {total_memories} fired.", fired, self.totalMemories))
 
 
-def _true_or_none(is_cut: bool) -> bool | None:
-    return is_cut or None
-
-
-def _placement(book: BookEntry) -> dict[str, Any] | None:
-    return dict(book.placement) or None
+def _placement(book: BookEntry) -> Mapping[str, Any] | None:
+    return book.placement or None
 
 
 class Brief(Result):
@@ -123,10 +120,12 @@ class Brief(Result):
     placement: Annotated[
         dict[str, Any] | None,
         From(
-            "entry.memory.book", _placement, "Where the client of its lorebook would put the text"
+            "entry.memory.book",
+            _placement,
+            "Where the client of its lorebook would put the text",
         ),
     ] = None
-    cut: Annotated[bool | None, From("is_cut", _true_or_none, "Only its beginning had room")] = None
+    cut: Annotated[bool | None, From("is_cut", or_none, "Only its beginning had room")] = None
 
 
 class LeftOut(Result):
@@ -152,8 +151,9 @@ class TurnResult(Result):
     note: str | None = Field(None, description="Which conversations could not be read")
 
 
-def left_out(activation: Activation, fitting: Fitting | None = None) -> list[LeftOut]:
-    """Return what fired and did not come: for want of room, or by its rules."""
+def left_out(activation: Activation, fitting: PromptFit | None = None) -> list[LeftOut]:
+    """Return the memories that fired and did not come, with the reason: first those without room in
+    `fitting`, then those that their rules held back."""
     without_room = fitting.left_out if fitting is not None else ()
     rows = [
         LeftOut(
@@ -177,7 +177,7 @@ def left_out(activation: Activation, fitting: Fitting | None = None) -> list[Lef
     return rows
 
 
-def turn_result(activation: Activation, fitting: Fitting) -> TurnResult:
+def turn_result(activation: Activation, fitting: PromptFit) -> TurnResult:
     """Return what `recall_turn` says of long-term memories. Their texts are in the prompt."""
     # The texts are in the prompt already, and a client pays for each of them.
     without_texts = search_result(replace(activation, activated=()))
@@ -475,7 +475,7 @@ class ListResult(Result):
 @tool(
     title="List long-term memories",
     description="Names, dates and beginnings of the long-term memories of a conversation.",
-    paging=Paging("memories"),
+    paging=Pagination("memories"),
     read_only=True,
 )
 async def list_long_term_memories(
@@ -488,6 +488,7 @@ async def list_long_term_memories(
 
 
 def _trouble(record: TriggerRecord) -> str | None:
+    """Return how often a trigger ran out of time or memory or crashed, or None if it never did."""
     counts = (
         (record.timeouts, _("time-out")),
         (record.out_of_memory, _("out of memory")),
@@ -504,7 +505,7 @@ def _trouble(record: TriggerRecord) -> str | None:
         "fired, up to 2 others by chance, and triggers that failed, with the reason."
     ),
     always_loaded=True,
-    paging=Paging("activated"),
+    paging=Pagination("activated"),
     read_only=True,
     recalls=True,
 )
@@ -520,7 +521,7 @@ async def search_long_term_memories(
     conversation = call.conversations.get(conversation_id)
     activation = await conversation.long_term.search(request)
     result = search_result(activation)
-    call.note(Given(conversation.id, messages, result, activation=activation))
+    call.note(RecallOutput(conversation.id, messages, result, activation=activation))
     return result
 
 
@@ -536,6 +537,8 @@ class ContextResult(Result):
     book: BookName = None
 
     def __str__(self) -> str:
+        """Describe a memory: its dates and trigger, and its rules, lorebook and contexts if it has
+        them."""
         dates = _(
             "created {created_at}{updated_at}",
             self.createdAt,

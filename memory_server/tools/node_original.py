@@ -13,14 +13,14 @@ import orjson
 
 from memory_server.kernel.recalled_block import FOOT, HEADS, harmless
 from memory_server.kernel.times import iso
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import JsonObject, frozen
 from memory_server.tools.base.result import when
 from memory_server.tools.base.tool import Answer
 
 Fields = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeCall:
     """A call in the names of the original. `uptime_seconds`: since this process began to count."""
 
@@ -29,18 +29,18 @@ class NodeCall:
     uptime_seconds: float
 
 
-def node_arguments(tool: str, arguments: Fields) -> dict[str, Any]:
+def node_arguments(tool: str, arguments: Fields) -> JsonObject:
     """Return the arguments as the tool here takes them. A `backup_path` is the name that `backup_memories` gave; a
     restore that names it overwrites unless it has `merge`, as in the original."""
-    given = dict(arguments)
-    if "backup_path" in given and tool in ("restore_memories", "delete_backup"):
-        given["name"] = given.pop("backup_path")
+    fields = dict(arguments)
+    if "backup_path" in fields and tool in ("restore_memories", "delete_backup"):
+        fields["name"] = fields.pop("backup_path")
         if tool == "restore_memories":
-            is_merge = given.pop("merge", False)
-            given["mode"] = "merge" if is_merge is True else "overwrite"
+            is_merge = fields.pop("merge", False)
+            fields["mode"] = "merge" if is_merge is True else "overwrite"
     if tool == "health_check":
-        given.pop("detailed", None)  # its checks are always told in detail
-    return given
+        fields.pop("detailed", None)  # its checks are always told in detail
+    return fields
 
 
 def node_answer(tool: str, call: NodeCall, structured: Fields) -> Answer:
@@ -61,10 +61,6 @@ def _memories(count: int) -> str:
     return f"{count} {'memory' if count == 1 else 'memories'}"
 
 
-def _added(call: NodeCall, fields: Fields) -> Fields:
-    return {"message": "Memory added successfully"}
-
-
 def _found_short_term(call: NodeCall, fields: Fields) -> Fields:
     """Return the tiers with empty lists for pictures and other attachments, which stay in the file of the conversation."""
     attached: Fields = {"modalities": [], "attachments": []}
@@ -72,10 +68,6 @@ def _found_short_term(call: NodeCall, fields: Fields) -> Fields:
         tier: [{**memory, **attached} for memory in fields[tier]]
         for tier in ("topRelevant", "nextRelevant", "randomFlashback")
     }
-
-
-def _deleted_short_term(call: NodeCall, fields: Fields) -> Fields:
-    return {"success": True, "message": f"Deleted {_memories(fields['deletedCount'])}"}
 
 
 def _statistics(call: NodeCall, fields: Fields) -> Fields:
@@ -99,17 +91,14 @@ def _most_frequent(call: NodeCall, fields: Fields) -> Fields:
 
 
 def _done(verb: str) -> Callable[[NodeCall, Fields], Fields]:
-    """Return the fields of a change of a long-term memory."""
+    """Return a function that makes the result of a change to a long-term memory; `verb` is what was done, such as
+    `deleted`."""
 
     def fields_of(call: NodeCall, fields: Fields) -> Fields:
         name = call.arguments.get("name")
         return {"success": True, "message": f'Memory "{name}" {verb} successfully'}
 
     return fields_of
-
-
-def _listed(call: NodeCall, fields: Fields) -> Fields:
-    return {}
 
 
 def _found_long_term(call: NodeCall, fields: Fields) -> Fields:
@@ -126,6 +115,7 @@ def _found_long_term(call: NodeCall, fields: Fields) -> Fields:
 
 
 def _formatted_memory(memory: Fields) -> str:
+    """Return a memory as the Node original writes it for a prompt."""
     lines = [
         f"记忆名称：{memory['name']}",
         f"内容：{memory['prompt']}",
@@ -137,6 +127,8 @@ def _formatted_memory(memory: Fields) -> str:
 
 
 def _context(call: NodeCall, fields: Fields) -> Fields:
+    """Return the contexts of a memory as the Node original does: each alone or None, and all as one
+    text."""
     created = fields["createdContext"] or None
     updated = fields["updatedContext"] or None
 
@@ -168,6 +160,7 @@ def _filtered(call: NodeCall, fields: Fields) -> Fields:
 
 
 def _analyzed(call: NodeCall, fields: Fields) -> Fields:
+    """Return the patterns of memories as the Node original has them."""
     patterns = {}
     for kind in ("short_term", "long_term"):
         pattern = fields.get(kind)
@@ -180,6 +173,7 @@ def _analyzed(call: NodeCall, fields: Fields) -> Fields:
 
 
 def _backed_up(call: NodeCall, fields: Fields) -> Fields:
+    """Return what was backed up, as the Node original says it."""
     return {
         "success": True,
         "backup_path": fields["name"],
@@ -198,6 +192,7 @@ def _size_of_backup(fields: Fields) -> Fields:
 
 
 def _restored(call: NodeCall, fields: Fields) -> Fields:
+    """Return what a restore brought back, as the Node original says it."""
     rows = fields["conversations"]
     return {
         "success": True,
@@ -208,6 +203,7 @@ def _restored(call: NodeCall, fields: Fields) -> Fields:
 
 
 def _listed_backups(call: NodeCall, fields: Fields) -> Fields:
+    """Return the list of backups as the Node original has it."""
     backups = []
     for backup in fields["backups"]:
         names = {"file_name": backup["name"], "file_path": backup["name"]}
@@ -217,11 +213,8 @@ def _listed_backups(call: NodeCall, fields: Fields) -> Fields:
     return {"success": True, "total": len(backups), "backups": backups}
 
 
-def _deleted_backup(call: NodeCall, fields: Fields) -> Fields:
-    return {"success": True, "deleted_file": call.arguments["name"]}
-
-
 def _health(call: NodeCall, fields: Fields) -> Fields:
+    """Return the state of the server as the Node original says it: healthy, degraded by a warning, or unhealthy."""
     grades = {check["grade"] for check in fields["checks"]}
     status = "healthy"
     if not fields["healthy"]:
@@ -232,6 +225,7 @@ def _health(call: NodeCall, fields: Fields) -> Fields:
 
 
 def _figures(call: NodeCall, fields: Fields) -> Fields:
+    """Return the figures of calls as the Node original does. Without calls the error rate is 0."""
     calls = sum(tool["calls"] for tool in fields["tools"])
     errors = sum(tool["errors"] for tool in fields["tools"])
 
@@ -260,16 +254,19 @@ def _figures(call: NodeCall, fields: Fields) -> Fields:
 
 
 _FIELDS: Mapping[str, Callable[[NodeCall, Fields], Fields]] = {
-    "add_short_term_memory": _added,
+    "add_short_term_memory": lambda _call, _fields: {"message": "Memory added successfully"},
     "search_short_term_memories": _found_short_term,
-    "delete_short_term_memories": _deleted_short_term,
+    "delete_short_term_memories": lambda _call, fields: {
+        "success": True,
+        "message": f"Deleted {_memories(fields['deletedCount'])}",
+    },
     "get_memory_stats": _statistics,
     "cleanup_memories": _cleaned_up,
     "get_frequent_conversation": _most_frequent,
     "add_long_term_memory": _done("added"),
     "update_long_term_memory": _done("updated"),
     "delete_long_term_memory": _done("deleted"),
-    "list_long_term_memories": _listed,
+    "list_long_term_memories": lambda _call, _fields: {},
     "search_long_term_memories": _found_long_term,
     "get_memory_context": _context,
     "search_memories": _filtered,
@@ -277,7 +274,10 @@ _FIELDS: Mapping[str, Callable[[NodeCall, Fields], Fields]] = {
     "backup_memories": _backed_up,
     "restore_memories": _restored,
     "list_backups": _listed_backups,
-    "delete_backup": _deleted_backup,
+    "delete_backup": lambda call, _fields: {
+        "success": True,
+        "deleted_file": call.arguments["name"],
+    },
     "health_check": _health,
     "get_metrics": _figures,
 }

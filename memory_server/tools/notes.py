@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -11,8 +11,15 @@ from languages import N_, _, counted, n_
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_NAME_CHARS
 from memory_server.kernel.recalled_block import one_line
 from memory_server.memories.memories import Call
-from memory_server.tools.base.budget import Paging
-from memory_server.tools.base.result import ChangeId, From, Result, listed, undo_hint
+from memory_server.tools.base.result import (
+    ChangeId,
+    From,
+    Pagination,
+    Result,
+    listed,
+    or_none,
+    undo_hint,
+)
 from memory_server.tools.base.shapes import Offset, OtherWordsOfSearch, Text, between
 from memory_server.tools.base.tool import tool
 
@@ -34,6 +41,8 @@ class RememberResult(Result):
     changeId: ChangeId = None
 
     def __str__(self) -> str:
+        """Say whether the note was created or updated, how many notes are like it, and how to undo
+        it."""
         similar = (
             _(" {notes} more like it.", counted(self.similar_count, "note"))
             if self.similar_count
@@ -80,25 +89,17 @@ async def remember(
     return RememberResult.of(stored)
 
 
-def _counts_or_none(counts: Mapping[str, int]) -> dict[str, int] | None:
-    return dict(counts) or None
-
-
 def _seconds(time_ms: int) -> int:
     return time_ms // 1000
-
-
-def _unless_empty(texts: Iterable[str]) -> list[str] | None:
-    return list(texts) or None
 
 
 class Note(Result):
     id: Annotated[str, From("entry.ref")]
     type: Annotated[str, From("entry.kind")]
     topic: Annotated[str, From("entry.title")]
-    tags: Annotated[list[str], From("entry.tags", list)]
+    tags: Annotated[list[str], From("entry.tags")]
     content: Annotated[str, From("entry.body")]
-    examples: Annotated[list[str] | None, From("entry.examples", _unless_empty)] = None
+    examples: Annotated[list[str] | None, From("entry.examples", or_none)] = None
     reference_count: Annotated[int, From("entry.uses", words="How often it was recalled")]
     confidence: Annotated[float, From("entry.confidence", words="0 to 1")]
     created_at: Annotated[int, From("entry.created_ms", _seconds, "Seconds since 1970")]
@@ -125,7 +126,7 @@ class RecallResult(Result):
     total_count: Annotated[int, From("total")]
     left_off: Annotated[
         dict[str, int] | None,
-        From(form=_counts_or_none, words="How many more match, by the reason they are left off"),
+        From(form=or_none, words="How many more match, by the reason they are left off"),
     ] = None
     note: str | None = Field(None, description=_WAITING)
 
@@ -154,7 +155,7 @@ def _with_note(sentence: str, note: str | None) -> str:
     ),
     reinforces=True,
     recalls=True,
-    paging=Paging("memories", skips=True),
+    paging=Pagination("memories", skips=True),
     always_loaded=True,
     search_hint="notes decision convention knowledge how do we",
 )
@@ -183,7 +184,7 @@ async def recall(
         Note.of(hit, project=project_names.get(hit.entry.project)) for hit in matches.hits
     ]
 
-    waiting = await notes.waiting(call.project)
+    waiting = await notes.hint_of_waiting(call.project)
     return RecallResult.of(matches, memories=shown_notes, note=waiting)
 
 
@@ -199,7 +200,7 @@ class NoteRow(Result):
     id: Annotated[str, From("ref")]
     type: Annotated[str, From("kind")]
     topic: Annotated[str, From("title")]
-    tags: Annotated[list[str] | None, From(form=_unless_empty)] = None
+    tags: Annotated[list[str] | None, From(form=or_none)] = None
     characters: Annotated[int, From("body", len, "Of its content")]
     updated_at: Annotated[int, From("updated_ms", _seconds, "Seconds since 1970")]
     project: str | None = Field(None, description="Of which project, where the caller is in none")
@@ -230,7 +231,7 @@ class NoteList(Result):
     description="All notes, without their contents; recall with words gives contents.",
     read_only=True,
     recalls=True,
-    paging=Paging("notes", skips=True),
+    paging=Pagination("notes", skips=True),
     search_hint="notes list topics",
 )
 async def list_notes(
@@ -246,7 +247,7 @@ async def list_notes(
     )
     project_names = await _project_names(call)
     rows = [NoteRow.of(entry, project=project_names.get(entry.project)) for entry in entries]
-    waiting = await notes.waiting(call.project)
+    waiting = await notes.hint_of_waiting(call.project)
     return NoteList(notes=rows, total_count=total, note=waiting)
 
 

@@ -17,7 +17,7 @@ from memory_server.kernel.times import iso
 from memory_server.knowledge.entry import MAX_KEY_CHARS, Hit
 from memory_server.knowledge.options import NAMESPACES, Namespace
 from memory_server.memories.memories import Call
-from memory_server.tools.base.result import ChangeId, From, Result, listed, undo_hint
+from memory_server.tools.base.result import ChangeId, From, Result, listed, or_none, undo_hint
 from memory_server.tools.base.shapes import Offset, OtherWordsOfSearch, Text, between
 from memory_server.tools.base.tool import tool
 
@@ -47,21 +47,18 @@ class ChangedResult(DataResult[T]):
         return str(self.data) + undo_hint(", ".join(self.changeIds))
 
 
-def _chars_or_none(chars: int) -> int | None:
-    return chars or None
-
-
 class AddResult(RefDone):
     referenceId: Annotated[str, From("entry.ref")]
     summary: Annotated[str, From("entry.title", words="The beginning of the text")]
     contentLength: Annotated[int, From("entry.body", len, "Characters that are stored")]
     contentTruncated: Annotated[
         int | None,
-        From("result", _chars_or_none, "Characters at the end that were too many to be stored"),
+        From("result", or_none, "Characters at the end that were too many to be stored"),
     ] = None
     changeId: ChangeId = None
 
     def __str__(self) -> str:
+        """Say under which id the text is stored, its length, what was cut off, and its summary."""
         cut = (
             _(", {count:,} more were too many", self.contentTruncated)
             if self.contentTruncated
@@ -113,7 +110,7 @@ class Reference(Result):
     id: Annotated[str, From("entry.ref")]
     namespace: Annotated[str, From("scope.owner")]
     summary: Annotated[str, From("entry.title")]
-    tags: Annotated[list[str], From("entry.tags", list)]
+    tags: Annotated[list[str], From("entry.tags")]
     score: Annotated[str, From(form="{:.1%}".format, words="Such as 85.0%")]
     createdAt: Annotated[str, From("entry.created_ms", iso)]
     contentPreview: str | None = None
@@ -235,6 +232,8 @@ class ClearData(Result):
 async def _cleared(
     call: Call, namespaces: tuple[Namespace, ...], *, by: str, remaining: int | None
 ) -> ChangedResult[ClearData]:
+    """Put all refs of these namespaces into the archive. Return their number, the ids of the changes, and how many
+    refs of other namespaces are `remaining`, if that is given."""
     count = 0
     change_ids: list[str] = []
     for namespace in namespaces:

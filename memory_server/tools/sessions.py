@@ -13,15 +13,23 @@ from languages import N_, _, counted, joined
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import iso
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import JsonObject, frozen
 from memory_server.knowledge.embeddings import NO_EMBEDDINGS
-from memory_server.knowledge.entry import MAX_BODY_CHARS, Entry, Operation
+from memory_server.knowledge.entry import MAX_BODY_CHARS, Entry
 from memory_server.knowledge.sessions.ids import FIELDS, SessionIds, checked_id, named
-from memory_server.knowledge.sessions.records import Measured, Mode, Outcome, SearchType
+from memory_server.knowledge.sessions.records import Mode, OperationStats, Outcome, SearchType
 from memory_server.knowledge.sessions.sessions import Sessions
 from memory_server.memories.memories import Call
-from memory_server.tools.base.budget import size
-from memory_server.tools.base.result import ChangeId, From, Result, hundredths, listed, undo_hint
+from memory_server.tools.base.result import (
+    ChangeId,
+    From,
+    Result,
+    hundredths,
+    listed,
+    or_none,
+    size,
+    undo_hint,
+)
 from memory_server.tools.base.shapes import (
     MessageArgument,
     Messages,
@@ -34,12 +42,7 @@ from memory_server.tools.base.tool import Tool
 from memory_server.tools.base.tool import tool as any_tool
 from memory_server.tools.refs import RefDone
 
-
-def _metadata_or_none(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
-    return dict(metadata) or None
-
-
-Metadata = Annotated[dict[str, Any] | None, From("metadata", _metadata_or_none)]
+Metadata = Annotated[dict[str, Any] | None, From("metadata", or_none)]
 
 
 class SessionIdsShown(Result):
@@ -49,7 +52,7 @@ class SessionIdsShown(Result):
     metadata: Metadata = None
     sources: Annotated[
         dict[str, str],
-        From(form=dict, words="Where each id is from: argument, header, session or setting"),
+        From(words="Where each id is from: argument, header, session or setting"),
     ]
 
     def __str__(self) -> str:
@@ -72,6 +75,7 @@ class Memory(Result):
     why: str | None = None
 
     def __str__(self) -> str:
+        """Write a memory on one line, with its event, reason and score if it has them."""
         notes: list[str] = []
         if self.event is not None:
             notes.append(self.event)
@@ -158,7 +162,7 @@ class DeletedResult(ChangedMemory):
         return _("Deleted {memories}.{tail}", counted(self.deletedCount, "memory"), self.tail)
 
 
-_STATUSES = (N_("done"), N_("failed"))
+_STATUSES = N_(("done", "failed"))
 _SHOWN_IDS = 10
 """Ids of memories that the text of an operation names."""
 
@@ -166,13 +170,13 @@ _SHOWN_IDS = 10
 class HistoryRow(Result):
     id: Annotated[int, From("seq", words="Its number; of a change, after a k, its changeId")]
     operation: Annotated[str, From("op")]
-    memory_ids: Annotated[list[int], From("entries", list)]
+    memory_ids: Annotated[list[int], From("entries")]
     at: Annotated[str, From("at_ms", iso)]
     by: str
     status: Literal["done", "failed"]
     error: str | None = None
     session: Annotated[
-        dict[str, Any], From("caller", dict, "Who called, with the source of each id")
+        dict[str, Any], From("caller", words="Who called, with the source of each id")
     ]
     took_ms: Annotated[float | None, From(form=hundredths)] = None
 
@@ -199,15 +203,15 @@ class OperationFigures(Result):
     p95_ms: Annotated[float, From("p95_ms", hundredths)]
 
 
-def _by_operation(figures: Mapping[str, Measured]) -> dict[str, OperationFigures]:
+def _by_operation(figures: Mapping[str, OperationStats]) -> dict[str, OperationFigures]:
     return {operation: OperationFigures.of(measured) for operation, measured in figures.items()}
 
 
 class StatsResult(SessionDone):
     count: Annotated[int, From("figures.count")]
     archived: Annotated[int, From("figures.archived")]
-    by_agent: Annotated[dict[str, int], From(form=dict)]
-    by_run: Annotated[dict[str, int], From(form=dict)]
+    by_agent: dict[str, int]
+    by_run: dict[str, int]
     characters: Annotated[int, From("figures.characters")]
     storage_bytes: int = Field(description="Of these texts and metadata")
     vectors: int = Field(description="Memories that are found by meaning")
@@ -216,12 +220,8 @@ class StatsResult(SessionDone):
     operations: Annotated[
         dict[str, OperationFigures], From(form=_by_operation, words="Of the newest 10,000")
     ]
-    models: Annotated[
-        dict[str, float], From(form=dict, words="Calls, tokens and cost of models, of the same")
-    ]
-    sources: Annotated[
-        dict[str, dict[str, int]], From(form=dict, words="Sources of each id, of the same")
-    ]
+    models: Annotated[dict[str, float], From(words="Calls, tokens and cost of models, of the same")]
+    sources: Annotated[dict[str, dict[str, int]], From(words="Sources of each id, of the same")]
 
     def __str__(self) -> str:
         operations = [f"{name} {figures.count}" for name, figures in self.operations.items()]
@@ -257,7 +257,8 @@ def _check_of_messages() -> TypeAdapter[Any]:
 
 
 def _text_or_messages(value: Any, handler: Any, info: ValidationInfo) -> Any:
-    """Check text or messages by hand: pydantic's error for a union names neither."""
+    """Check text or messages by hand: pydantic's error for a union names neither. Raises
+    ValueError if the value is not a text or a list of messages."""
     if type(value) is str:
         return _check_of_text().validate_python(value)
     if isinstance(value, list | dict):
@@ -275,7 +276,7 @@ else:
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Ids:
     """The ids that a call gives; an id is None if the call does not give it."""
 
@@ -287,14 +288,15 @@ class _Ids:
 async def _sessions(
     call: Call, ids: _Ids, tool_name: str, *, changes: bool = False
 ) -> tuple[Sessions, SessionIds]:
-    """Return the sessions, and who is meant. If that cannot be known, the refusal is noted. Raise InvalidInput."""
+    """Return the sessions and who is meant, and count where the ids came from. If that cannot be known, note the
+    refusal and raise InvalidInput."""
     sessions = call.memories.knowledge.sessions
     try:
         caller = sessions.caller(
             named(ids.user_id, ids.agent_id, ids.run_id), call.wire, changes=changes
         )
     except InvalidInput as error:
-        await _note(call, tool_name, asdict(ids), sentence=str(error))
+        await _note_refusal(call, tool_name, asdict(ids), sentence=str(error))
         raise
     meter = call.memories.services.meter
     for name, source in caller.sources.items():
@@ -304,13 +306,13 @@ async def _sessions(
     return sessions, caller
 
 
-async def _note_arguments(
-    call: Call, refused: Tool, arguments: Mapping[str, Any], sentence: str
+async def _note_arguments(call: Call, refused: Tool, arguments: JsonObject, sentence: str) -> None:
+    await _note_refusal(call, refused.name, arguments, sentence=sentence)
+
+
+async def _note_refusal(
+    call: Call, tool_name: str, arguments: JsonObject, *, sentence: str
 ) -> None:
-    await _note(call, refused.name, arguments, sentence=sentence)
-
-
-async def _note(call: Call, tool_name: str, arguments: Mapping[str, Any], *, sentence: str) -> None:
     """Note a refusal in the history of the user that is meant, if the user is known."""
     sessions = call.memories.knowledge.sessions
     given_ids = {name: value for name, value in arguments.items() if name in FIELDS}
@@ -392,7 +394,7 @@ def _changed(outcome: Outcome, caller: SessionIds) -> list[Memory]:
     return [_memory(entry, caller, event=event) for event, entry in outcome.entries]
 
 
-def _how(outcome: Outcome, caller: SessionIds) -> dict[str, Any]:
+def _how(outcome: Outcome, caller: SessionIds) -> JsonObject:
     """Return the fields of a result that say who changed something, and how."""
     return {
         "session": _session(caller),
@@ -553,10 +555,6 @@ async def memory_delete_all(
     return DeletedResult(deletedCount=count, changeId=change_id, session=_session(caller))
 
 
-def _operation(operation: Operation) -> HistoryRow:
-    return HistoryRow.of(operation, status="failed" if operation.error else "done")
-
-
 @tool(
     title="History of memories",
     description="What was done with the memories of this user, and by whom.",
@@ -575,7 +573,10 @@ async def memory_get_history(
     sessions, caller = await _sessions(call, _Ids(user_id, agent_id, run_id), "memory_get_history")
     operations = await sessions.history(caller, limit=limit, before=before)
     following = operations[-1].seq if len(operations) == limit else None
-    rows = [_operation(operation) for operation in operations]
+    rows = [
+        HistoryRow.of(operation, status="failed" if operation.error else "done")
+        for operation in operations
+    ]
     return HistoryResult(operations=rows, next=following, session=_session(caller))
 
 

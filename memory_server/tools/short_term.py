@@ -11,12 +11,12 @@ from pydantic import Field, PrivateAttr
 from languages import _, counted, joined, n_, speaking
 from memory_server.conversations.conversation import Conversation
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.order import Recalled
+from memory_server.conversations.recall.order import Recalled, heaviest_words
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.prompt_lines import Reader
 from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.recall.selection import Recall
-from memory_server.conversations.recall.why import heaviest_words, reason_of, shared_words
+from memory_server.conversations.recall.why import reason_of, shared_words
 from memory_server.conversations.recall.words import shown_words, spelling_of
 from memory_server.conversations.search import Found
 from memory_server.conversations.short_term import Origin
@@ -27,12 +27,14 @@ from memory_server.kernel.recalled_block import FRAME_CHARS, marked
 from memory_server.kernel.text import unreadable
 from memory_server.kernel.times import MINUTE_MS, iso
 from memory_server.memories.memories import Call
-from memory_server.memories.recalls import Given
+from memory_server.memories.recalls import RecallOutput
 from memory_server.tools.base.result import (
     ChangeId,
     From,
     Result,
     hundredths,
+    or_none,
+    sentences,
     shell_command,
     undo_hint,
     when,
@@ -59,10 +61,6 @@ def _keywords(memory: ShortTermMemory) -> list[str]:
     return shown_words(memory, SHOWN_KEYWORDS)
 
 
-def _true_or_none(is_weak: bool) -> bool | None:
-    return is_weak or None
-
-
 class Item(Result):
     id: Annotated[str, From("memory.id")]
     text: Annotated[str, From("memory.text")]
@@ -81,7 +79,7 @@ class Item(Result):
     )
     reason: str = Field(description="Why it came, for a person, in the language of the memories")
     weak: Annotated[
-        bool | None, From("weak", _true_or_none, words="Shares little: check that it fits")
+        bool | None, From("weak", or_none, words="Shares little: check that it fits")
     ] = None
 
     def tier_text(self, tier: str) -> str:
@@ -138,6 +136,8 @@ class SearchResult(Result):
         return self._query_words
 
     def __str__(self) -> str:
+        """List the memories by tier, and how many were searched and held back. If the caller
+        limited the bytes, return only the lines."""
         if self.lines is not None:
             # Only the lines, because the caller limited the bytes.
             return self.lines
@@ -169,10 +169,12 @@ class StatsResult(Result):
     oldestMemory: Annotated[str | None, From("oldest_ms", iso)] = None
     newestMemory: Annotated[str | None, From("newest_ms", iso)] = None
     lastCleanup: Annotated[str | None, From("last_cleanup_ms", iso)] = None
-    conversationCounts: Annotated[dict[str, int], From("by_conversation", dict)]
+    conversationCounts: Annotated[dict[str, int], From("by_conversation")]
     notice: Annotated[str | None, From("damaged", _notice_or_none)] = None
 
     def __str__(self) -> str:
+        """Describe the figures in a sentence. Without memories, it has only the clean-up and the
+        notice."""
         cleaned = (
             _("last clean-up {when}", when(self.lastCleanup))
             if self.lastCleanup
@@ -247,6 +249,7 @@ class CleanupResult(Result):
 
 
 def _removed_text(verb: str, count: int, *, remaining: int, change_id: str | None) -> str:
+    """Return a sentence on how many memories were removed and remain, with the change id."""
     number = counted(count, "memory")
     return _(
         "{verb} {number}; remaining: {remaining_count}.{undo_hint}",
@@ -270,7 +273,7 @@ class AddResult(Result):
 
     def __str__(self) -> str:
         sentence = remembered_text(self.id, self.totalMemories, stored=self.changeId is not None)
-        return " ".join(filter(None, (sentence, self.note)))
+        return sentences(sentence, self.note)
 
 
 @tool(
@@ -360,10 +363,10 @@ async def search_short_term_memories(
 
     note_on_archive = await archive_note(conversation, found.recall)
     if note_on_archive:
-        note = " ".join(filter(None, (result.note, note_on_archive)))
+        note = sentences(result.note, note_on_archive)
         result = result.model_copy(update={"note": note})
 
-    call.note(Given(conversation.id, recentMessages, result, found.recall))
+    call.note(RecallOutput(conversation.id, recentMessages, result, found.recall))
     return result
 
 
@@ -469,26 +472,28 @@ def _item(
     )
 
 
-def _notes(found: Found, own: str, parameters: RecallParameters) -> list[str]:
+def _notes(result: Found, own: str, parameters: RecallParameters) -> list[str]:
     """Return what went wrong in a search of the conversation `own`, and why nothing came."""
-    notes = _troubles(found, own)
-    if not found.recall.came_unasked:
-        notes += _reasons_for_nothing(found.recall, parameters)
+    notes = _troubles(result, own)
+    if not result.recall.came_unasked:
+        notes += _reasons_for_nothing(result.recall, parameters)
     return notes
 
 
-def _troubles(found: Found, own: str) -> list[str]:
-    """Return what went wrong in a search of the conversation `own`."""
+def _troubles(result: Found, own: str) -> list[str]:
+    """Return a sentence for each thing that went wrong in a search: private words, memories that
+    could not be read or reinforced, a search by words only, and outdated words. `own`: its
+    conversation."""
     notes: list[str] = []
 
-    private = private_words_note(found.recall.query.private_words)
+    private = private_words_note(result.recall.query.private_words)
     if private:
         notes.append(private)
 
-    if found.unreinforced == (own,):
+    if result.unreinforced == (own,):
         notes.append(_("No memory was reinforced, because the conversation could not be written."))
-    elif found.unreinforced:
-        names = ", ".join(found.unreinforced)
+    elif result.unreinforced:
+        names = ", ".join(result.unreinforced)
         notes.append(
             _(
                 "Not all memories were reinforced, because these conversations could not be written: {names}.",
@@ -496,14 +501,14 @@ def _troubles(found: Found, own: str) -> list[str]:
             )
         )
 
-    if found.unread:
-        notes.append(unreadable(found.unread))
-    if found.unusable:
-        notes.append(unusable_records(found.unusable))
-    if found.only_words:
-        notes.append(_("Searched by words only: {only_words}.", found.only_words))
+    if result.unread:
+        notes.append(unreadable(result.unread))
+    if result.unusable:
+        notes.append(unusable_records(result.unusable))
+    if result.only_words:
+        notes.append(_("Searched by words only: {only_words}.", result.only_words))
 
-    outdated = found.outdated
+    outdated = result.outdated
     if outdated:
         notes.append(
             n_(
@@ -519,7 +524,8 @@ def _troubles(found: Found, own: str) -> list[str]:
 
 
 def _reasons_for_nothing(recall: Recall, parameters: RecallParameters) -> list[str]:
-    """Return why a search brought nothing that would come unasked."""
+    """Return why a search brought nothing that would come unasked: nothing is stored, memories are
+    in the context or too young, or none shares enough words."""
     if not recall.searched:
         return [_("Nothing is stored yet in what was searched.")]
 

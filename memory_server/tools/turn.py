@@ -14,20 +14,20 @@ from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.services import OWN
 from memory_server.conversations.short_term import Origin
 from memory_server.kernel.errors import InvalidInput, MemoryPaused, NothingToKeep
-from memory_server.kernel.items import OF_CONVERSATIONS, Item, Sought
+from memory_server.kernel.items import OF_CONVERSATIONS, Item, ItemFilter
 from memory_server.kernel.messages import Message, said_beginning
 from memory_server.kernel.other_words import private_words_note
 from memory_server.kernel.private import calls_forget
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import MINUTE_MS, iso
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.knowledge.sessions.ids import NOBODY
 from memory_server.lore import ROOM, no_room_text
 from memory_server.memories import forgetting
 from memory_server.memories.memories import Call
 from memory_server.memories.turns import MAX_CHARS, prompt_room, turn_prompt
 from memory_server.tools import long_term, short_term
-from memory_server.tools.base.result import From, Result
+from memory_server.tools.base.result import From, Result, sentences
 from memory_server.tools.base.shapes import (
     ConversationId,
     CorrectedIds,
@@ -50,7 +50,9 @@ _MOST_TURNS = 10_000
 """Turns of other conversations that belong to a chat, because they are before its branch."""
 
 
-def _also_turns(value: dict[str, list[str]]) -> dict[str, list[str]]:
+def _not_too_many_turns(value: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Check `alsoTurns`: for conversations that a recall searches too, the only turns of each that
+    may come. Raise ValueError if there are too many."""
     turns = sum(map(len, value.values()))
     if len(value) > _MOST_ALSO or turns > _MOST_TURNS:
         raise ValueError(
@@ -112,7 +114,7 @@ async def recall_turn(
     ] = [],
     alsoTurns: Annotated[
         dict[Text, list[Text]],
-        AfterValidator(_also_turns),
+        AfterValidator(_not_too_many_turns),
         FOR_PROGRAMS,
         "Of a conversation in `also` only these turns: those before a branch",
     ] = {},
@@ -158,7 +160,7 @@ async def recall_turn(
         prompt=turn.text,
         shortTerm=short_term.search_result(call, conversation.id, recollection.found),
         longTerm=long_term.turn_result(recollection.activation, turn.block.fitting),
-        note=" ".join(filter(None, notes)) or None,
+        note=sentences(*notes) or None,
     )
 
 
@@ -187,7 +189,7 @@ _SAME_TURN_MS = 10 * MINUTE_MS
 
 def _asks_to_forget(call: Call, messages: Sequence[Message]) -> bool:
     """Return whether these messages are of the turn in which this session called `forget`: soon after it, with its
-    words."""
+    words. Only the first messages after a call are compared with it."""
     words, at_ms = call.memories.forgotten.pop(call.session_id, ((), 0))
     is_soon_after = abs(call.memories.services.clock() - at_ms) < _SAME_TURN_MS
     if not words or not is_soon_after:
@@ -209,7 +211,7 @@ class RememberResult(Result):
         if self.id is None or self.totalMemories is None:
             return self.note or ""
         sentence = short_term.remembered_text(self.id, self.totalMemories, stored=self.stored)
-        return " ".join(filter(None, (sentence, self.note)))
+        return sentences(sentence, self.note)
 
 
 @tool(
@@ -295,6 +297,7 @@ class ForgetResult(Result):
     )
 
     def __str__(self) -> str:
+        """Say what was or would be forgotten, and where else the words stand."""
         if not self.alsoIn:
             return self._told()
         places = joined(
@@ -352,7 +355,7 @@ async def forget(
         )
 
     # What is shown first has whole ids. A beginning may be of another memory than the caller knows of.
-    sought = Sought(
+    sought = ItemFilter(
         ids=tuple(ids), words=tuple((words or "").split()), session=said_in, whole_ids=confirm
     )
 
@@ -368,7 +371,7 @@ async def forget(
         # The turn of this call must not be stored: it has the words.
         call.memories.forgotten[call.session_id] = sought.words, call.memories.services.clock()
 
-    notes = [await _kept_with_note(call, sought, conversation_id)]
+    notes = [await _note_on_staying(call, sought, conversation_id)]
     if not matches.items:
         notes.append(_(_NOT_SEARCHED))
 
@@ -383,15 +386,16 @@ async def forget(
         items=ForgetRow.each(matches.items[:_MOST_SHOWN]),
         forgotten=change is not None,
         changeId=change,
-        note=" ".join(filter(None, notes)) or None,
+        note=sentences(*notes) or None,
         alsoIn=also_in,
     )
 
 
 async def _refuse_vague(
-    call: Call, sought: Sought, conversation_id: str | None, *, matches: _Matches
+    call: Call, sought: ItemFilter, conversation_id: str | None, *, matches: _Matches
 ) -> None:
-    """Raise InvalidInput if it is not certain that the caller means just these items."""
+    """Raise InvalidInput if it is not certain that the caller means just these items: only
+    beginnings of ids match, or the words match more than `_MOST_SHOWN`."""
     if sought.ids and not matches.items:
         by_beginnings = await _matches(call, replace(sought, whole_ids=False), conversation_id)
         if by_beginnings.items:
@@ -405,7 +409,7 @@ async def _refuse_vague(
         )
 
 
-async def _kept_with_note(call: Call, sought: Sought, conversation_id: str | None) -> str:
+async def _note_on_staying(call: Call, sought: ItemFilter, conversation_id: str | None) -> str:
     """Return sentences on the memories that have the words only as other words, and stay; empty without such memories."""
     kept_with = await forgetting.beside(
         call.memories.engines, sought.words, replace(sought, words=())
@@ -429,14 +433,14 @@ def _user_of(call: Call) -> str | None:
 _NAMES_ELSEWHERE = dict(
     zip(
         OF_CONVERSATIONS,
-        (N_("memories of other conversations"), N_("triggers of other conversations")),
+        N_(("memories of other conversations", "triggers of other conversations")),
         strict=True,
     )
 )
 """What `alsoIn` calls the families of conversations."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Matches:
     """What a call of `forget` asks for."""
 
@@ -446,13 +450,15 @@ class _Matches:
     """How many others there are, by what they are."""
 
 
-async def _matches(call: Call, sought: Sought, conversation_id: str | None) -> _Matches:
-    """Find the items that are sought. If it is known whose call this is, facts of other users are not counted, so that
-    no user learns what another user has."""
+async def _matches(call: Call, sought: ItemFilter, conversation_id: str | None) -> _Matches:
+    """Find the items that are sought: those that this call may forget, newest first, and how many others there are by
+    kind. If it is known whose call this is, facts of other users are not counted, so that no user learns what another
+    user has."""
     usual = call.conversations.get(conversation_id).id
     everywhere = conversation_id is None and call.memories.services.scope != OWN
 
     def is_within_reach(item: Item) -> bool:
+        """Tell whether this call may forget an item."""
         if item.family not in _FORGETS:
             return False
         is_knowledge = conversation_id is None and item.family not in OF_CONVERSATIONS

@@ -101,6 +101,8 @@ class OneTimeLink:
         return self.base
 
     async def enter(self, request: Request) -> Response | None:
+        """Let in who sends the key, once. Return None for a wrong key, after ten minutes, or for
+        another method. HEAD gets an empty answer and a prefetch 503; neither uses up the link."""
         if request.method not in ("GET", "HEAD"):
             return None
         sent_key = request.query_params.get("key", "")
@@ -118,6 +120,7 @@ class OneTimeLink:
         return _let_in(request, self.base, self._cookie, secure=False)
 
     async def knows(self, cookie: str, scope: Scope) -> bool:
+        """As `Gate.knows`: the reader sees the memories of the one caller."""
         if not hmac.compare_digest(cookie.encode(), self._cookie.encode()):
             return False
         self._caller.enter(scope)
@@ -142,6 +145,9 @@ class TokenForm:
         return f"{self.front}/{name}"
 
     async def enter(self, request: Request) -> Response | None:
+        """Let in who sends a token that may read, with a new cookie; the oldest cookie goes if
+        there are too many. Return None for another method, or after a pause for a token that is not
+        allowed."""
         if request.method != "POST":
             return None
         body = (await request.body()).decode("ascii", "replace")
@@ -159,6 +165,7 @@ class TokenForm:
         return _let_in(request, self.base_of(cookie), cookie, secure=host not in LOOPBACK)
 
     async def knows(self, cookie: str, scope: Scope) -> bool:
+        """As `Gate.knows`: the token of the cookie must still be allowed."""
         token = self._tokens.get(cookie)
         caller = None if token is None else await self._allowed(token)
         if caller is None:
@@ -168,6 +175,7 @@ class TokenForm:
 
 
 def _let_in(request: Request, base: str, cookie: str, *, secure: bool) -> Response:
+    """Return the redirect to the first page that sets the cookie."""
     answer = RedirectResponse(f"{base}/", 303)
     name = request.scope["cookie"]
     answer.set_cookie(
@@ -185,6 +193,9 @@ class Guard:
         self._app, self._gate, self._refuse, self._hosts = app, gate, refuse, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, with HEADERS in each answer. Refuse it with 421 if its host is not
+        ours, or with 403 if it is a change that does not come from a page of the same origin."""
+
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
@@ -200,11 +211,12 @@ class Guard:
         elif scope["method"] not in ("GET", "HEAD") and not _same_origin(request.headers):
             answer = await self._refuse(request, 403, "origin")
         else:
-            answer = await self._within(request, receive)
+            answer = await self._app_for(request, receive)
         await answer(scope, receive, guarded)
 
-    async def _within(self, request: Request, receive: Receive) -> ASGIApp:
-        """Who answers. No byte of a body is received before it is known how many there may be."""
+    async def _app_for(self, request: Request, receive: Receive) -> ASGIApp:
+        """Return what answers: the page for a reader who was let in, otherwise a refusal; at the
+        door, what lets a reader in. No body is received before it is known how long it may be."""
         path = request.scope["path"]
         if path == self._gate.door:
             return await self._received(request, receive, _MOST_TOKEN_BYTES, self._entering)
@@ -216,12 +228,14 @@ class Guard:
             return self._app
         if not inside or not cookie or not await self._gate.knows(cookie, request.scope):
             return await self._refuse(request, 401, "cookie")
-        return await self._received(request, receive, MOST_BYTES, self._passing)
+        return await self._received(request, receive, MOST_BYTES, self._app_with_body)
 
     async def _entering(self, request: Request) -> ASGIApp:
         return await self._gate.enter(request) or await self._refuse(request, 401, "link")
 
-    async def _passing(self, request: Request) -> ASGIApp:
+    async def _app_with_body(self, request: Request) -> ASGIApp:
+        """Return the app, as it reads the body that was received here."""
+
         async def app(scope: Scope, _receive: Receive, send: Send) -> None:
             await self._app(scope, request.receive, send)
 
@@ -234,8 +248,8 @@ class Guard:
         most_bytes: int,
         answer: Callable[[Request], Awaitable[ASGIApp]],
     ) -> ASGIApp:
-        """Return what `answer` says to the request with its body, which is received here, within bounds of bytes and
-        time."""
+        """Return what `answer` says to the request with its body, which is received here. Return a
+        refusal if it has more than `most_bytes` or comes too slowly. GET and HEAD have no body."""
         if request.method in ("GET", "HEAD"):
             return await answer(request)
         try:

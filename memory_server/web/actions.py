@@ -39,7 +39,8 @@ def first(form: Form, name: str) -> str:
 
 
 def acting(act: Act) -> Callable[[View], Awaitable[Response]]:
-    """Return the answer to a form: the change is made, and the reader is sent back to where the form was."""
+    """Return the handler of a form: `act` makes the change, and the reader is sent back to where the form
+    was, which shows what `act` says. The handler raises InvalidInput if the server is read-only."""
 
     async def answered(view: View) -> Response:
         form = await form_of(view.request)
@@ -76,6 +77,7 @@ def _typed_lines(form: Form, name: str) -> str:
 
 
 async def _pin(view: View, form: Form) -> Flash:
+    """Pin a memory, or end that if the form has `pinned=no`."""
     memory_id = first(form, "id")
     pinned = first(form, "pinned") != "no"
     done = await view.conversation.short_term.pin(memory_id, pinned=pinned, by=BY)
@@ -87,12 +89,13 @@ async def _pin(view: View, form: Form) -> Flash:
 
 
 async def _mute(view: View, form: Form) -> Flash:
+    """Mute a memory in the place of the form, or end that if the form names no place."""
     memory_id = first(form, "id")
-    place = first(form, "in")
-    done = await view.conversation.short_term.mute(memory_id, place or None, by=BY)
-    if place:
+    mute_scope = first(form, "in")
+    done = await view.conversation.short_term.mute(memory_id, mute_scope or None, by=BY)
+    if mute_scope:
         sentence = Sentence(
-            "Muted: this memory no longer comes unasked {place}.", place_text(place)
+            "Muted: this memory no longer comes unasked {place}.", place_text(mute_scope)
         )
     else:
         sentence = Sentence("This memory may come unasked again.")
@@ -107,6 +110,9 @@ async def _keep_both(view: View, form: Form) -> Flash:
 
 
 async def _edit(view: View, form: Form) -> Flash:
+    """Change the texts of a memory and, if the form has changed them, its other words. Raises
+    MemoryNotFound, and InvalidInput if it was changed since the reader saw it, or no text is
+    left."""
     texts = [text.replace("\r\n", "\n") for text in form.get("text", [])]
     before = _typed_lines(form, "before")
     memory_id = first(form, "id")
@@ -140,6 +146,8 @@ async def _forget(view: View, form: Form) -> Flash:
 
 
 async def _erase(view: View, form: Form) -> Flash:
+    """Erase an item for good, also from the chosen backups, and say where its text still is. Raises
+    InvalidInput if the reader is not the person at the server, or if the item is not there."""
     if view.site.owner is None:
         raise InvalidInput(
             "Only the person at the server can erase for good: run `memory-server forget --for-good` there."
@@ -149,9 +157,9 @@ async def _erase(view: View, form: Form) -> Flash:
     item = await _named_item(view, form)
     erasure = await forgetting.erasure_of(view.call.memories.engines, [item])
     report = await erase_from(view.site.owner, erasure, form.get("backup", []))
-    found = [path.name for path in report.found]
+    file_names = [path.name for path in report.found]
     unread = [_("{file}, which could not be searched", path.name) for path in report.unread]
-    remaining_places = [*found, *unread, *report.damaged]
+    remaining_places = [*file_names, *unread, *report.damaged]
     # The reader should know that a text which was erased here can still be read elsewhere.
     if remaining_places:
         return Flash(
@@ -178,6 +186,8 @@ async def _undo(view: View, form: Form) -> Flash:
 
 
 async def _restore(view: View, form: Form) -> Flash:
+    """Bring a memory, an entry of a layer or a note back from the archive. Raises InvalidInput for
+    other families, or if another entry has its name now; QuotaReached if there is no room."""
     family = first(form, "family")
     name = first(form, "id")
     view.call.memories.services.refuse_where_full()
@@ -213,6 +223,8 @@ def _number(text: str) -> int:
 
 
 async def _edit_entry(view: View, form: Form) -> Flash:
+    """Change the text of a note or of a fact of a user. Raises InvalidInput for entries of other
+    families, for what is not the number of a fact, or if the note was changed meanwhile."""
     name = first(form, "id")
     body = _typed_lines(form, "text")
     space, _slash, owner = first(form, "family").partition("/")
@@ -230,6 +242,8 @@ async def _edit_entry(view: View, form: Form) -> Flash:
 
 
 async def _edit_note(view: View, name: str, before: str, body: str) -> str | None:
+    """Replace the whole text of a note, which was `before` when the reader saw it. Return the id of the change, or None
+    if the text is the same. Raises InvalidInput if it was changed meanwhile."""
     notes = view.call.memories.knowledge.notes
     note = await notes.get(name)
     if note.body.replace("\r\n", "\n") != before.replace("\r\n", "\n"):
@@ -246,6 +260,7 @@ async def _promote(view: View, form: Form) -> Flash:
 
 
 async def _save_trigger(view: View, form: Form) -> Flash:
+    """Store a trigger, in place of one of this name, and return what was done."""
     name = first(form, "name").strip()
     prompt = _typed_lines(form, "prompt")
     code = _typed_lines(form, "code")
@@ -256,6 +271,7 @@ async def _save_trigger(view: View, form: Form) -> Flash:
 
 
 async def _switch_book(view: View, form: Form) -> Flash:
+    """Switch a lorebook on or off, and return what was done."""
     is_on = first(form, "on") != "no"
     done = await view.conversation.books.switch(first(form, "id"), on=is_on, by=BY)
     if is_on:
@@ -273,6 +289,8 @@ async def _remove_book(view: View, form: Form) -> Flash:
 
 
 async def _pause(view: View, form: Form) -> Flash:
+    """Pause memory for `_PAUSE_MS`, or end the pause if the form has `resume`. Raises InvalidInput
+    if the reader is not the person at the server."""
     pauses = view.site.pauses
     if pauses is None:
         raise InvalidInput(
@@ -289,9 +307,9 @@ async def _pause(view: View, form: Form) -> Flash:
 
 async def _back_up(view: View, form: Form) -> Flash:
     view.call.memories.services.refuse_where_full()
-    made = await view.call.memories.backups.make()
+    backup = await view.call.memories.backups.make()
     view.site.made.examinations.clear()
-    return Flash(Sentence("The backup {name} was made.", made.backup.name))
+    return Flash(Sentence("The backup {name} was made.", backup.backup.name))
 
 
 async def _mend(view: View, form: Form) -> Flash:

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Scope
 from languages import N_, Sentence, speaking
 from memory_server.kernel.errors import MemoryNotFound, MemoryServerError
 from memory_server.kernel.failures import failure_sentence, failure_text, request_id
-from memory_server.web import actions, books, details, knowledge, pages, playground
+from memory_server.web import actions, details, knowledge, pages, playground
 from memory_server.web.access import Gate, Guard
 from memory_server.web.speech import language_of
 from memory_server.web.view import FOLDER, Site, View, render, viewed
@@ -24,20 +24,18 @@ from memory_server.web.view import FOLDER, Site, View, render, viewed
 log = logging.getLogger(__name__)
 Show = Callable[[View], Awaitable[Response]]
 
-_REFUSED = {
-    "host": N_("This server does not have that name. Open the page at 127.0.0.1."),
-    "origin": N_(
-        "You can change something only from the page itself. Open the page and try again there."
-    ),
-    "size": N_("The form is too large; send less text at a time."),
-    "time": N_("The form took too long to arrive; send it again."),
-    "gone": N_("The form did not arrive completely; send it again."),
-    "link": N_(
-        "This link was already used, or is older than ten minutes. Run `memory-server web` again to get a new one."
-    ),
-    "cookie": N_("To open this page, run `memory-server web` and open the link that it prints."),
-    "path": N_("This page does not exist."),
-}
+_REFUSED = N_(
+    {
+        "host": "This server does not have that name. Open the page at 127.0.0.1.",
+        "origin": "You can change something only from the page itself. Open the page and try again there.",
+        "size": "The form is too large; send less text at a time.",
+        "time": "The form took too long to arrive; send it again.",
+        "gone": "The form did not arrive completely; send it again.",
+        "link": "This link was already used, or is older than ten minutes. Run `memory-server web` again to get a new one.",
+        "cookie": "To open this page, run `memory-server web` and open the link that it prints.",
+        "path": "This page does not exist.",
+    }
+)
 
 PAGES: dict[str, Show] = {
     "/": pages.home,
@@ -50,7 +48,7 @@ PAGES: dict[str, Show] = {
     "/ask": details.ask,
     "/triggers": playground.triggers,
     "/trigger": playground.trigger,
-    "/book": books.book,
+    "/book": details.book,
     "/notes": knowledge.listed,
     "/layers": knowledge.listed,
     "/facts": knowledge.listed,
@@ -70,7 +68,11 @@ def page_app(
     refusal = partial(_refusal, gate.front)
 
     def showing(show: Show) -> Callable[[Request], Awaitable[Response]]:
+        """Return the handler of a request that shows a page."""
+
         async def shown(request: Request) -> Response:
+            """Answer with the page, or with a refusal: 404, 422, or 500 for a failure, which is
+            logged."""
             try:
                 async with viewed(site_of(request.scope), request) as view:
                     try:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from memory_server.conversations.recall.why import runs
 from memory_server.kernel.messages import NOTHING
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 _SHARES = (0.2, 0.55, 0.8)
 """Where a word gets a thicker line: its share of the heaviest word of the receipt."""
@@ -32,8 +32,8 @@ def level(points: float, heaviest: float) -> int:
 def underlined(
     text: str, words: Mapping[str, float], heaviest: float, others: Mapping[str, float] = NOTHING
 ) -> list[Piece]:
-    """`text` in its parts; `heaviest`: the points of the heaviest run of the receipt; `others`: words that are not in
-    both places."""
+    """Split `text` into pieces: runs of the shared `words`, with a level by their points, the `others`, which are not in
+    both places, and what is between them. `heaviest`: the points of the heaviest run of the receipt."""
     pieces: list[Piece] = []
     position = 0
     for run in runs(text, words):
@@ -45,6 +45,7 @@ def underlined(
 
 
 def _with_others(text: str, others: Mapping[str, float]) -> Iterator[Piece]:
+    """Split a part of a text that is not underlined at the other words, which become dotted pieces."""
     position = 0
     for run in runs(text, others) if others else ():
         yield Piece(0, text[position : run.start])
@@ -61,7 +62,7 @@ class Day(NamedTuple):
     month: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dot:
     """A day (or week) of the strip: where it is, how full (0 hollow, 1 to 3), what its tooltip says."""
 
@@ -81,7 +82,7 @@ class Mark(NamedTuple):
     anchor: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Strip:
     """A calendar strip of dots, with the names of months below them."""
 
@@ -134,6 +135,7 @@ def strip(days: Sequence[tuple[int, str, str | None]], width: int, rows: int, to
 
 
 def _shade(amount: int, greatest: int) -> int:
+    """Return 0 for nothing, or 1 to 3 for the third of `greatest` in which an amount is."""
     if not amount:
         return 0
     return 1 + min(2, 3 * (amount - 1) // max(1, greatest))

@@ -12,28 +12,28 @@ from operator import methodcaller
 from starlette.responses import Response
 
 from languages import _
-from memory_server.conversations.archive import Archived
+from memory_server.conversations.archive import ArchivedMemory
 from memory_server.conversations.conversation import Conversation, Conversations
-from memory_server.conversations.history_steps import ASKED_FOR_WORDS
 from memory_server.conversations.insight import ExplainedMemory
+from memory_server.conversations.lifecycle import ASKED_FOR_WORDS
 from memory_server.conversations.model import Memory, ShortTermMemory, place_text
 from memory_server.conversations.recall.corrections import newer_by_older
 from memory_server.conversations.recall.request import Mode, RecallRequest
 from memory_server.conversations.recall.retention import worth
 from memory_server.kernel.errors import MemoryNotFound
-from memory_server.kernel.lifecycle import Cleaned, PastChange, newest_first
+from memory_server.kernel.lifecycle import PastChange, PlaceCleanup, newest_first
 from memory_server.kernel.messages import Message, Session
-from memory_server.kernel.recorded_recall import RecordedRecall, recorded_recall
+from memory_server.kernel.recorded_recall import recorded_recall
 from memory_server.kernel.times import DAY_MS, iso
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.knowledge.entry import EVERYTHING, Entry, Filter
-from memory_server.knowledge.items import place_of
+from memory_server.lore import USUAL_ORDER, LongTermMemory, rules_text
 from memory_server.memories.reasons import plan_of
 from memory_server.memories.recalls import recall_line
 from memory_server.memories.turns import (
     MAX_CHARS,
     TurnRecall,
-    given_by,
+    output_of_turn,
     prompt_room,
     recalled_block,
 )
@@ -59,10 +59,15 @@ _FACES: dict[str, Callable[[], str]] = {
 
 
 async def memory(view: View) -> Response:
-    """`/memory`: one memory, whether it has faded, and which recalls on record it came in."""
+    """Return the page `/memory`: one memory, whether it has faded, and which recalls on record it
+    came in. Raises MemoryNotFound."""
     shown, removal = await _shown(view)
     is_live = removal is None
-    recalls = [recall for recall in await recorded(view) if _came_in(recall, shown.id)]
+    recalls = [
+        recall
+        for recall in await recorded(view)
+        if any(item.id == shown.id for item in recall.came)
+    ]
     parameters = view.call.memories.services.parameters
     worth_now = worth(shown, view.speech.now_ms, parameters.recall)
     last_recall = next((recall for recall in recalls if recall.said), None)
@@ -87,7 +92,7 @@ async def memory(view: View) -> Response:
     corrected = {older.id for older in shown.corrects}
     return await view.page(
         "memory.html",
-        corrected=[each for each in memories if each.id in corrected],
+        corrected=[stored for stored in memories if stored.id in corrected],
         corrected_by=newer_by_older(memories).get(shown.id),
         memory=shown,
         about=plan_of(shown, view.conversation.day_notes),
@@ -110,12 +115,9 @@ async def memory(view: View) -> Response:
     )
 
 
-def _came_in(recall: RecordedRecall, memory_id: str) -> bool:
-    return any(item.id == memory_id for item in recall.came)
-
-
-async def _shown(view: View) -> tuple[ShortTermMemory, Archived | None]:
-    """Find the memory that the address names, and how it was removed, if it was."""
+async def _shown(view: View) -> tuple[ShortTermMemory, ArchivedMemory | None]:
+    """Find the memory that the address names, and how it was removed, if it was. Raises
+    MemoryNotFound if this conversation does not have it."""
     memory_id = view["id"]
     for live in await view.conversation.short_term.memories():
         if live.id == memory_id:
@@ -128,7 +130,7 @@ async def _shown(view: View) -> tuple[ShortTermMemory, Archived | None]:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shelf:
     """Something that was forgotten and can come back. `id`: the id of a memory, or of an entry in `family`."""
 
@@ -156,20 +158,23 @@ async def _texts(view: View) -> dict[tuple[str, str], str]:
         entries: list[Entry] = await store.read(
             scope, lambda stored: stored.entries(EVERYTHING, limit=500)
         )
-        texts |= {(place_of(scope), str(entry.id)): entry.title or entry.body for entry in entries}
+        texts |= {(scope.place, str(entry.id)): entry.title or entry.body for entry in entries}
     return texts
 
 
 def _texts_here(
-    here: str, removals: Sequence[Archived], memories: Sequence[ShortTermMemory]
+    here: str, removals: Sequence[ArchivedMemory], memories: Sequence[ShortTermMemory]
 ) -> dict[tuple[str, str], str]:
+    """Return the texts of the removed and the stored memories of a conversation, by place and id; the stored one
+    counts if both have an id."""
     texts = {(here, removal.memory.key): said_by(removal.memory) for removal in removals}
     texts |= {(here, memory.id): spoken(memory) for memory in memories}
     return texts
 
 
 async def shelf(view: View) -> list[Shelf]:
-    """List what can come back, of this conversation and of knowledge, newest first."""
+    """List what can come back, of this conversation and of knowledge, newest first. Entries that
+    were merged are left out."""
     keep_ms = view.site.keep_ms
     rows = [
         Shelf(
@@ -190,7 +195,7 @@ async def shelf(view: View) -> list[Shelf]:
                 continue
             rows.append(
                 Shelf(
-                    family=place_of(scope),
+                    family=scope.place,
                     id=entry.key or str(entry.id),
                     text=entry.title or entry.body,
                     gone_ms=entry.archived_ms,
@@ -202,7 +207,8 @@ async def shelf(view: View) -> list[Shelf]:
 
 
 async def history(view: View) -> Response:
-    """`/history`: take it back."""
+    """Return the page `/history`: the changes of all engines in one list, without uses unless `all`
+    is asked for, and what can be brought back."""
     page = number(view["page"])
     end = (page + 1) * PAGE
     shows_uses = bool(view["all"])
@@ -210,8 +216,8 @@ async def history(view: View) -> Response:
     limit = (end if shows_uses else 4 * end) + 1
     sequences: list[list[PastChange]] = []
     for engine in view.call.memories.engines:
-        place = view.conversation.id if engine.keeps == "conversations" else None
-        sequences.append(await engine.history(place, limit=limit))
+        conversation = view.conversation.id if engine.keeps == "conversations" else None
+        sequences.append(await engine.history(conversation, limit=limit))
 
     # Each engine has its own history; the reader wants a single list.
     in_order = await asyncio.to_thread(newest_first, sequences, view.speech.now_ms)
@@ -234,7 +240,8 @@ def _is_use(change: PastChange) -> bool:
 
 
 async def ask(view: View) -> Response:
-    """`/ask`: what would come if you said this, at a time; nothing is counted as used."""
+    """Return the page `/ask`: what would come if you said this, at a time; nothing is counted as
+    used. Raises InvalidInput if the time is not one."""
     question = view["q"].strip()
     at = view["at"]
     sought = view["id"]
@@ -276,8 +283,8 @@ async def _would_come(
     block = await asyncio.to_thread(
         recalled_block, view.call.memories, search, activation, prompt_room(MAX_CHARS)
     )
-    given = given_by(block, TurnRecall(search, activation), conversation.id, request, "")
-    line = recall_line(given, {}, iso(view.speech.now_ms))
+    answer = output_of_turn(block, TurnRecall(search, activation), conversation.id, request, "")
+    line = recall_line(answer, {}, iso(view.speech.now_ms))
     if line is None:
         return None
     recall = recorded_recall(line)
@@ -311,7 +318,8 @@ def _asked_by(face: str, messages: Sequence[Message]) -> RecallRequest:
 
 
 async def health(view: View) -> Response:
-    """`/health`: what is found about the folder, the disk, the clock, the words and the sandbox."""
+    """Return the page `/health`: what is found about the folder, the disk, the clock, the words and
+    the sandbox, and the backups; plans for a clean-up or a repair if they are asked for."""
     examination = await examined(view, again=bool(view["again"]))
     backups = await view.call.memories.backups.listed()
     plans = await _cleanup_plans(view) if view["cleanup"] else None
@@ -335,16 +343,16 @@ async def health(view: View) -> Response:
     )
 
 
-async def _cleanup_plans(view: View) -> list[Cleaned]:
+async def _cleanup_plans(view: View) -> list[PlaceCleanup]:
     """Return what a cleanup would do in each place where it does something."""
-    plans: list[Cleaned] = []
+    plans: list[PlaceCleanup] = []
     for engine in view.call.memories.engines:
         plans += [plan async for plan in engine.clean_up(dry_run=True) if plan.left or plan.problem]
     return plans
 
 
 async def examined(view: View, *, again: bool = False) -> Examination:
-    """Return the findings, at most some minutes old."""
+    """Return the findings about the memories, which are kept for some minutes; with `again`, examine them now."""
     examinations = view.site.made.examinations
     examination = examinations.get(view.speech.language)
     if again or examination is None or view.speech.now_ms - examination.at_ms > _FINDINGS_MS:
@@ -355,3 +363,53 @@ async def examined(view: View, *, again: bool = False) -> Examination:
         examination = Examination(tuple(findings), view.speech.now_ms)
         examinations[view.speech.language] = examination
     return examination
+
+
+_LISTED = 200
+"""Entries on one page."""
+
+
+@frozen
+class EntryLine:
+    """An entry of a book. `rules`: the rules that are not as usual, without the order."""
+
+    name: str
+    text: str
+    order: float
+    chars: int
+    is_constant: bool
+    is_off: bool
+    rules: str
+
+
+async def book(view: View) -> Response:
+    """Return the page `/book`: the entries of a lorebook of this conversation, by its name or id.
+    Raises MemoryNotFound."""
+    books = view.conversation.books
+    shown = await books.book(view["name"])
+    entries = await books.entries(shown.book_id)
+    page = number(view["page"])
+    lines = _lines(entries[page * _LISTED : (page + 1) * _LISTED])
+    more = (
+        view.link("book", name=shown.book_id, page=page + 1)
+        if len(entries) > (page + 1) * _LISTED
+        else ""
+    )
+    return await view.page("book.html", book=shown, entries=lines, more=more)
+
+
+def _lines(entries: Sequence[LongTermMemory]) -> list[EntryLine]:
+    """Return the entries of a lorebook as lines of the page. The rules in words leave out the order
+    and whether an entry is off, which have fields of their own."""
+    return [
+        EntryLine(
+            name=memory.name,
+            text=memory.prompt,
+            order=memory.rules.order,
+            chars=len(memory.prompt),
+            is_constant=memory.is_constant,
+            is_off=memory.rules.is_off,
+            rules=rules_text(replace(memory.rules, order=USUAL_ORDER, is_off=False)),
+        )
+        for memory in entries
+    ]

@@ -11,9 +11,8 @@ from starlette.responses import Response
 
 from languages import N_
 from memory_server.kernel.errors import MemoryNotFound
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.knowledge.entry import Entry, Filter
-from memory_server.knowledge.items import place_of
 from memory_server.knowledge.ports import ScopeView
 from memory_server.web.pages import PAGE, number
 from memory_server.web.taking_back import places_of
@@ -37,7 +36,7 @@ _ID_DIGITS = 16
 """A number has fewer digits than this where it is the id of an entry."""
 _MOST_CELLS = 20_000
 """Cells of a table. Three characters of a row can be hundreds of cells."""
-TITLES = {"notes": N_("Notes"), "layers": N_("Layers"), "facts": N_("Facts"), "refs": N_("Refs")}
+TITLES = N_({"notes": "Notes", "layers": "Layers", "facts": "Facts", "refs": "Refs"})
 
 
 def page_of(space: str) -> str:
@@ -59,7 +58,7 @@ async def listed(view: View) -> Response:
         if owner and scope.owner != owner:
             continue
         newest = await store.read(scope, partial(_newest, end + 1))
-        rows += [(place_of(scope), entry) for entry in newest.entries]
+        rows += [(scope.place, entry) for entry in newest.entries]
         total += newest.total
 
     rows.sort(key=lambda row: -row[1].updated_ms)
@@ -82,7 +81,7 @@ async def listed(view: View) -> Response:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Newest:
     """The entries of a scope that changed last, and how many it has in all."""
 
@@ -95,11 +94,12 @@ def _newest(most: int, stored: ScopeView) -> _Newest:
 
 
 async def entry(view: View) -> Response:
-    """`/entry`: one entry, its text rendered without any HTML of its own; a long one in parts."""
+    """Return the page `/entry`: one entry, its text rendered without any HTML of its own; a long
+    one in parts. Raises MemoryNotFound."""
     place = view["family"]
     name = view["id"]
     for scope, store in await view.call.memories.knowledge.places():
-        if place_of(scope) != place:
+        if scope.place != place:
             continue
         shown = await store.read(scope, partial(_named, place, name))
         if shown is not None:
@@ -108,6 +108,8 @@ async def entry(view: View) -> Response:
 
 
 async def _entry_page(view: View, shown: Entry, place: str, space: str) -> Response:
+    """Return the page of one entry. A long text has several parts, of which the address names one;
+    a number that is too large means the last part."""
     page = page_of(space)
     parts = await asyncio.to_thread(parts_of, shown.body)
     part = min(number(view["part"]), len(parts) - 1)
@@ -212,17 +214,17 @@ def blocks_of(text: str) -> list[dict[str, Any]]:
     """Parse the first `MOST_MARKDOWN` characters of Markdown into a tree of `tag`, `text`, `children`; the template
     writes the elements, so that all text is escaped. Links keep only addresses of the web."""
     root: dict[str, Any] = {"tag": "", "children": []}
-    _grow([root], _markdown().parse(text[:MOST_MARKDOWN]))
+    _add_elements([root], _markdown().parse(text[:MOST_MARKDOWN]))
     children: list[dict[str, Any]] = root["children"]
     return children
 
 
-def _grow(open_elements: list[dict[str, Any]], tokens: list[Token]) -> None:
+def _add_elements(open_elements: list[dict[str, Any]], tokens: list[Token]) -> None:
     """Add the elements of these tokens to the tree. `open_elements`: from the root to the element that gets children."""
     depth = len(open_elements)
     for token in tokens:
         if token.type == "inline":
-            _grow(open_elements, token.children or [])
+            _add_elements(open_elements, token.children or [])
         elif token.nesting == 1:
             element = _opened(token)
             open_elements[-1]["children"].append(element)

@@ -14,10 +14,10 @@ from languages import _
 from memory_server.conversations.changes import Added
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.filters import CommonWord
-from memory_server.kernel.items import Item, Sought
+from memory_server.kernel.items import Item, ItemFilter
 from memory_server.kernel.recorded_recall import RecordedRecall
 from memory_server.kernel.times import DAY_MS, milliseconds
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.lore import LongTermMemory
 from memory_server.memories import forgetting
 from memory_server.memories.reasons import StoredNow
@@ -25,7 +25,7 @@ from memory_server.web.charts import Day, Strip, strip
 from memory_server.web.receipts import ShownRecall, receipt
 from memory_server.web.speech import days_between, whence
 from memory_server.web.subjects import LOOKED_AT, Subject, best_sentences, holding, subjects
-from memory_server.web.triggers import Watching, told, watching
+from memory_server.web.triggers import TriggerRow, told, watching
 from memory_server.web.view import View
 
 PAGE = 30
@@ -52,17 +52,17 @@ _ONE_ROW = 20
 """Dots that a phone shows in one row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+@frozen
+class RecallRow:
     """A row of the record, and who asked."""
 
     recall: RecordedRecall
     who: str
 
 
-def asked_of(view: View, recalls: Sequence[RecordedRecall]) -> list[Asked]:
+def asked_of(view: View, recalls: Sequence[RecordedRecall]) -> list[RecallRow]:
     """Make the rows of these recalls."""
-    return [Asked(recall, whence(recall, view.site.user_home)) for recall in recalls]
+    return [RecallRow(recall, whence(recall, view.site.user_home)) for recall in recalls]
 
 
 async def recorded(view: View, conversation_id: str | None = None) -> list[RecordedRecall]:
@@ -75,9 +75,10 @@ async def recorded(view: View, conversation_id: str | None = None) -> list[Recor
 
 
 async def home(view: View) -> Response:
-    """`/`: what it remembers."""
+    """Return the first page: what the conversation remembers, its triggers, recalls and archive,
+    and what else is kept."""
     all_memories = await view.conversation.short_term.memories()
-    memories = await asyncio.to_thread(_within, view, all_memories)
+    memories = await asyncio.to_thread(_of_chosen_folder, view, all_memories)
     newest = memories[-1] if memories else None
     overview = await _overview(view, memories)
     all_recalls = await recorded(view, view.conversation.id)
@@ -121,7 +122,7 @@ async def home(view: View) -> Response:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Overview:
     """What a conversation is about, and on how many days something was said. `stored_ms`: when a memory was stored
     last, which may be long after it was said, or None if that is not known."""
@@ -165,6 +166,8 @@ def _overview_of(
     words: Sequence[CommonWord],
     stored_ms: int | None,
 ) -> _Overview:
+    """Compute the overview of `memories`: their subjects by `words`, cards with sentences of the
+    first subjects, and strips of the days on which something was said."""
     shown_subjects = subjects(memories, words)
     cards = [
         replace(card, quotes=best_sentences(memories, card.word))
@@ -183,13 +186,13 @@ def _overview_of(
     )
 
 
-def _soonest(trigger: Watching) -> tuple[bool, int, int]:
+def _soonest(trigger: TriggerRow) -> tuple[bool, int, int]:
     """Return the order on the first page: what fired last, then what fires next, then all others."""
     has_no_time = trigger.next_ms is None and trigger.last_ms is None
     return has_no_time, -(trigger.last_ms or 0), trigger.next_ms or 0
 
 
-def _within(view: View, memories: Sequence[ShortTermMemory]) -> list[ShortTermMemory]:
+def _of_chosen_folder(view: View, memories: Sequence[ShortTermMemory]) -> list[ShortTermMemory]:
     """Return the memories of the folder that the reader chose, or all without a choice."""
     folder = view["folder"]
     if not folder:
@@ -213,7 +216,7 @@ def _source_of(
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _StripDays:
     """The dots of the strip, oldest first, and whether each is a week."""
 
@@ -262,14 +265,15 @@ def _strips(days: Sequence[Day]) -> list[Strip]:
 async def all_subjects(view: View) -> Response:
     """`/subjects`: every word that several memories share."""
     all_memories = await view.conversation.short_term.memories()
-    memories = await asyncio.to_thread(_within, view, all_memories)
+    memories = await asyncio.to_thread(_of_chosen_folder, view, all_memories)
     short, _long = await view.conversation.insight.patterns(top=5 * LOOKED_AT)
     shown_subjects = await asyncio.to_thread(subjects, memories, short.words)
     return await view.page("subjects.html", subjects=shown_subjects, total=len(memories))
 
 
 async def subject(view: View) -> Response:
-    """`/subject`: the memories of a word, newest first; without a word, all of them."""
+    """Return the page `/subject`: the memories of a word, newest first; without a word, all of
+    them."""
     memories = await view.conversation.short_term.memories()
     word = view["word"]
     page = number(view["page"])
@@ -285,7 +289,7 @@ async def subject(view: View) -> Response:
 
 def _of_word(view: View, memories: Sequence[ShortTermMemory], word: str) -> list[ShortTermMemory]:
     """Return the memories of the chosen folder that have a word, oldest first; all of them without a word."""
-    within = _within(view, memories)
+    within = _of_chosen_folder(view, memories)
     if not word:
         return within
     return sorted(holding(within, word), key=lambda memory: memory.time_ms)
@@ -299,7 +303,8 @@ def number(text: str) -> int:
 
 
 async def find(view: View) -> Response:
-    """`/find`: one search over all families, also among what was forgotten."""
+    """Return the page `/find`: one search over all families, also in the archive; nothing without a
+    word that can be seen."""
     from nlp.index_terms import seen_form
 
     # A word of which nothing can be seen cannot be looked for, and may have been pasted with the others.
@@ -308,7 +313,7 @@ async def find(view: View) -> Response:
     items: list[Item] = []
     if sought:
         items, _words = await forgetting.find(
-            view.call.memories.engines, [sought], Sought(archived=None)
+            view.call.memories.engines, [sought], ItemFilter(archived=None)
         )
     live = [item for item in items if not item.archived]
     archived = [item for item in items if item.archived]
@@ -318,7 +323,8 @@ async def find(view: View) -> Response:
 
 
 async def recalls(view: View) -> Response:
-    """`/recalls`: the record as a timeline, with one receipt open."""
+    """Return the page `/recalls`: the record of this conversation, or of a folder in all of them,
+    with one receipt open."""
     # A folder is worked on in several conversations.
     conversation_id = None if view["folder"] else view.conversation.id
     all_recalls = await recorded(view, conversation_id)
@@ -355,8 +361,8 @@ async def recalls(view: View) -> Response:
 def _opened(
     view: View, recalls: Sequence[RecordedRecall], shown: Sequence[RecordedRecall]
 ) -> RecordedRecall | None:
-    """Return the recall whose receipt is open: the recall that the address names, or else the newest to which
-    something came."""
+    """Return the recall whose receipt is open: the recall that the address names, or else, on the
+    first page, the newest to which something came. Return None if none exists."""
     if view["open"]:
         return next((recall for recall in recalls if recall.id == view["open"]), None)
     if number(view["page"]):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import zip_longest
@@ -13,15 +14,16 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from starlette.responses import Response
 
 from languages import _, foreign
+from memory_server.conversations.recall.request import RecallRequest
+from memory_server.conversations.trigger_search import Activation
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.messages import Message, context_text
 from memory_server.kernel.times import local
-from memory_server.kernel.values import dataclass
-from memory_server.lore import Shelved, rules_text
-from memory_server.memories.turns import MAX_CHARS
+from memory_server.kernel.values import JsonObject, frozen
+from memory_server.lore import PromptFit, Shelved, reason_text, rules_text
+from memory_server.memories.turns import MAX_CHARS, prompt_room, recalled_block
 from memory_server.web.actions import first
 from memory_server.web.charts import Day, Piece, Strip, strip, underlined
-from memory_server.web.firing import WouldFire, would_fire
 from memory_server.web.pages import number, recorded
 from memory_server.web.taking_back import places_of
 from memory_server.web.triggers import told, watching
@@ -60,7 +62,7 @@ _TITLE_CHARS = 60
 """Characters of a stored memory in the title of its dot."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """An operand: whether it was true (None: not reached), what it says, how deep it is, what it was."""
 
@@ -70,8 +72,8 @@ class Row:
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
+@frozen
+class TrialResult:
     """What a trigger did. `verdict`: fired, quiet or failed. `heard`: the chat with the words that were found."""
 
     verdict: str
@@ -86,7 +88,8 @@ class Tried:
 
 
 async def triggers(view: View) -> Response:
-    """`/triggers`: all that come up by themselves, the lorebooks, and which of them a message would bring."""
+    """Return the page `/triggers`: all triggers of the conversation, its lorebooks, and which of
+    them a message would bring."""
     shelf, _unread = await view.conversation.long_term.with_shared()
     own = [shelved for shelved in shelf.all if shelved.memory.book is None]
     page = number(view["page"])
@@ -132,13 +135,14 @@ async def _tried_message(view: View) -> WouldFire | None:
 
 
 async def trigger(view: View) -> Response:
-    """`/trigger`: the playground, with the trigger of that name, or a trigger for a word."""
+    """Return the page `/trigger`: the playground, with the trigger of that name, or a trigger for a
+    word, and the result of a try if there is code. Raises MemoryNotFound."""
     stored: Shelved | None = None
     if view["name"]:
         stored = await _stored(view, view["name"])
 
     fields = await _fields(view, stored)
-    form: Mapping[str, Any] = {}
+    form: JsonObject = {}
     if view.request.method == "POST":
         form = await form_of(view.request)
 
@@ -146,7 +150,7 @@ async def trigger(view: View) -> Response:
     for name in fields.keys() & form.keys():
         fields[name] = first(form, name).replace("\r\n", "\n")
 
-    tried: Tried | None = None
+    tried: TrialResult | None = None
     trouble = ""
     if form or fields["code"]:
         try:
@@ -207,7 +211,7 @@ async def _written_for(view: View, word: str, memory_id: str) -> dict[str, str]:
     return {"name": word, "code": code, "prompt": prompt, "chat": word}
 
 
-async def _try(view: View, fields: Mapping[str, str]) -> Tried:
+async def _try(view: View, fields: Mapping[str, str]) -> TrialResult:
     """Try a trigger in the tenant's turn of the sandbox, as searches do. Raises InvalidInput: the time, zone or seed
     cannot be used; TriggersUnavailable."""
     now, seed = _moment_and_seed(view, fields)
@@ -227,11 +231,11 @@ async def _try(view: View, fields: Mapping[str, str]) -> Tried:
         replays = await _replayed(view, code, seed, deadline)
 
     days = [Day(_FULL if replay.fired else 0, replay.title, None) for replay in replays]
-    return Tried(
+    return TrialResult(
         verdict=type(report.verdict).__name__.lower(),
         because=because,
         rows=_rows(trial.operands, report),
-        heard=_heard(view, messages, matched_words),
+        heard=_underlined_messages(view, messages, matched_words),
         console=report.console[:_MOST_LINES],
         problems=(*trial.check.errors, *trial.check.warnings),
         strip=strip(days, _STRIP_WIDTH, 1, "") if len(days) > 1 else None,
@@ -240,15 +244,15 @@ async def _try(view: View, fields: Mapping[str, str]) -> Tried:
     )
 
 
-def _context(view: View, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _context(view: View, messages: Sequence[JsonObject]) -> JsonObject:
     """Make the context of a trigger on these messages."""
     return {"messages": messages, "conversation_id": view.conversation.id, "participants": {}}
 
 
-def _heard(
-    view: View, messages: Sequence[Mapping[str, Any]], words: Sequence[str]
+def _underlined_messages(
+    view: View, messages: Sequence[JsonObject], words: Sequence[str]
 ) -> list[tuple[str, Sequence[Piece]]]:
-    """Who said each message, and its pieces, with these words underlined."""
+    """Return who said each message, and its pieces, with these words underlined."""
     weights = dict.fromkeys(words, 1.0)
     heard: list[tuple[str, Sequence[Piece]]] = []
     for message in messages:
@@ -301,7 +305,8 @@ def _because(view: View, report: RunReport, words: Sequence[str]) -> str:
 
 
 def _rows(operands: Sequence[Operand], report: RunReport) -> list[Row]:
-    """Return what each operand was when the trigger ran; nothing without a trace."""
+    """Return what each operand was when the trigger ran, in the order of the text, at most
+    `_MOST_ROWS`; nothing without a trace. The side of a comparison is joined to it."""
     last_note = report.trace[-1] if report.trace else {}
     if "operands" not in last_note:
         return []
@@ -336,7 +341,7 @@ def _rows(operands: Sequence[Operand], report: RunReport) -> list[Row]:
     return [replace(row, text=row.text[:_OPERAND_CHARS]) for row in rows[:_MOST_ROWS]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Replay:
     """A stored memory, and whether a trigger would have fired after it."""
 
@@ -368,3 +373,105 @@ def _as_seen(message: Message) -> dict[str, str]:
     if message.name:
         fields["name"] = message.name
     return fields
+
+
+_LEAST_CHARS = 200
+_MOST_CHARS = 50_000
+"""The room that a reader may try, as for the tool `recall_turn`."""
+_MOST_FIRED_ROWS = 200
+"""Rows that are shown, where no more memories come."""
+
+
+@frozen
+class FiringRow:
+    """A memory whose trigger fired. `chars`: the length of its text, or 0 if it was not counted. `why`: the reason
+    why it is left out, or "" if it comes. `is_cut`: only its beginning has room."""
+
+    name: str
+    place: str
+    order: float
+    chars: int = 0
+    why: str = ""
+    is_cut: bool = False
+
+
+@frozen
+class WouldFire:
+    """What a message would bring. `rows`: in the order in which they take room, then memories that their rules hold
+    back; `more`: how many of the last rows are not shown. `used`: characters that the memories take; of the `room`,
+    at least `least` characters are for them. `text`: the block as a model would read it; `failed`: the names of
+    triggers that failed."""
+
+    rows: Sequence[FiringRow]
+    more: int
+    used: int
+    least: int
+    room: int
+    text: str
+    failed: Sequence[str]
+
+
+async def would_fire(
+    view: View,
+    messages: Sequence[Message],
+    *,
+    max_chars: int = MAX_CHARS,
+    message_count: int | None = None,
+) -> WouldFire:
+    """Return what the messages would bring with so much room, in a chat of so many messages, or in a session that
+    says nothing of it."""
+    room = min(_MOST_CHARS, max(_LEAST_CHARS, max_chars))
+    # A try must give the same each time, and must not count as use.
+    request = RecallRequest(messages, flashbacks=0, message_count=message_count, reinforce=False)
+    short_term = await view.conversation.short_term.search(request)
+    activation = await view.conversation.long_term.search(request)
+    block = await asyncio.to_thread(
+        recalled_block, view.call.memories, short_term, activation, prompt_room(room)
+    )
+    rows = [*_fitted(activation, block.fitting), *_held_back(activation)]
+    shown = max(_MOST_FIRED_ROWS, len(block.fitting.texts))
+    return WouldFire(
+        rows=rows[:shown],
+        more=max(0, len(rows) - shown),
+        used=block.fitting.chars,
+        least=prompt_room(room).long_term,
+        room=room,
+        text=block.text,
+        failed=[shelved.memory.name for shelved, _failure in activation.failed],
+    )
+
+
+def _fitted(activation: Activation, fitting: PromptFit) -> Iterator[FiringRow]:
+    """Yield the memories that their rules let come: memories with room, and memories without."""
+    texts = {_key(text.entry): text for text in fitting.texts}
+    left_out = {_key(text.entry): text for text in fitting.left_out}
+    for shelved in activation.activated:
+        memory = shelved.memory
+        text = texts.get(_key(shelved))
+        without_room = left_out.get(_key(shelved))
+        yield FiringRow(
+            name=memory.name,
+            place=shelved.conversation_id,
+            order=memory.rules.order,
+            chars=len(memory.prompt),
+            why="" if without_room is None else reason_text(without_room.reason),
+            is_cut=text is not None and text.is_cut,
+        )
+
+
+def _held_back(activation: Activation) -> Iterator[FiringRow]:
+    """Yield the memories whose triggers fired and whose rules held them back, with the reason."""
+    for held_memory in activation.held_back:
+        memory = held_memory.shelved.memory
+        why = reason_text(held_memory.reason)
+        yield FiringRow(
+            memory.name,
+            held_memory.shelved.conversation_id,
+            memory.rules.order,
+            len(memory.prompt),
+            why,
+        )
+
+
+def _key(shelved: Shelved) -> tuple[str, str]:
+    return shelved.conversation_id, shelved.memory.name

@@ -17,7 +17,7 @@ from memory_server.conversations.recall.why import (
 )
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.recorded_recall import RecordedItem, RecordedRecall
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.lore import LongTermMemory, left_out_text, trigger_text
 from memory_server.memories.reasons import StoredNow
 from memory_server.web.charts import OTHER, Piece, underlined
@@ -33,8 +33,8 @@ _WITHOUT_POINTS = ("answer", "plan", "pinned", "last", "action")
 """Tiers of memories that came for another reason than their points."""
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+@frozen
+class QuotedMessage:
     """A message of a memory: who (empty: you), and its pieces."""
 
     who: str
@@ -42,7 +42,7 @@ class Said:
     pieces: Sequence[Piece]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Came:
     """A memory that came: what is known of it now (None if it is gone), why it came, what is said `about` it, and its
     meter. `place`: the conversation that keeps it. `share` and `enough`: parts of 100, on the scale of the receipt."""
@@ -50,7 +50,7 @@ class Came:
     id: str
     place: str
     memory: ShortTermMemory | None
-    said: Sequence[Said]
+    said: Sequence[QuotedMessage]
     why: str
     about: str
     points: float | None
@@ -58,7 +58,7 @@ class Came:
     enough: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Near:
     """A memory that nearly came, and what it lacked."""
 
@@ -68,7 +68,7 @@ class Near:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spoke:
     """What else came: a trigger or a note with its text. `size`: how long it was and its order, for a trigger."""
 
@@ -78,15 +78,15 @@ class Spoke:
     size: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NotGiven:
+@frozen
+class OmittedMemory:
     """A memory whose trigger fired and which was left out, and why."""
 
     name: str
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShownRecall:
     """A recall, opened. `asked`: the pieces of the last message; `other_words`: the words that the caller gave beside
     it; `left_out`: whose trigger fired, and which were not given; `word`: the heaviest word, for a trigger; `place`:
@@ -97,7 +97,7 @@ class ShownRecall:
     came: Sequence[Came]
     near: Sequence[Near]
     spoke: Sequence[Spoke]
-    left_out: Sequence[NotGiven]
+    left_out: Sequence[OmittedMemory]
     held: Sequence[str]
     needed: float
     word: str
@@ -121,10 +121,10 @@ def messages_of(
     speech: Speech,
     notes: DayNotes,
     others: Mapping[str, float] = NOTHING,
-) -> list[Said]:
-    """Return what was said, with notes on its days and the shared words underlined, and the `others` that the caller
-    gave in another way."""
-    messages: list[Said] = []
+) -> list[QuotedMessage]:
+    """Return what was said, at most MOST_CHARS of it, with notes on its days. The shared `words` are underlined, and in
+    another way the `others`, which the caller gave."""
+    messages: list[QuotedMessage] = []
     room = MOST_CHARS
     for message in memory.messages:
         if room > 0 and message.content.strip():
@@ -135,7 +135,7 @@ def messages_of(
             said_ms = message.time_ms or memory.time_ms
             text = notes.within(message.content[:room], said_ms)
             pieces = underlined(text, words, heaviest, others)
-            messages.append(Said(who, is_yours, pieces))
+            messages.append(QuotedMessage(who, is_yours, pieces))
             room -= len(message.content)
 
     # A memory without messages has only its text.
@@ -143,7 +143,7 @@ def messages_of(
         return messages
 
     text = notes.within(memory.text[:room], memory.time_ms)
-    return [Said("", True, underlined(text, words, heaviest, others))]
+    return [QuotedMessage("", True, underlined(text, words, heaviest, others))]
 
 
 def receipt(
@@ -160,10 +160,10 @@ def receipt(
     shared = joined_words(recall.said, weights)
     heaviest = max(shared.values(), default=1.0)
     scale = _scale(items, recall.needed)
-    came: list[Came] = []
+    rows: list[Came] = []
     for item in items:
         memory = now.memories.get(item.id)
-        messages: list[Said] = []
+        messages: list[QuotedMessage] = []
         if memory is not None:
             messages = messages_of(memory, item.words, heaviest, speech, now.notes, item.given)
 
@@ -179,7 +179,7 @@ def receipt(
             share=_percent(max(0.0, points or 0.0), scale),
             enough=_percent(recall.needed, scale),
         )
-        came.append(shown)
+        rows.append(shown)
 
     # A near miss that is gone is not shown: nothing can be done about it.
     near: list[Near] = []
@@ -192,10 +192,10 @@ def receipt(
     return ShownRecall(
         asked=underlined(recall.said, weights, heaviest, _kept_words(items)),
         other_words=recall.other_words,
-        came=came,
+        came=rows,
         near=near,
         spoke=[_spoke(item, triggers) for item in recall.others],
-        left_out=[NotGiven(omitted.id, left_out_text(omitted)) for omitted in recall.left_out],
+        left_out=[OmittedMemory(omitted.id, left_out_text(omitted)) for omitted in recall.left_out],
         held=[held_back(rule, count) for rule, count in recall.held.items()],
         needed=recall.needed,
         word=max(shared, key=lambda word: (len(word) > 1, shared[word]), default=""),

@@ -11,7 +11,7 @@ from memory_server.conversations.recall.why import quoted
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.recorded_recall import RecordedRecall
 from memory_server.kernel.times import local, within_calendar
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.tools.base.shapes import moment_ms
 
 Language = Literal["en", "zh"]
@@ -59,7 +59,8 @@ def pieces(text: str) -> list[tuple[bool, str]]:
 
 
 def language_of(accepted: str, chosen: str | None) -> Language:
-    """Return the language that was `chosen`, or else the first that the header Accept-Language names and we speak."""
+    """Return the language that was `chosen`, or else the first that the header Accept-Language names and we speak, or
+    else English."""
     names = [name.strip()[:2] for name in accepted.lower().split(",")]
     for name in (chosen, *names):
         if name == "zh":
@@ -69,7 +70,7 @@ def language_of(accepted: str, chosen: str | None) -> Language:
     return "en"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Speech:
     """One reader: the language, the zone (None: the system's), and what time it is."""
 
@@ -85,7 +86,8 @@ class Speech:
         return local(within_calendar(time_ms), self.zone)
 
     def time_in_field(self, text: str) -> int:
-        """Return the time of the field of a form, in the reader's zone. Raises InvalidInput: it is not a time."""
+        """Return the time of the field of a form, in the reader's zone, or now for an empty field. Raises InvalidInput:
+        it is not a time."""
         try:
             time_ms = moment_ms("at", text, self.zone)
         except InvalidInput as error:
@@ -93,7 +95,7 @@ class Speech:
         return self.now_ms if time_ms is None else within_calendar(time_ms)
 
     def date(self, time_ms: int, *, weekday: bool = False) -> str:
-        """`6 月 20 日 星期六`, `Saturday 20 June`; with the year if it is not this one."""
+        """Return the date as `6 月 20 日 星期六` or `Saturday 20 June`; with the year if it is not this one."""
         then = self.local(time_ms)
         is_of_this_year = then.year == self.local(self.now_ms).year
         if self.zh:
@@ -137,15 +139,15 @@ class Speech:
         return f"{self.local(time_ms):%H:%M}"
 
     def part(self, time_ms: int) -> str:
-        """Return the day with its part: 5 月 12 日 中午, 上周日中午; Tuesday, afternoon."""
+        """Return the day with its part: 上周日中午, ` 5 月 12 日 中午` (a Chinese date begins with a blank, as `day`
+        returns it); Tuesday, afternoon."""
         hour = self.local(time_ms).hour
         part = next(name for end, name in _PARTS[self.language] if hour < end)
         day = self.day(time_ms)
         if not self.zh:
             return f"{day}, {part}"
-        is_date = day.startswith(
-            " "
-        )  # a date has blanks about its numbers, the name of a day has none
+        # A date has blanks about its numbers, the name of a day has none.
+        is_date = day.startswith(" ")
         if is_date:
             return f"{day} {part}"
         return f"{day}{part}"
@@ -182,7 +184,7 @@ class Speech:
         return quoted(words, zh=self.zh)
 
     def speaker(self, role: str, name: str | None) -> str:
-        """Who speaks: by name, or else what the role is called."""
+        """Return who speaks: by name, or else what the role is called."""
         if name:
             return name
         match role:
@@ -207,18 +209,20 @@ class Speech:
         return n_("{count:,} exchange", "{count:,} exchanges", count)
 
 
-ASKERS = {
-    "hook": N_("a hook"),
-    "tool": N_("a tool"),
-    "command": N_("a command"),
-    "program": N_("a Python program"),
-    "REST": N_("a program over HTTP"),
-    "host": N_("a chat program"),
-}
+ASKERS = N_(
+    {
+        "hook": "a hook",
+        "tool": "a tool",
+        "command": "a command",
+        "program": "a Python program",
+        "REST": "a program over HTTP",
+        "host": "a chat program",
+    }
+)
 
 
 def whence(recall: RecordedRecall, home: str) -> str:
-    """Who asked, and in which folder."""
+    """Say who asked, and in which folder."""
     folder = recall.cwd
     if home and folder.startswith(home):
         folder = f"~{folder[len(home) :]}"

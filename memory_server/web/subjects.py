@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.filters import CommonWord
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.web.receipts import spoken
 from nlp import is_incidental, says_little
 from nlp.lexicon.idf import nouns
@@ -59,7 +59,7 @@ _READ_CHARS = 2_000
 """Characters of a message in which sentences are looked for."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Quote:
     """A sentence of a memory. `who`: the speaker's name; empty for your own words."""
 
@@ -68,7 +68,7 @@ class Quote:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Subject:
     """A word as memories keep it, as it is written, in how many memories it is, and its best sentences."""
 
@@ -130,7 +130,8 @@ def _is_covered(memory_ids: set[str], ids_of_chosen: Sequence[set[str]]) -> bool
 
 
 def _written(stem: str, texts: Sequence[str]) -> str:
-    """Return a Latin word as it is mostly written; empty if it is not a name and says little."""
+    """Return a Latin word as it is mostly written within a sentence; empty if it is never there, or is not a name and
+    says little."""
     spellings: Counter[str] = Counter()
     for text in texts:
         spellings.update(re.findall(rf"(?<=[\w,;] ){re.escape(stem)}\w*", text, re.I))
@@ -144,7 +145,8 @@ def _written(stem: str, texts: Sequence[str]) -> str:
 
 
 def _whole(word: str, texts: Sequence[str]) -> str:
-    """Return a Chinese word with the character that is always before it: 折耳根 for 耳根."""
+    """Return a Chinese word with the Chinese character that is always before it, 折耳根 for 耳根; the word alone if there
+    is none, or it occurs at most twice."""
     characters_before: set[str] = set()
     for text in texts:
         characters_before.update(re.findall(f"(.?){re.escape(word)}", text))
@@ -182,13 +184,15 @@ class _RankedQuote(NamedTuple):
 
 
 def _best_quote(memory: ShortTermMemory, word: str) -> _RankedQuote:
-    """Return the sentence of a memory that says most with this word."""
+    """Return the sentence of a memory that says most with this word, or no quote, of worth 0, if it has no sentence."""
     weights = dict(zip(memory.words, memory.weights, strict=True))
     ranked = [_RankedQuote(_worth(quote, word, weights), quote) for quote in _sentences(memory)]
     return max(ranked, key=lambda ranked_quote: ranked_quote.worth, default=_RankedQuote(0.0, None))
 
 
 def _sentences(memory: ShortTermMemory) -> list[Quote]:
+    """Return the sentences in the first `_READ_CHARS` characters of each message of a memory (the last one may be cut
+    there), with who said each, empty for the user. A memory without messages counts as the user's words."""
     if not memory.messages:
         return _quotes(memory, "", memory.text)
     quotes: list[Quote] = []

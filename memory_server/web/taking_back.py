@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from languages import _
+from memory_server.conversations.ports import RepairPlan
 from memory_server.kernel.errors import MemoryNotFound, StorageError
-from memory_server.kernel.items import Family, Item, Sought
-from memory_server.kernel.lifecycle import PastChange
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.items import Family, Item, ItemFilter
+from memory_server.kernel.values import frozen
 from memory_server.memories import forgetting
 from memory_server.operations.erasing import backups_with
-from memory_server.operations.ports import RepairPlan
 from memory_server.operations.repairing import RepairRequest, repair
 from memory_server.web.pages import recorded
 
@@ -23,7 +22,7 @@ _CHANGES = 2_000
 """The newest changes of each engine, in which the texts that an erasing takes out are counted."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """The place of a text, how often it is there, and the backup if the place is a backup; the text always goes from
     other places."""
@@ -37,7 +36,7 @@ async def item_of(view: View, family: Family, place: str, name: str) -> Item:
     """Find the item with this name. Raises MemoryNotFound: it is not there any more."""
     for engine in view.call.memories.engines:
         for item in await engine.find(
-            Sought(ids=(name,), family=family, place=place, archived=None)
+            ItemFilter(ids=(name,), family=family, place=place, archived=None)
         ):
             if name in (item.id, *item.aliases):
                 return item
@@ -47,7 +46,8 @@ async def item_of(view: View, family: Family, place: str, name: str) -> Item:
 
 
 async def forget(view: View, item: Item) -> str:
-    """Put it on the shelf; the change that takes it back."""
+    """Put an item on the shelf, and return the change that takes it back. Raises MemoryNotFound if
+    it is not there any more."""
     change = await forgetting.forget(view.call.memories.engines, [item])
     if change is None:
         raise MemoryNotFound(
@@ -57,8 +57,8 @@ async def forget(view: View, item: Item) -> str:
 
 
 async def mended(view: View, *, dry_run: bool) -> list[RepairPlan]:
-    """Return what was mended of each broken conversation, or would be. Raises StorageError: a conversation cannot be
-    mended."""
+    """Mend each broken conversation, or with `dry_run` only look, and return what was or would be mended; nothing for a
+    reader who is not at the server. Raises StorageError if a conversation cannot be mended."""
     if view.site.owner is None:
         return []
     report = await repair(view.site.owner.home, RepairRequest(dry_run=dry_run))
@@ -68,7 +68,8 @@ async def mended(view: View, *, dry_run: bool) -> list[RepairPlan]:
 
 
 async def places_of(view: View, family: Family, place: str, name: str) -> list[Place]:
-    """Find the places of a text that is about to be erased; empty before the reader asks."""
+    """Find the places of a text that is about to be erased; empty before the reader asks. Raises
+    MemoryNotFound if it is not there any more."""
     if not view["erase"]:
         return []
 
@@ -79,7 +80,7 @@ async def places_of(view: View, family: Family, place: str, name: str) -> list[P
     changes = 0
     for engine in view.call.memories.engines:
         past_changes = await engine.history(limit=_CHANGES)
-        changes += sum(_is_about(change, ids) for change in past_changes)
+        changes += sum(any(step.id in ids for step in change.steps) for change in past_changes)
 
     lines = sum(erasure.in_recall(recall.line) for recall in await recorded(view))
     backups: Sequence[str] = ()
@@ -92,7 +93,3 @@ async def places_of(view: View, family: Family, place: str, name: str) -> list[P
         Place(_("Its sentences in the record of recalls"), lines),
         *(Place(_("The backup {name}", name), 1, name) for name in backups),
     ]
-
-
-def _is_about(change: PastChange, ids: Collection[str]) -> bool:
-    return any(step.id in ids for step in change.steps)

@@ -7,13 +7,13 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from languages import _, joined
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.recorded_recall import RecordedRecall
 from memory_server.kernel.times import milliseconds
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.lore import LongTermMemory
 from memory_server.web.speech import Speech, strong
 from sandbox import Fired
@@ -26,11 +26,13 @@ _DAYS = 366
 """Days to come at whose noon a trigger is run."""
 _SHOWN_WORDS = 5
 """Words of a trigger that its sentence names."""
+_NAMES_OF_TIME = ("Date", "on_day", "days_until", "lunar")
+"""Without one of these names the code of a trigger cannot read the time."""
 _WAIT_SECONDS = 0.3
 """How long a page waits for the times at which triggers fire."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Times:
     """When a trigger fires though nothing is said: the first day and the last day in a row, from the first of them
     on; or the hours of a day."""
@@ -39,8 +41,8 @@ class Times:
     hours: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Watching:
+@frozen
+class TriggerRow:
     """A trigger, and when it fired, fires by itself and failed; milliseconds since 1970."""
 
     memory: LongTermMemory
@@ -50,19 +52,20 @@ class Watching:
     failed_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+@frozen
+class TriggerSentence:
     """A trigger with the sentence that says when it comes up; `next`: the day or moment, empty if it is not known."""
 
-    row: Watching
+    row: TriggerRow
     sentence: str
     next: str
 
 
 async def watching(
     view: View, memories: Sequence[LongTermMemory], recalls: Sequence[RecordedRecall]
-) -> list[Watching]:
-    """Return when each trigger fired, fires and failed; `recalls`: newest first."""
+) -> list[TriggerRow]:
+    """Return for each trigger when it last fired, when it fires next, and when it failed since its
+    last change. `recalls`: newest first."""
     fired_ms: dict[str, int] = {}
     failures_ms: dict[str, int] = {}
     for recall in recalls:
@@ -73,7 +76,7 @@ async def watching(
             failures_ms.setdefault(name, recall.at_ms)
 
     times = await _times(view, tuple(memory.trigger for memory in memories))
-    rows: list[Watching] = []
+    rows: list[TriggerRow] = []
     for memory in memories:
         own_times = times.get(memory.trigger, Times())
         failed_ms = failures_ms.get(memory.name)
@@ -83,7 +86,7 @@ async def watching(
             )
 
         rows.append(
-            Watching(
+            TriggerRow(
                 memory=memory,
                 times=own_times,
                 last_ms=fired_ms.get(memory.name),
@@ -95,7 +98,7 @@ async def watching(
     return rows
 
 
-async def told(view: View, rows: Sequence[Watching]) -> list[Told]:
+async def told(view: View, rows: Sequence[TriggerRow]) -> list[TriggerSentence]:
     """Write each trigger as a sentence. The words that triggers look for are asked of the sandbox, and kept."""
     words = view.site.made.words
     unread = [row.memory.trigger for row in rows if words.get(row.memory.trigger) is None]
@@ -107,14 +110,15 @@ async def told(view: View, rows: Sequence[Watching]) -> list[Told]:
         else:
             for code, own_words in zip(unread, words_of_unread, strict=True):
                 words.put(code, own_words)
-    told_rows: list[Told] = []
+    told_rows: list[TriggerSentence] = []
     for row in rows:
         text = sentence(view.speech, words.get(row.memory.trigger) or (), row.times)
-        told_rows.append(Told(row, view.capital(text), _when(view.speech, row)))
+        told_rows.append(TriggerSentence(row, view.capital(text), _when(view.speech, row)))
     return told_rows
 
 
-def _when(speech: Speech, row: Watching) -> str:
+def _when(speech: Speech, row: TriggerRow) -> str:
+    """Write when a trigger fires next: with the time if it is bound to hours; empty if that is not known."""
     if row.next_ms is None:
         return ""
     if row.times.hours:
@@ -159,6 +163,8 @@ def _times_part(speech: Speech, times: Times) -> str:
 
 
 def _next_ms(speech: Speech, times: Times) -> int | None:
+    """Return when it fires next by itself: now, if its days have begun, or when its hours begin. Return None if it has
+    neither."""
     if times.days is not None:
         return max(speech.now_ms, milliseconds(times.days[0]))
     if times.hours is not None:
@@ -171,8 +177,9 @@ def _next_ms(speech: Speech, times: Times) -> int | None:
 
 
 async def _times(view: View, codes: tuple[str, ...]) -> Mapping[str, Times]:
-    """Return when they fire by themselves, as far as that is known by now; the rest is found meanwhile."""
-    dated = tuple(sorted({code for code in codes if "Date" in code}))
+    """Return by code when each fires by itself, or nothing yet if finding that takes longer than `_WAIT_SECONDS`: it
+    goes on, and a later page gets it. The result is kept for the conversation and the day; a failure is not."""
+    dated = tuple(sorted({code for code in codes if any(name in code for name in _NAMES_OF_TIME)}))
     today = view.speech.local(view.speech.now_ms).replace(
         hour=12, minute=0, second=0, microsecond=0
     )
@@ -180,18 +187,29 @@ async def _times(view: View, codes: tuple[str, ...]) -> Mapping[str, Times]:
         return {}
     key = view.conversation.id, today, dated
     task = view.site.made.firings.get(key)
-    if task is None:
+    if task is None or _has_failed(task):
         task = asyncio.create_task(_firings(view, dated, today))
+        task.add_done_callback(_log_failure)
         view.site.made.firings.put(key, task)
-    done, _pending = await asyncio.wait([task], timeout=_WAIT_SECONDS)
-    if not done or task.cancelled():
+    await asyncio.wait([task], timeout=_WAIT_SECONDS)
+    if not task.done() or _has_failed(task):
         return {}
     times: Mapping[str, Times] = task.result()
     return times
 
 
+def _log_failure(task: asyncio.Task[Any]) -> None:
+    if _has_failed(task):
+        log.info("the next firings of triggers are not known: %r", task)
+
+
+def _has_failed(task: asyncio.Task[Any]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
+
+
 async def _firings(view: View, codes: Sequence[str], today: datetime) -> dict[str, Times]:
-    """Run them at noon of each day, and at each hour of today, with an empty chat."""
+    """Run the triggers at noon of each day, and at each hour of today, with an empty chat. Return when each fires.
+    Raise MemoryServerError if they cannot run."""
     context = {"messages": [], "conversation_id": view.conversation.id, "participants": {}}
 
     async def fires(now: datetime) -> list[bool]:
@@ -200,15 +218,10 @@ async def _firings(view: View, codes: Sequence[str], today: datetime) -> dict[st
         )
         return [isinstance(verdicts.get(number), Fired) for number in range(len(codes))]
 
-    try:
-        # Without messages only conditions on time can be true.
-        days = [today + timedelta(days=number) for number in range(_DAYS)]
-        by_day = [await fires(day) for day in days]
-        by_hour = [await fires(today.replace(hour=hour)) for hour in range(24)]
-    except MemoryServerError as error:
-        log.info("the next firings of triggers are not known: %s", error)
-        return {}
-
+    # Without messages only conditions on time can be true.
+    days = [today + timedelta(days=number) for number in range(_DAYS)]
+    by_day = [await fires(day) for day in days]
+    by_hour = [await fires(today.replace(hour=hour)) for hour in range(24)]
     return {
         code: _times_of(
             days, [fired[number] for fired in by_day], [fired[number] for fired in by_hour]

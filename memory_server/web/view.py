@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qs, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -23,16 +23,48 @@ from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Item
 from memory_server.kernel.private import Pauses
 from memory_server.kernel.text import Finding
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import dataclass, frozen
 from memory_server.knowledge.entry import Entry
 from memory_server.memories.memories import Call
 from memory_server.operations.ports import OpenMemory
 from memory_server.tools.base.result import SHOWN_ZONE
 from memory_server.web.charts import Piece, underlined
 from memory_server.web.receipts import spoken
-from memory_server.web.recent import Recent
 from memory_server.web.speech import Language, Speech, language_of, pieces, strong
 from sandbox import TriggerSandbox
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def _let_go(_value: object) -> None:
+    """Nothing is done with a value that is dropped."""
+
+
+class Recent(Generic[K, V]):
+    """At most `most` values by their keys. Beyond that, the value that was put in first is given to `drop`."""
+
+    def __init__(self, most: int, drop: Callable[[V], object] = _let_go) -> None:
+        self._most = most
+        self._drop = drop
+        self._values: dict[K, V] = {}
+
+    def get(self, key: K) -> V | None:
+        return self._values.get(key)
+
+    def put(self, key: K, value: V) -> None:
+        """Add a value as the newest, and drop the oldest ones that are too many."""
+        self._values.pop(key, None)
+        self._values[key] = value
+        while len(self._values) > self._most:
+            self._drop(self._values.pop(next(iter(self._values))))
+
+    def __iter__(self) -> Iterator[V]:
+        return iter(tuple(self._values.values()))
+
+    def __len__(self) -> int:
+        return len(self._values)
+
 
 FOLDER = Path(__file__).parent
 MOST_FLASHES = 100
@@ -41,25 +73,29 @@ _BEFORE_CHARS, _EXCERPT_CHARS = 40, 150
 """Characters of an excerpt before the first word that was looked for, and of all of it."""
 _MOST_OVERVIEWS, _MOST_FIRINGS, _MOST_WORDS = 32, 16, 2_000
 """Values of a site that are kept: overviews of conversations and folders, tasks, and triggers."""
-FAMILY_NAMES = {
-    "triggers": N_("trigger"),
-    "notes": N_("note"),
-    "layers": N_("layer"),
-    "sessions": N_("fact"),
-    "refs": N_("ref"),
-}
-WHO = {
-    "page": N_("you, on this page"),
-    "hook": N_("from a chat program (hook)"),
-    "hand": N_("an edit of the file"),
-    "upkeep": N_("the daily upkeep"),
-    "chat": N_("an import"),
-    "import": N_("an import"),
-    "undo_change": N_("an undo"),
-}
+FAMILY_NAMES = N_(
+    {
+        "triggers": "trigger",
+        "notes": "note",
+        "layers": "layer",
+        "sessions": "fact",
+        "refs": "ref",
+    }
+)
+WHO = N_(
+    {
+        "page": "you, on this page",
+        "hook": "from a chat program (hook)",
+        "hand": "an edit of the file",
+        "upkeep": "the daily upkeep",
+        "chat": "an import",
+        "import": "an import",
+        "undo_change": "an undo",
+    }
+)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Flash:
     """What was just done: a sentence, the change that takes it back (empty: nothing does), and what to show as
     changed."""
@@ -70,7 +106,7 @@ class Flash:
     changed: str = ""
 
 
-class Made:
+class PageCache:
     """Values that a request made for later requests. `firings`: when triggers fire by themselves; `words`: the words
     of triggers; `overviews`: the subjects of a conversation, each with its version; `examinations`: the last of each
     language."""
@@ -83,7 +119,7 @@ class Made:
         self.examinations: dict[Language, Examination] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Examination:
     """What was found about the folder, the disk, the clock, the words and the sandbox, and when."""
 
@@ -108,7 +144,7 @@ class Site:
     alone: bool = True
     owner: OpenMemory | None = None
     tenants: Callable[[], Sequence[str]] = tuple
-    made: Made = field(default_factory=lambda: Made())
+    made: PageCache = field(default_factory=lambda: PageCache())
 
 
 @dataclass(frozen=True)
@@ -156,13 +192,14 @@ class View:
 
     @property
     def here(self) -> str:
-        """This page, for a form to come back to."""
+        """This page, for a form to come back to; empty where a form was sent."""
         if self.request.method != "GET":
             return ""
         page = self.request.url.path.rpartition("/")[2]
         return f"{page}?{self._query()}"
 
     def _query(self, **changes: str) -> str:
+        """Return the parameters of this address with changes, without `done`."""
         parameters = {
             name: value for name, value in self.request.query_params.items() if name != "done"
         }
@@ -179,7 +216,8 @@ class View:
         return text[:1].upper() + text[1:]
 
     def kinds(self, counts: Mapping[str, int]) -> str:
-        """`3 notes, 2 facts and 4 refs`: what else is kept, of each kind."""
+        """Say what else is kept, as `3 notes, 2 facts and 4 refs`, without kinds of which nothing
+        is kept."""
         parts: list[str] = []
         if counts.get("notes"):
             parts.append(counted(counts["notes"], "note"))
@@ -200,7 +238,7 @@ class View:
         return _("the tool or command {name}", name)
 
     def marked(self, item: Item, sought: str) -> list[Piece]:
-        """Cut a text around the first place where the words are, with these underlined."""
+        """Cut the text of an item around the first place of the first word of `sought`, with all words underlined."""
         text = " ".join(" ".join(item.said).split())
         if not text:
             titled = f"{item.title}: {item.text}" if item.title else item.text
@@ -247,7 +285,8 @@ class View:
 
 @asynccontextmanager
 async def viewed(site: Site, request: Request) -> AsyncIterator[View]:
-    """Give the view of a request. Raises InvalidInput: the conversation's name cannot be used."""
+    """Give the view of a request, in the reader's language: of the named conversation or the usual one, or if that does
+    not exist, of the one that is used most. Raises InvalidInput if the conversation's name cannot be used."""
     async with site.call(request.scope) as call:
         services = call.memories.services
         language = language_of(

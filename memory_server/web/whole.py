@@ -53,7 +53,8 @@ class _Still(HTMLParser):
 
 
 async def whole(view: View) -> str:
-    """Return both pages, one below the other."""
+    """Return one HTML document that needs no server: the pages of memories and of recalls, one below the other, with
+    nothing to change."""
     quiet = replace(view, site=replace(view.site, writable=False, pauses=None))
     first, second = [_Still(bytes((await page(quiet)).body).decode()) for page in (home, recalls)]
     style = (FOLDER / "static" / "style.css").read_text("utf-8")

@@ -50,6 +50,8 @@ class IndexedIdf(Mapping[str, float]):
     """The words of `text` and their idf, found by `index`. Raises ValueError if that is not the index of `text`."""
 
     def __init__(self, text: bytes, index: bytes) -> None:
+        """Read the offsets in the index; the words are read when they are asked for. Raises
+        ValueError if it is not the index of `text`."""
         numbers = array("I")
         number_bytes = index.removeprefix(_MAGIC)
         if index.startswith(_MAGIC) and len(number_bytes) % numbers.itemsize == 0:
@@ -69,6 +71,8 @@ class IndexedIdf(Mapping[str, float]):
         return value
 
     def get(self, word: str, default: Any = None) -> Any:
+        """Return the idf of a word, or `default` if the table does not have it. It is looked up once, and remembered
+        as long as there is room."""
         # Mapping.get would raise an exception inside for each unknown word.
         value = self._remembered.get(word, _NOT_LOOKED_UP)
         if value is _NOT_LOOKED_UP:
@@ -87,6 +91,8 @@ class IndexedIdf(Mapping[str, float]):
         return len(self._starts)
 
     def _look_up(self, word: bytes) -> float | None:
+        """Return the idf of a word in UTF-8, or None if the table does not have it. The lines are
+        in the order of the words, so a binary search finds it."""
         position = bisect_left(self._starts, word, key=self._word_at)
         if position == len(self._starts):
             return None
@@ -127,6 +133,7 @@ def _file(spec: Any, path: str) -> bytes:
 
 
 def _open_idf() -> Mapping[str, float]:
+    """Open the table by its index, or read it whole if the index cannot be used."""
     text = jieba_text()
     try:
         return IndexedIdf(text, _file(find_spec("nlp.lexicon"), "idf.index"))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import tzinfo
 from itertools import chain
 from typing import Any
@@ -17,32 +16,35 @@ from typing import Any
 from languages import N_, _
 from sandbox.chats import exports, messages, plain
 from sandbox.chats.message_forms import ROLES, is_message
-from sandbox.chats.messages import ChatError, Message, Reading
+from sandbox.chats.messages import ChatError, Message, ParsedChat
+from sandbox.values import frozen
 
 __all__ = [
     "ROLES",
     "ChatError",
     "ChatFile",
     "Message",
-    "Reading",
+    "ParsedChat",
     "is_chat",
     "parse",
     "read",
     "read_export",
 ]
-_OTHER_FILES = {
-    "trigger": N_("is a pack of triggers, not a chat; give a chat file"),
-    "entries": N_("is a lorebook, not a chat; `memory-server convert` makes a pack of it"),
-    "spec": N_("is a character card, not a chat; export the chat itself as JSONL"),
-}
+_OTHER_FILES = N_(
+    {
+        "trigger": "is a pack of triggers, not a chat; give a chat file",
+        "entries": "is a lorebook, not a chat; `memory-server convert` makes a pack of it",
+        "spec": "is a character card, not a chat; export the chat itself as JSONL",
+    }
+)
 """Files that people often give in place of a chat, by a field."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChatFile:
     """What was read of a file: each of its conversations, and one sentence about the roles that were assumed, or ''."""
 
-    conversations: Sequence[Reading]
+    conversations: Sequence[ParsedChat]
     note: str = ""
 
 
@@ -52,10 +54,10 @@ def parse(
     which: str | None = None,
     roles: Mapping[str, str] | None = None,
 ) -> tuple[list[Message], str]:
-    """Read a chat file all of whose messages can be read. Return the messages and a sentence about the roles that
-    were assumed, or ''. Raises ChatError. `zone`: the zone of local times in it, None for the system's. `which`: the
-    conversation, in a file of several, by number from 1 or a part of its title. `roles`: known roles, by name, for
-    plain lines."""
+    """Read one conversation of a chat file. Return its messages and a sentence about the roles that were assumed, or ''.
+    Raises ChatError if a message cannot be read, or it is not known which conversation is meant. `zone`: the zone of
+    local times in it, None for the system's. `which`: the conversation, in a file of several, by number from 1 or a
+    part of its title. `roles`: known roles, by name, for plain lines."""
     text = text.removeprefix("\ufeff")
     if which is None and text.lstrip()[:1] not in ("[", "{"):
         return plain.parse(text, roles)
@@ -80,12 +82,12 @@ def read(
     text = text.removeprefix("\ufeff")
     if text.lstrip()[:1] not in ("[", "{") and not _begins_with_another_value(text):
         messages, note = plain.parse(text, roles)
-        return ChatFile([Reading(messages)], note)
+        return ChatFile([ParsedChat(messages)], note)
     whole = _whole(text)
     return ChatFile(read_export(whole) or [_structured(text, whole, zone, with_hidden=with_hidden)])
 
 
-def read_export(value: Any) -> list[Reading]:
+def read_export(value: Any) -> list[ParsedChat]:
     """Read each conversation of an export of ChatGPT or Claude; nothing from another JSON value."""
     rows = enumerate(exports.conversations(value), start=1)
     return [exports.read(row, _("conversation {number}", number)) for number, row in rows]
@@ -103,9 +105,10 @@ def is_chat(first: Any) -> bool:
 
 def _structured(
     text: str, whole: Any, zone: tzinfo | None, *, with_hidden: bool = False
-) -> Reading:
-    """Read a chat of rows: JSON lines, or the items of an array. `whole`: the text as one JSON value, or None."""
-    reading = Reading()
+) -> ParsedChat:
+    """Read a chat of rows: JSON lines, or the items of an array. `whole`: the text as one JSON
+    value, or None. Raises ChatError if it begins as an array and is not JSON."""
+    reading = ParsedChat()
     if isinstance(whole, list):
         rows = iter(
             [(_("message {number}", number), row) for number, row in enumerate(whole, start=1)]

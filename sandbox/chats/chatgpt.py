@@ -15,9 +15,9 @@ from typing import Any
 
 from languages import _
 from sandbox.chats import left_out
-from sandbox.chats.fields import list_in, mapping_in, text_in
 from sandbox.chats.message_forms import ROLES
-from sandbox.chats.messages import Message, Reading
+from sandbox.chats.messages import Message, ParsedChat
+from sandbox.values import JsonObject, list_in, mapping_in, text_in
 
 _KINDS = {
     "thoughts": left_out.THOUGHTS,
@@ -43,38 +43,30 @@ _CANVAS = "canmore."
 _CREATE_CANVAS = "canmore.create_textdoc"
 
 
-def read(conversation: Mapping[str, Any]) -> Reading:
+def read(conversation: JsonObject) -> ParsedChat:
     """Read the messages of the current branch, or of the branch with the newest message; what else the tree holds is
     counted."""
-    reading = Reading()
+    reading = ParsedChat()
     entries = mapping_in(conversation, "mapping")
     nodes = {name: node for name, node in entries.items() if isinstance(node, Mapping)}
     leaf = conversation.get("current_node")
     if not isinstance(leaf, str) or leaf not in nodes:
         leaf = _latest_leaf(nodes)
-    branch = _branch(nodes, leaf)
+    branch = left_out.branch_to(leaf, _Parents(nodes).of)
     location = _("a message of {title!r}", text_in(conversation, "title")[:60])
     for name in branch:
         with reading.record(location):
             _read_message(mapping_in(nodes[name], "message"), location, reading)
-    reading.left_out.update(_beside(nodes, branch))
+    reading.left_out.update(_count_off_branch(nodes, branch))
     return reading
-
-
-def _branch(nodes: Mapping[str, Mapping[str, Any]], leaf: str | None) -> list[str]:
-    """Return the names of the nodes from the root to this one."""
-    parents = _Parents(nodes)
-    names: dict[str, None] = {}
-    while leaf is not None and leaf not in names:
-        names[leaf] = None
-        leaf = parents.of(leaf)
-    return list(names)[::-1]
 
 
 class _Parents:
     """The node before each node, also where the node that it names is not in the file."""
 
-    def __init__(self, nodes: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, nodes: Mapping[str, JsonObject]) -> None:
+        """Index the nodes: which node names a child, which comes before it in the file, and when it
+        was written."""
         self._nodes = nodes
         self._parent_by_child: dict[str, str] = {}
         for name, node in nodes.items():
@@ -103,7 +95,8 @@ class _Parents:
         return self._earlier.get(name)
 
     def _newest_before(self, seconds: float) -> str | None:
-        """Return the newest node that is older than this time, of those whose time is known."""
+        """Return the newest node that is older than this time, of those whose time is known. Return
+        None if none exists."""
         index = bisect_left(self._by_time, (seconds, ""))
         if not index:
             return None
@@ -113,8 +106,9 @@ class _Parents:
         return older_name
 
 
-def _beside(nodes: Mapping[str, Mapping[str, Any]], branch: Sequence[str]) -> Counter[str]:
-    """Return how many nodes that hold something are not on the branch."""
+def _count_off_branch(nodes: Mapping[str, JsonObject], branch: Sequence[str]) -> Counter[str]:
+    """Count the nodes that hold something and are not on the branch, by what the report calls
+    them."""
     positions = {name: position for position, name in enumerate(nodes)}
     parents: list[int | None] = []
     begins: list[bool] = []
@@ -132,8 +126,8 @@ def _beside(nodes: Mapping[str, Mapping[str, Any]], branch: Sequence[str]) -> Co
     return counts
 
 
-def _latest_leaf(nodes: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """Return the leaf with the newest message."""
+def _latest_leaf(nodes: Mapping[str, JsonObject]) -> str | None:
+    """Return the leaf with the newest message. Return None if there is no leaf."""
     latest: str | None = None
     latest_seconds = -1.0
     for name, node in nodes.items():
@@ -146,12 +140,12 @@ def _latest_leaf(nodes: Mapping[str, Mapping[str, Any]]) -> str | None:
     return latest
 
 
-def _has_child_in(node: Mapping[str, Any], nodes: Mapping[str, Any]) -> bool:
+def _has_child_in(node: JsonObject, nodes: JsonObject) -> bool:
     children = [child for child in list_in(node, "children") if isinstance(child, str)]
     return any(child in nodes for child in children)
 
 
-def _seconds(message: Mapping[str, Any]) -> float:
+def _seconds(message: JsonObject) -> float:
     """Return when a message of a tree was written, or 0 if it is not known."""
     time = message.get("create_time")
     if not isinstance(time, int | float):
@@ -159,14 +153,14 @@ def _seconds(message: Mapping[str, Any]) -> float:
     return time
 
 
-def _holds_something(message: Mapping[str, Any]) -> bool:
+def _holds_something(message: JsonObject) -> bool:
     """Tell whether a message holds more than the name of its kind: roots and hidden system messages are empty."""
     content = mapping_in(message, "content")
     values = [content[name] for name in content.keys() - _WITHOUT_WORDS]
     return any(value not in (None, "", [], [""]) for value in values)
 
 
-def _read_message(message: Mapping[str, Any], location: str, reading: Reading) -> None:
+def _read_message(message: JsonObject, location: str, reading: ParsedChat) -> None:
     """Add a message that a person sees as a text; any other message is counted by its kind."""
     role = mapping_in(message, "author").get("role")
     kind = mapping_in(message, "content").get("content_type")
@@ -177,10 +171,10 @@ def _read_message(message: Mapping[str, Any], location: str, reading: Reading) -
     elif role in ROLES and is_text:
         _read_words(message, location, reading)
     elif _holds_something(message):
-        reading.left_out[_called(message)] += 1
+        reading.left_out[_kind_left_out(message)] += 1
 
 
-def _is_hidden(message: Mapping[str, Any]) -> bool:
+def _is_hidden(message: JsonObject) -> bool:
     metadata = mapping_in(message, "metadata")
     hidden = metadata.get("is_visually_hidden_from_conversation") or metadata.get(
         "is_user_system_message"
@@ -188,7 +182,7 @@ def _is_hidden(message: Mapping[str, Any]) -> bool:
     return bool(hidden)
 
 
-def _called(message: Mapping[str, Any]) -> str:
+def _kind_left_out(message: JsonObject) -> str:
     """Return what the report calls a message that is not a text of the chat."""
     kind = mapping_in(message, "content").get("content_type")
     if mapping_in(message, "author").get("role") == "tool":
@@ -202,9 +196,11 @@ def _called(message: Mapping[str, Any]) -> str:
     return left_out.unknown_kind(kind)
 
 
-def _read_words(message: Mapping[str, Any], location: str, reading: Reading) -> None:
+def _read_words(message: JsonObject, location: str, reading: ParsedChat) -> None:
+    """Add the texts of a message to `reading`, if it has any, and count its pictures and files. A
+    recording is not counted where its transcript is a text beside it."""
     texts: list[str] = []
-    assets: list[Mapping[str, Any]] = []
+    assets: list[JsonObject] = []
     for part in list_in(mapping_in(message, "content"), "parts"):
         text = _text_of(part)
         if text:
@@ -229,9 +225,7 @@ def _text_of(part: Any) -> str:
     return text
 
 
-def _read_canvas(
-    message: Mapping[str, Any], recipient: str, location: str, reading: Reading
-) -> None:
+def _read_canvas(message: JsonObject, recipient: str, location: str, reading: ParsedChat) -> None:
     """Add a text that the model wrote on a canvas as what it said; a program is counted, and so is each later change."""
     document = _arguments(mapping_in(message, "content"))
     text = text_in(document, "content")
@@ -247,8 +241,8 @@ def _read_canvas(
     _add(message, text, location, reading)
 
 
-def _arguments(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what a call of a tool says, which is JSON in the text of its message."""
+def _arguments(content: JsonObject) -> JsonObject:
+    """Return what a call of a tool says, which is JSON in the text of its message; empty if it is not an object."""
     texts = [content.get("text"), *list_in(content, "parts")]
     text = "".join(part for part in texts if isinstance(part, str))
     try:
@@ -260,7 +254,8 @@ def _arguments(content: Mapping[str, Any]) -> Mapping[str, Any]:
     return arguments
 
 
-def _add(message: Mapping[str, Any], text: str, location: str, reading: Reading) -> None:
+def _add(message: JsonObject, text: str, location: str, reading: ParsedChat) -> None:
+    """Add `text` as what the author of the message said, at its time if that is known."""
     role = mapping_in(message, "author")["role"]
     row: Message = {"role": role, "content": text}
     seconds = _seconds(message)

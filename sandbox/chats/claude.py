@@ -13,9 +13,9 @@ from typing import Any
 
 from languages import _
 from sandbox.chats import left_out
-from sandbox.chats.fields import list_in, mapping_in, text_in
 from sandbox.chats.message_forms import role_of
-from sandbox.chats.messages import Message, Reading
+from sandbox.chats.messages import Message, ParsedChat
+from sandbox.values import JsonObject, list_in, mapping_in, text_in
 
 _BLOCKS = {
     "thinking": left_out.THOUGHTS,
@@ -39,11 +39,11 @@ _PASTED = "paste"
 """How the name of an attachment begins that the program made of a paste."""
 
 
-def read(conversation: Mapping[str, Any]) -> Reading:
+def read(conversation: JsonObject) -> ParsedChat:
     """Read the messages of the branch that ends with the last message, where messages name their parents; what else
     the conversation holds is counted. Messages come in the order of their times: a message whose parent is not in the
     file continues the message before it."""
-    reading = Reading()
+    reading = ParsedChat()
     all_rows = list_in(conversation, "chat_messages")
     rows = [row for row in all_rows if isinstance(row, Mapping)]
     parents = _parents(rows)
@@ -62,7 +62,7 @@ def read(conversation: Mapping[str, Any]) -> Reading:
     return reading
 
 
-def _parents(rows: Sequence[Mapping[str, Any]]) -> list[int | None]:
+def _parents(rows: Sequence[JsonObject]) -> list[int | None]:
     """Return the position of the parent of each message, or None if it is not in the file."""
     positions = {
         row["uuid"]: position
@@ -72,35 +72,33 @@ def _parents(rows: Sequence[Mapping[str, Any]]) -> list[int | None]:
     return [positions.get(str(row.get("parent_message_uuid"))) for row in rows]
 
 
-def _branch(
-    rows: Sequence[Mapping[str, Any]], parents: Sequence[int | None], leaf: Any
-) -> list[int]:
+def _branch(rows: Sequence[JsonObject], parents: Sequence[int | None], leaf: Any) -> list[int]:
     """Return the positions of the messages from the first one to this leaf, or to the last message."""
     if all(parent is None for parent in parents):
         return list(range(len(rows)))
-    position: int | None = len(rows) - 1
+    last = len(rows) - 1
     if leaf:
         leaves = [index for index, row in enumerate(rows) if row.get("uuid") == leaf]
         if leaves:
-            position = leaves[-1]
-    branch: dict[int, None] = {}  # as an ordered set
-    while position is not None and position not in branch:
-        branch[position] = None
-        before = parents[position]
-        if before is None and not _begins(rows, position):
-            before = position - 1
-        position = before
-    return list(reversed(branch))
+            last = leaves[-1]
+
+    def before(position: int) -> int | None:
+        parent = parents[position]
+        if parent is None and not _begins(rows, position):
+            return position - 1
+        return parent
+
+    return left_out.branch_to(last, before)
 
 
-def _begins(rows: Sequence[Mapping[str, Any]], position: int) -> bool:
+def _begins(rows: Sequence[JsonObject], position: int) -> bool:
     """Tell whether the chat begins with this message: it is the first message, or an edited first message, which
     names the same parent."""
     root = rows[0].get("parent_message_uuid")
     return position == 0 or (bool(root) and rows[position].get("parent_message_uuid") == root)
 
 
-def _read_message(row: Mapping[str, Any], location: str, reading: Reading) -> None:
+def _read_message(row: JsonObject, location: str, reading: ParsedChat) -> None:
     """Add a message with words; its other parts are counted by their kind."""
     role = role_of(row.get("sender"))
     if role not in ("user", "assistant"):
@@ -116,7 +114,7 @@ def _read_message(row: Mapping[str, Any], location: str, reading: Reading) -> No
     reading.add(message, location, "created_at", row.get("created_at"))
 
 
-def _words(row: Mapping[str, Any], reading: Reading) -> str:
+def _words(row: JsonObject, reading: ParsedChat) -> str:
     """Return what the blocks of a message say; of an older one, which has no blocks, its text."""
     blocks = [block for block in list_in(row, "content") if isinstance(block, Mapping)]
     kinds = {str(block.get("type")) for block in blocks}
@@ -128,7 +126,7 @@ def _words(row: Mapping[str, Any], reading: Reading) -> str:
     return "\n".join(text for text in texts if text)
 
 
-def _text_of(block: Mapping[str, Any], reading: Reading) -> str:
+def _text_of(block: JsonObject, reading: ParsedChat) -> str:
     """Return what a block says; a block without words is counted."""
     kind = block.get("type")
     if kind in _TEXTS:
@@ -142,7 +140,7 @@ def _text_of(block: Mapping[str, Any], reading: Reading) -> str:
     return ""
 
 
-def _document(block: Mapping[str, Any], reading: Reading) -> str:
+def _document(block: JsonObject, reading: ParsedChat) -> str:
     """Return the text of an artifact or file that the model wrote beside the chat. A program is counted, and so is a
     later change."""
     arguments = mapping_in(block, "input")
@@ -171,9 +169,9 @@ def _document(block: Mapping[str, Any], reading: Reading) -> str:
     return f"{title}\n\n{text}"
 
 
-def _attached(row: Mapping[str, Any], reading: Reading) -> list[str]:
-    """Return the texts of what is attached to a message. What has no text is counted; a file whose text is an
-    attachment is not counted again."""
+def _attached(row: JsonObject, reading: ParsedChat) -> list[str]:
+    """Return the texts of what is attached to a message. What has no text is counted in `reading.left_out`; a file
+    whose text is an attachment is not counted again."""
     texts: list[str] = []
     names: set[str] = set()
     for attachment in list_in(row, "attachments"):

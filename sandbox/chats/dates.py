@@ -32,8 +32,8 @@ class DateError(MessageError):
 
 
 def milliseconds(value: object, zone: tzinfo | None) -> int:
-    """Return the milliseconds of a number of milliseconds or of seconds, or of a text in a form above. `zone`: the
-    zone of local time, None for the system's. Raises DateError."""
+    """Return the milliseconds since 1970 of a number of milliseconds or of seconds, or of a text with such a number or a
+    date that chat programs write. `zone`: the zone of local time, None for the system's. Raises DateError."""
     if isinstance(value, str):
         text = value.strip()
         # Eight digits are a day: as a number they would be in 1970.
@@ -70,6 +70,8 @@ def milliseconds_in(name: str, value: object, zone: tzinfo | None) -> int:
 
 
 def _number(number: float) -> int:
+    """Return the milliseconds of a number of seconds, or of milliseconds if it is too large or too small for seconds of a
+    chat. Raises DateError beyond the year 9999."""
     time_ms = round(number)
     if _FIRST_SECONDS <= number < _FIRST_MS:
         time_ms = round(number * 1000)

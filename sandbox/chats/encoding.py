@@ -38,6 +38,8 @@ def decode(content: bytes, encoding: str | None, *, flag: bool = False) -> str:
 
 
 def _decode_as(content: bytes, encoding: str) -> str:
+    """Decode a text in the named encoding; GB 18030 in place of GBK. Raises EncodingError if no
+    encoding has this name, or if the content is not in it."""
     try:
         name = codecs.lookup(encoding).name
     except (LookupError, ValueError) as error:  # ValueError: it holds a NUL, or what is not ASCII
@@ -53,6 +55,8 @@ def _decode_as(content: bytes, encoding: str) -> str:
 
 
 def _advice(content: bytes, flag: bool) -> str:
+    """Say why a content is not UTF-8, and what to do: it is not text, is probably GBK, or is in an
+    unknown encoding. With `flag` the sentence names --encoding."""
     if b"\0" in content:
         return _("is not a text file; give a text file in UTF-8")
 

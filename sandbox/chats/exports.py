@@ -7,7 +7,7 @@ from typing import Any
 
 from languages import _
 from sandbox.chats import chatgpt, claude, left_out, programs
-from sandbox.chats.messages import ChatError, Problem, Reading
+from sandbox.chats.messages import ChatError, ParsedChat, Problem
 
 _SHORT_LIVED = ("is_do_not_remember", "is_temporary_chat", "is_temporary")
 """Marks of a chat that its user did not want to be remembered."""
@@ -48,13 +48,13 @@ def title(conversation: Any) -> str:
     return str(conversation.get("title") or conversation.get("name") or "")
 
 
-def read(conversation: Any, location: str) -> Reading:
+def read(conversation: Any, location: str) -> ParsedChat:
     """Read a conversation; `location`: how a report names it. A conversation that its user did not want to be
     remembered has no messages."""
     if isinstance(conversation, programs.Chat):
         return programs.read(conversation, location)
     form = _form(conversation)
-    reading = Reading()
+    reading = ParsedChat()
     if form is None:
         reason = _("has neither `mapping` nor `chat_messages`; export it again")
         reading.problems.append(Problem(location, reason))
@@ -67,7 +67,8 @@ def read(conversation: Any, location: str) -> Reading:
 
 
 def chosen(conversations: Sequence[Any], which: str | None) -> Any:
-    """Choose a conversation. `which`: its number from 1, or a part of its title. Raises ChatError."""
+    """Choose a conversation. `which`: its number from 1, or a part of its title, or None if there
+    is only one. Raises ChatError if none or several match."""
     count = len(conversations)
     if which is None:
         if count > 1:

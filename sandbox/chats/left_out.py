@@ -1,11 +1,15 @@
-"""What a report calls the parts of a chat that do not come: one name for each kind, whatever program wrote the file.
-memory_server/interchange/spoken_places.py has the names that only transcripts of coding agents have."""
+"""The branch of a chat that comes, and what a report calls the parts that do not come: one name for each kind, whatever
+program wrote the file. memory_server/interchange/spoken_places.py has the names that only transcripts of coding agents
+have."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
+from typing import TypeVar
 
 from languages import N_, _
+
+T = TypeVar("T", bound=Hashable)
 
 THOUGHTS = N_("thoughts of the model")
 TOOLS = N_("calls of tools, with their results")
@@ -29,6 +33,16 @@ UNDATED = N_("times of messages that cannot be read")
 def unknown_kind(kind: object) -> str:
     """Return the name of a part whose kind no reader knows."""
     return _("parts of the unknown kind {kind}", str(kind)[:60])
+
+
+def branch_to(leaf: T | None, before: Callable[[T], T | None]) -> list[T]:
+    """Return the messages of a tree from the first one to this leaf. `before` returns the message before a message, or
+    None. A circle is walked once."""
+    branch: dict[T, None] = {}  # as an ordered set
+    while leaf is not None and leaf not in branch:
+        branch[leaf] = None
+        leaf = before(leaf)
+    return list(branch)[::-1]
 
 
 def beside_the_branch(

@@ -2,36 +2,86 @@
 Pure.
 
 Tools, REST, the Python API, commands and imports read messages with `read_message`; the table of
-tests/kernel/test_message_forms.py holds what all of them take. Forms: OpenAI (chat completions, Responses,
+tests/tools/test_message_forms.py holds what all of them take. Forms: OpenAI (chat completions, Responses,
 Assistants), Anthropic, the AI SDK of Vercel, Gemini, LangChain, ShareGPT, and programs whose messages have a role and
 a text."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any
 
 from sandbox.chats import left_out
 from sandbox.chats.dates import DateError, milliseconds_in
+from sandbox.values import JsonObject, by_name, frozen
 
 ROLES = ("user", "assistant", "system")
-ROLE_WORDS: Mapping[str, str] = {
-    **dict.fromkeys(("user", "human", "me", "you", "you said"), "user"),
-    **dict.fromkeys(("用户", "用戶", "使用者", "我", "你"), "user"),
-    **dict.fromkeys(("assistant", "ai", "bot", "model", "chatgpt", "chatgpt said"), "assistant"),
-    **dict.fromkeys(("claude", "助手", "助理", "ai助手", "智能助手"), "assistant"),
-    **dict.fromkeys(("机器人", "機器人", "模型"), "assistant"),
-    **dict.fromkeys(("system", "narrator", "系统", "系統", "旁白"), "system"),
-}
+ROLE_WORDS: Mapping[str, str] = by_name(
+    {
+        "user": (
+            "user",
+            "human",
+            "me",
+            "you",
+            "you said",
+            "用户",
+            "用戶",
+            "使用者",
+            "我",
+            "你",
+        ),
+        "assistant": (
+            "assistant",
+            "ai",
+            "bot",
+            "model",
+            "chatgpt",
+            "chatgpt said",
+            "claude",
+            "助手",
+            "助理",
+            "ai助手",
+            "智能助手",
+            "机器人",
+            "機器人",
+            "模型",
+        ),
+        "system": (
+            "system",
+            "narrator",
+            "系统",
+            "系統",
+            "旁白",
+        ),
+    }
+)
 """Words that people write for a role at the beginning of a line, in lower case."""
-_ROLES_IN_MESSAGES: Mapping[str, str] = {
-    **dict.fromkeys(("user", "human"), "user"),
-    **dict.fromkeys(("assistant", "ai", "model", "gpt"), "assistant"),
-    **dict.fromkeys(("system", "developer"), "system"),
-    **dict.fromkeys(("tool", "function", "tool_result", "toolresult", "ipython"), "tool"),
-}
+_ROLES_IN_MESSAGES: Mapping[str, str] = by_name(
+    {
+        "user": (
+            "user",
+            "human",
+        ),
+        "assistant": (
+            "assistant",
+            "ai",
+            "model",
+            "gpt",
+        ),
+        "system": (
+            "system",
+            "developer",
+        ),
+        "tool": (
+            "tool",
+            "function",
+            "tool_result",
+            "toolresult",
+            "ipython",
+        ),
+    }
+)
 """Words that chat clients and APIs write for a role, in lower case; `tool` is the role of what a tool gave, which was
 not said. A message with another word says so: who is meant by `bot` or `char` would be a guess."""
 _ROLE_FIELDS = ("role", "sender", "author", "from", "type")
@@ -56,18 +106,52 @@ TIME_FIELDS = (
 """Where a message says when it was written; the first that has a time counts."""
 _TEXTS = frozenset((None, "text", "input_text", "output_text", "main_text", "REQUEST", "RESPONSE"))
 """Kinds of parts that were said; a part of Gemini has none. Not `reasoning_text` or `thinking`: they were not heard."""
-_KINDS: Mapping[str, str] = {
-    **dict.fromkeys(("thinking", "redacted_thinking", "think", "THINK"), left_out.THOUGHTS),
-    **dict.fromkeys(("reasoning", "reasoning_text"), left_out.THOUGHTS),
-    **dict.fromkeys(("image", "image_url", "input_image", "image_file"), left_out.PICTURES),
-    **dict.fromkeys(("file", "input_file", "document", "video"), left_out.PICTURES),
-    **dict.fromkeys(("audio", "input_audio", "inlineData", "fileData"), left_out.PICTURES),
-    **dict.fromkeys(("inline_data", "file_data", "attachments"), left_out.PICTURES),
-    **dict.fromkeys(("experimental_attachments", "images", "files"), left_out.PICTURES),
-    **dict.fromkeys(("step-start", "step-finish", "snapshot", "patch", "refusal", "info"), ""),
-    **dict.fromkeys(("source-url", "source-document", "citation"), left_out.TOOLS),
-    "error": left_out.ERRORS,
-}
+_KINDS: Mapping[str, str] = by_name(
+    {
+        left_out.THOUGHTS: (
+            "thinking",
+            "redacted_thinking",
+            "think",
+            "THINK",
+            "reasoning",
+            "reasoning_text",
+        ),
+        left_out.PICTURES: (
+            "image",
+            "image_url",
+            "input_image",
+            "image_file",
+            "file",
+            "input_file",
+            "document",
+            "video",
+            "audio",
+            "input_audio",
+            "inlineData",
+            "fileData",
+            "inline_data",
+            "file_data",
+            "attachments",
+            "experimental_attachments",
+            "images",
+            "files",
+        ),
+        "": (
+            "step-start",
+            "step-finish",
+            "snapshot",
+            "patch",
+            "refusal",
+            "info",
+        ),
+        left_out.TOOLS: (
+            "source-url",
+            "source-document",
+            "citation",
+        ),
+        left_out.ERRORS: ("error",),
+    }
+)
 """Names of parts that were not said; '' are not counted. Other kinds belong to tools."""
 _CALLS = frozenset(
     ("tool_calls", "tool_call_id", "function_call", "toolInvocations", "refusal", "annotations")
@@ -83,8 +167,8 @@ _PLAIN_FIELDS = {"role", "content"}
 _KNOWN = frozenset((*_ROLE_FIELDS, *TEXT_FIELDS, *TIME_FIELDS, *_CALLS, *_KINDS)) | _QUIET
 
 
-@dataclass(frozen=True, slots=True)
-class MessageReading:
+@frozen
+class ParsedMessage:
     """A message as it was read. `fields` has `role`, `content` and, where they are known, `timestamp` (milliseconds
     since 1970) and `name`; a value that cannot be used stays as it was given. It is None if nothing was said in the
     message. `left_out`: the names of parts that were not said. `unknown`: fields that are not read. `undated`: the
@@ -128,15 +212,16 @@ def is_message(value: Any) -> bool:
     return any(role_of(value.get(name)) is not None for name in _ROLE_FIELDS if name != "type")
 
 
-def read_message(row: Mapping[str, Any], zone: tzinfo | None = None) -> MessageReading:
-    """Read a message; `zone` is the zone of times without an offset, None for the system's."""
+def read_message(row: JsonObject, zone: tzinfo | None = None) -> ParsedMessage:
+    """Read a message of any known form; it has no fields if nothing in it was said, such as a call
+    of a tool. `zone`: the zone of times without an offset, None for the system's."""
     # Most messages are plain, and what follows takes thirty times as long.
     if row.keys() == _PLAIN_FIELDS and row["role"] in ROLES and type(row["content"]) is str:
-        return MessageReading(dict(row), [], [])
+        return ParsedMessage(dict(row), [], [])
 
     role = _role_in(row)
     if role == "tool" or (role is None and _is_item_of_a_tool(row)):
-        return MessageReading(None, [_kind_of(str(row.get("type")))])
+        return ParsedMessage(None, [_kind_of(str(row.get("type")))])
 
     text_field = _text_field(row)
     content, kinds = _said_in(row.get(text_field, ""))
@@ -147,7 +232,7 @@ def read_message(row: Mapping[str, Any], zone: tzinfo | None = None) -> MessageR
     if content is None:
         content = _transcript_of(row.get("audio"))
     if content is None:
-        return MessageReading(None, kinds)
+        return ParsedMessage(None, kinds)
 
     fields: dict[str, Any] = {}
     if role is not None or "role" in row:
@@ -157,20 +242,21 @@ def read_message(row: Mapping[str, Any], zone: tzinfo | None = None) -> MessageR
     if row.get("name") is not None:
         fields["name"] = row["name"]
 
-    time_field, time_ms, reason = _time_in(row, zone)
-    if time_ms is not None:
-        fields["timestamp"] = time_ms
+    time_field, time, reason = _time_in(row, zone)
+    if time is not None:
+        fields["timestamp"] = time  # milliseconds, or what was given if it cannot be read
 
     undated = None
     if reason:
         undated = time_field, reason
 
     unknown = [name for name in row if name not in _KNOWN and row[name] is not None]
-    return MessageReading(fields, kinds, unknown, undated)
+    return ParsedMessage(fields, kinds, unknown, undated)
 
 
-def _role_in(row: Mapping[str, Any]) -> str | None:
-    """Return the role that a message names, or None if it names no role, or an unknown role."""
+def _role_in(row: JsonObject) -> str | None:
+    """Return the role in the first field that names a known one, or None if none exists or `role` names an unknown
+    one."""
     for name in _ROLE_FIELDS:
         word = row.get(name)
         if isinstance(word, Mapping):
@@ -183,7 +269,7 @@ def _role_in(row: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _is_item_of_a_tool(row: Mapping[str, Any]) -> bool:
+def _is_item_of_a_tool(row: JsonObject) -> bool:
     """Tell whether this is a call, its output or a thought between the messages of OpenAI's Responses."""
     kind = row.get("type")
     return (
@@ -193,7 +279,7 @@ def _is_item_of_a_tool(row: Mapping[str, Any]) -> bool:
     )
 
 
-def _text_field(row: Mapping[str, Any]) -> str:
+def _text_field(row: JsonObject) -> str:
     """Return the field with the text: the first that is not empty, or else the first that is there."""
     for name in TEXT_FIELDS:
         if row.get(name) not in (None, "", []):
@@ -229,7 +315,7 @@ def _said_in(value: Any) -> tuple[Any, list[str]]:
     return "\n".join(texts), kinds
 
 
-def _said_in_part(part: str | Mapping[str, Any]) -> tuple[str | None, str]:
+def _said_in_part(part: str | JsonObject) -> tuple[str | None, str]:
     """Return the text of a part that was said; else None and the name of the part."""
     if isinstance(part, str):
         return part, ""
@@ -269,7 +355,7 @@ def _kind_of(kind: str) -> str:
     return _KINDS.get(kind, left_out.TOOLS)
 
 
-def _time_in(row: Mapping[str, Any], zone: tzinfo | None) -> tuple[str, Any, str]:
+def _time_in(row: JsonObject, zone: tzinfo | None) -> tuple[str, Any, str]:
     """Return the field with the time, the milliseconds since 1970, and '' or why the field cannot be read: then
     `timestamp` keeps what was given. The first field that can be read counts."""
     unread: tuple[str, Any, str] = ("timestamp", None, "")

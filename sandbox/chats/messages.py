@@ -1,7 +1,7 @@
 """Messages as triggers see them, which every form of chat becomes; rows that have this form, and rows of SillyTavern.
 Pure.
 
-A reader of a chat reads on after a row that it cannot read: what came, what did not and why is a `Reading`."""
+A reader of a chat reads on after a row that it cannot read: what came, what did not and why is a `ParsedChat`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from typing import Any
 from languages import MessageError, _
 from sandbox.chats import left_out
 from sandbox.chats.dates import DateError, milliseconds_in
-from sandbox.chats.fields import WRONG_VALUES, mapping_in
-from sandbox.chats.joined_lines import joined_values
 from sandbox.chats.message_forms import ROLES, TEXT_FIELDS, read_message
+from sandbox.values import WRONG_VALUES, JsonObject, frozen, joined_values, mapping_in
 
 Message = dict[str, Any]
 """role, content, and if known timestamp (ms since 1970) and name; `attached`: texts that the speaker attached, such as
@@ -33,7 +32,7 @@ class ChatError(MessageError):
     """The text is not a chat; the message says which line is wrong and what is expected there."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Problem:
     """What cannot be read, and where it stands. `reason` follows the location, such as `is not JSON`."""
 
@@ -42,7 +41,7 @@ class Problem:
 
 
 @dataclass(slots=True)
-class Reading:
+class ParsedChat:
     """What was read of a chat. `left_out`: how often each kind of part did not come. `problems`: the rows that did
     not come because they cannot be read. `undated`: the messages that came without their time, because that cannot be
     read; the reason begins with the name of the field."""
@@ -60,7 +59,8 @@ class Reading:
         time: object,
         zone: tzinfo | None = None,
     ) -> None:
-        """Add a message with its time, if it has a time: a number of milliseconds, or a text in a form of dates.py."""
+        """Add a message with its time, if it has a time: a number of milliseconds, or a text in a form of dates.py. A time
+        that cannot be read is left out, and becomes a problem in `undated`."""
         if time not in (None, ""):
             try:
                 message["timestamp"] = milliseconds_in(field_name, time, zone)
@@ -112,8 +112,8 @@ def json_lines(text: str, problems: list[Problem]) -> Iterator[tuple[str, Any]]:
 
 
 def read_messages(
-    rows: Iterable[tuple[str, Any]], zone: tzinfo | None, reading: Reading
-) -> Reading:
+    rows: Iterable[tuple[str, Any]], zone: tzinfo | None, reading: ParsedChat
+) -> ParsedChat:
     """Read rows that are messages, as message_forms.py reads them; a row that is not a message is a problem. `zone`:
     the zone of times without an offset."""
     for location, row in rows:
@@ -122,7 +122,10 @@ def read_messages(
     return reading
 
 
-def _read_message(location: str, row: Any, zone: tzinfo | None, reading: Reading) -> None:
+def _read_message(location: str, row: Any, zone: tzinfo | None, reading: ParsedChat) -> None:
+    """Read a row into `reading`: as a message, or as a problem if it is not a message or has an
+    unknown role. A row without words is only counted, and a time that cannot be read is left out
+    and noted."""
     read = read_message(row, zone) if isinstance(row, Mapping) else None
     if read is not None:
         reading.left_out.update(read.left_out)
@@ -151,8 +154,11 @@ def _read_message(location: str, row: Any, zone: tzinfo | None, reading: Reading
 
 
 def message(location: str, row: Any, zone: tzinfo | None) -> Message:
-    """Read a row as a message. Its timestamp may be ISO text and becomes milliseconds. Raises ChatError."""
-    messages = read_messages([(location, row)], zone, Reading()).checked()
+    """Read one row in a form of message_forms.py, not of SillyTavern. Its time, under any name that message_forms.py
+    knows, becomes `timestamp` in milliseconds; without an offset it is read in `zone` (None: the system's). Raises
+    ChatError also where a reader of a whole chat would read on: if the time cannot be read, or if nothing was said,
+    as in a row of a tool. A message with an empty text is a message."""
+    messages = read_messages([(location, row)], zone, ParsedChat()).checked()
     if not messages:
         raise ChatError(
             "{place} {reason}", location, _("holds nothing that a person or a model said")
@@ -170,10 +176,10 @@ def is_sillytavern(first: Any) -> bool:
 def read_sillytavern(
     rows: Iterable[tuple[str, Any]],
     zone: tzinfo | None,
-    reading: Reading,
+    reading: ParsedChat,
     *,
     with_hidden: bool = False,
-) -> Reading:
+) -> ParsedChat:
     """Read the messages of JSON lines of SillyTavern, or of Chub, usually with a header first. `zone`: the zone of
     local times. Hidden messages (is_system) are left out, because SillyTavern does not send them to the model;
     `with_hidden` takes messages that the user hid, and not what the program itself wrote into the chat. A narrator
@@ -201,7 +207,7 @@ def read_sillytavern(
     return reading
 
 
-def _text_of(row: Mapping[str, Any]) -> str | None:
+def _text_of(row: JsonObject) -> str | None:
     """Return what was said, or None if the row has no text. Chub has an object around the text."""
     text = row.get("mes")
     if isinstance(text, dict):
@@ -211,7 +217,7 @@ def _text_of(row: Mapping[str, Any]) -> str | None:
     return text
 
 
-def _is_hidden(row: Mapping[str, Any], *, with_hidden: bool) -> bool:
+def _is_hidden(row: JsonObject, *, with_hidden: bool) -> bool:
     """Tell whether a row stays out, because it is hidden. What the program wrote itself has a type."""
     kind = mapping_in(row, "extra").get("type")
     if not row.get("is_system") or kind == "narrator":
@@ -219,7 +225,9 @@ def _is_hidden(row: Mapping[str, Any], *, with_hidden: bool) -> bool:
     return not with_hidden or bool(kind)
 
 
-def _read_row(location: str, row: Mapping[str, Any], zone: tzinfo | None, reading: Reading) -> None:
+def _read_row(location: str, row: JsonObject, zone: tzinfo | None, reading: ParsedChat) -> None:
+    """Read a row of SillyTavern into `reading`, and count the swipes, pictures and thoughts of
+    it."""
     extra = mapping_in(row, "extra")
     swipes = row.get("swipes")
     if isinstance(swipes, list):

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from languages import _, joined
 from sandbox.chats.message_forms import ROLE_WORDS
 from sandbox.chats.messages import ChatError, Message
+from sandbox.values import frozen
 
 MOST_NAME = 24
 MOST_IDEOGRAPHS = 10
@@ -28,7 +28,7 @@ _NO_NAME = re.compile('[，。！？、；,!?;"“”「」《》()（）<>{}=/\
 _IDEOGRAPH = re.compile("[\u3400-\u9fff]")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _SpokenLine:
     """A line that may begin with the name of a speaker."""
 
@@ -93,7 +93,8 @@ def parse(text: str, roles: Mapping[str, str] | None = None) -> tuple[list[Messa
 
 
 def _note(assumed: Sequence[tuple[str, str]], doubtful: Sequence[tuple[int, str]]) -> str:
-    """Say what was assumed: the roles of names, and that lines which may begin with a name are text."""
+    """Say what was assumed, '' if nothing: the role of each name in `assumed`, and that the `doubtful` lines, which may
+    begin with a name, are text. Each is a name and its role, or the number of the line and the name."""
     parts: list[str] = []
     if assumed:
         who = joined(
@@ -156,8 +157,10 @@ def _may_be_name(text: str) -> bool:
 def _speakers(
     spoken_lines: Sequence[_SpokenLine], given_roles: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the role of each speaker. If both a user and an assistant are known, a name that occurs once is taken for
-    the beginning of a sentence."""
+    """Return the role of each speaker: the given one, that of a word such as `user`, otherwise the first free one of
+    user and assistant, and user if both are taken. Where known roles and certain names (the first, or one that occurs
+    again) are two or more together, a name that occurs once is taken for the beginning of a sentence, and is left
+    out; so is a name with no text behind its colon, unless it is the first."""
     counts = Counter(spoken.speaker for spoken in spoken_lines)
     roles: dict[str, str] = {}
     for speaker in counts:

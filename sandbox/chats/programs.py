@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from languages import _
 from sandbox.chats import left_out
-from sandbox.chats.fields import list_in, mapping_in, text_in
 from sandbox.chats.message_forms import is_message, read_message
-from sandbox.chats.messages import Message, Reading, read_messages
+from sandbox.chats.messages import Message, ParsedChat, read_messages
+from sandbox.values import frozen, list_in, mapping_in, text_in
 
 Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Shape:
     """How a program keeps chats. Paths have dots between the names of fields; `*` matches each item of a list or
     value of an object, `session:*` each field that begins so, and `0` the first items of a list. `mark`: a path that
@@ -47,7 +47,7 @@ class _Shape:
     only_last_answer: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chat:
     """A chat in the file of a program. `blocks`: parts of messages of this file, by their id."""
 
@@ -69,6 +69,7 @@ def _of_librechat(row: Row, _blocks: Row) -> Sequence[Row]:
 
 
 def _of_deepseek(row: Row, _blocks: Row) -> Sequence[Row]:
+    """Return the message of a node, or nothing for a node without a text."""
     message = mapping_in(row, "message")
     parts = list_in(message, "fragments")
     if not parts:
@@ -128,16 +129,17 @@ _RESULT_OF_CLINE = re.compile(
 
 
 def _of_cline(row: Row, _blocks: Row) -> Sequence[Row]:
+    """Return the message without the results of tools, and without tags and what they hold that nobody said."""
     content = row.get("content")
     parts = content if isinstance(content, list) else [content]
-    kept: list[Any] = []
+    messages: list[Any] = []
     for part in parts:
         text = part.get("text") if isinstance(part, Mapping) else part
         if not isinstance(text, str):
-            kept.append(part)
+            messages.append(part)
         elif not _RESULT_OF_CLINE.match(text.lstrip()):
-            kept.append(_without_tags(text, _TAG_OF_CLINE, _words_of_cline).strip())
-    return [{**row, "content": [part for part in kept if part]}]
+            messages.append(_without_tags(text, _TAG_OF_CLINE, _words_of_cline).strip())
+    return [{**row, "content": [part for part in messages if part]}]
 
 
 def _words_of_cline(opening: re.Match[str], text: str) -> str:
@@ -248,7 +250,9 @@ _OF_MEMORIES = ("text", "memory", "trigger", "entries", "spec")
 
 
 def chats(value: Any) -> Sequence[Chat]:
-    """Return the chats of a file of any of these programs, or no chat for another JSON value."""
+    """Return the chats of a file of any of these programs, or no chat for another JSON value. In a list, the first of
+    the first items that is known tells the program of all of them; an item of another form may then give a chat
+    without messages."""
     items: list[Any] = value if isinstance(value, list) else [value]
     if _is_of_cline(next(filter(is_message, items[:_FIRST_ITEMS]), {})):
         return [Chat(_CLINE, {"messages": items}, {})]
@@ -256,27 +260,28 @@ def chats(value: Any) -> Sequence[Chat]:
     shape = next(filter(None, map(_shape_of, files[:_FIRST_ITEMS])), None)
     if shape is None:
         return ()
-    found: list[Chat] = []
+    chats_found: list[Chat] = []
     for file in files:
-        parts = next(_at(file, shape.blocks), ()) if shape.blocks else ()
+        parts = next(_values_at(file, shape.blocks), ()) if shape.blocks else ()
         blocks = {str(part.get("id")): part for part in _rows(parts, "")}
-        for fields in _at(file, shape.chats):
+        for fields in _values_at(file, shape.chats):
             if isinstance(fields, Mapping):
-                found += _chats_in(fields, shape, blocks)
-    return found
+                chats_found += _chats_in(fields, shape, blocks)
+    return chats_found
 
 
 def _is_of_cline(first: Row) -> bool:
     """Tell whether a list that begins with this message is a task of Cline or Roo Code."""
-    said = read_message(first).fields or {}
-    return str(said.get("content")).lstrip().startswith(_MARKS_OF_CLINE)
+    fields = read_message(first).fields or {}
+    return str(fields.get("content")).lstrip().startswith(_MARKS_OF_CLINE)
 
 
 def _shape_of(file: Row) -> _Shape | None:
+    """Return the shape of the program that has written an object of JSON, or None if it is not known here."""
     if isinstance(file.get("mapping"), Mapping):
         return _DEEPSEEK if "inserted_at" in file else None
     for shape in _SHAPES:
-        if any(True for _value in _at(file, shape.mark)):
+        if any(True for _value in _values_at(file, shape.mark)):
             return shape
     for shape in _LISTS:
         is_list = any(map(is_message, list_in(file, shape.mark)[:_FIRST_ITEMS]))
@@ -289,21 +294,22 @@ _FIRST_ITEMS = 5
 """Items of a list of which one shows what it is a list of: the first may be damaged, or something else."""
 
 
-def _at(value: Any, path: str) -> Iterator[Any]:
-    """Yield each value at the end of this path."""
+def _values_at(value: Any, path: str) -> Iterator[Any]:
+    """Yield each value at the end of a path of names with dots between them. `*` means all items
+    or, at the end of a name, all names that begin so; `0` means the first items."""
     name, _dot, rest = path.partition(".")
     if not name:
         yield value
     elif isinstance(value, list):
         items = {"*": value, "0": value[:_FIRST_ITEMS]}.get(name, [])
         for item in items:
-            yield from _at(item, rest)
+            yield from _values_at(item, rest)
     elif isinstance(value, Mapping):
         keys = [name] if name in value else []
         if name.endswith("*"):
             keys = [key for key in value if key.startswith(name[:-1])]
         for key in keys:
-            yield from _at(value[key], rest)
+            yield from _values_at(value[key], rest)
 
 
 def _chats_in(fields: Row, shape: _Shape, blocks: Row) -> Iterator[Chat]:
@@ -325,23 +331,23 @@ def _chats_in(fields: Row, shape: _Shape, blocks: Row) -> Iterator[Chat]:
         yield Chat(shape, {shape.messages: messages}, blocks)
 
 
-def read(chat: Chat, location: str) -> Reading:
+def read(chat: Chat, location: str) -> ParsedChat:
     """Read the messages of the branch of a chat that is shown; what else it holds is counted. `location`: how a
     report names a chat without a title."""
-    reading = Reading()
+    reading = ParsedChat()
     shape = chat.shape
-    rows = _rows(next(_at(chat.fields, shape.messages), ()), shape.children)
+    rows = _rows(next(_values_at(chat.fields, shape.messages), ()), shape.children)
     shown = _shown(rows, chat)
     unshown = sum(map(bool, rows)) - len(shown)
     reading.left_out[left_out.BRANCHES] += unshown + _chatbox_branches(chat.fields)
 
-    place = _("a message of {title!r}", chat.title[:60] or location)
+    message_label = _("a message of {title!r}", chat.title[:60] or location)
     messages: list[tuple[str, Any]] = []
     for row in shown:
         for message in shape.of_row(row, chat.blocks):
-            called = _called(message)
+            called = _kind_left_out(message)
             if called is None:
-                messages.append((place, message))
+                messages.append((message_label, message))
             else:
                 reading.left_out[called] += bool(called)
 
@@ -371,7 +377,10 @@ def _rows(messages: Any, children: str) -> list[Row]:
 
 
 def _shown(rows: Sequence[Row], chat: Chat) -> list[Row]:
-    """Return the messages of the branch that is shown, without messages that were taken back."""
+    """Return the messages of the branch that is shown, without messages that were taken back. Where the chat names no
+    known leaf, that is the branch of the last child at each message with several, as after a new answer to the same
+    question; this need not hold the last row of the file. Without parents, all messages are shown up to what the user
+    of opencode took back."""
     shape = chat.shape
     if not shape.parent:
         first = mapping_in(mapping_in(chat.fields, "info"), "revert").get("messageID")
@@ -390,14 +399,9 @@ def _shown(rows: Sequence[Row], chat: Chat) -> list[Row]:
             for position, parent in enumerate(parents)
         ]
 
-    leaf = next(_at(chat.fields, shape.leaf), None) if shape.leaf else None
-    branch: dict[int, None] = {}  # as an ordered set
-    position = positions.get(str(leaf), _last_leaf(parents)) if rows else None
-    while position is not None and position not in branch:
-        branch[position] = None
-        position = parents[position]
-
-    return [rows[position] for position in reversed(branch)]
+    leaf = next(_values_at(chat.fields, shape.leaf), None) if shape.leaf else None
+    last = positions.get(str(leaf), _last_leaf(parents)) if rows else None
+    return [rows[position] for position in left_out.branch_to(last, parents.__getitem__)]
 
 
 def _last_leaf(parents: Sequence[int | None]) -> int:
@@ -419,7 +423,7 @@ def _chatbox_branches(fields: Row) -> int:
     return count
 
 
-def _called(message: Row) -> str | None:
+def _kind_left_out(message: Row) -> str | None:
     """Return what a report calls a message that was not said in the chat, '' if it is not worth a count, or None if
     it was said."""
     if message.get("isSummary") or message.get("summary") is True:
@@ -440,9 +444,10 @@ _FOLDED = re.compile(
 stands what the answer says about such tags."""
 
 
-def _leave_out_prompts_and_thoughts(reading: Reading) -> None:
-    """Leave out prompts for the model, and thoughts and calls that are part of the text of an answer."""
-    said: list[Message] = []
+def _leave_out_prompts_and_thoughts(reading: ParsedChat) -> None:
+    """Remove messages of the role system, and thoughts and calls that are part of the text of an
+    answer, from `reading`, and count them there."""
+    spoken: list[Message] = []
     for message in reading.messages:
         if message["role"] == "system":
             reading.left_out[left_out.CUSTOM_INSTRUCTIONS] += 1
@@ -455,16 +460,16 @@ def _leave_out_prompts_and_thoughts(reading: Reading) -> None:
                 return ""
 
             message["content"] = _without_tags(message["content"], _FOLDED, leave_out).strip()
-        said.append(message)
-    reading.messages[:] = said
+        spoken.append(message)
+    reading.messages[:] = spoken
 
 
-def _keep_last_answers(reading: Reading) -> None:
+def _keep_last_answers(reading: ParsedChat) -> None:
     """Leave out each text of the model after which it wrote another one in the same turn."""
-    kept: list[Message] = []
+    messages: list[Message] = []
     for message in reading.messages:
-        if kept and kept[-1]["role"] == message["role"] == "assistant":
-            kept.pop()
+        if messages and messages[-1]["role"] == message["role"] == "assistant":
+            messages.pop()
             reading.left_out[left_out.BEFORE_THE_LAST] += 1
-        kept.append(message)
-    reading.messages[:] = kept
+        messages.append(message)
+    reading.messages[:] = messages

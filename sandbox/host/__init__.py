@@ -1,1 +1,1 @@
-"""The half of the sandbox in the caller's process: worker processes, searches, and what a trigger did before."""
+"""The half of the sandbox in the caller's process. It has worker processes, searches, and what a trigger did before."""

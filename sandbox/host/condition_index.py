@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from sandbox.condition_reading import Reading, Role, read
+from sandbox.condition_reading import ParsedCondition, Role, read
 from sandbox.conditions import (
     MOST_CHARACTERS,
     Chat,
@@ -24,6 +23,7 @@ from sandbox.conditions import (
     searches_of,
     speaker_names,
 )
+from sandbox.values import frozen
 
 MOST_READ = 50_000
 """Triggers whose readings are kept; beyond that all are forgotten, and read again when they are searched. About 60 MB."""
@@ -39,7 +39,7 @@ class Outcome(Enum):
     STAYS_QUIET = "stays quiet"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Selection:
     """The indexes of the triggers that must run, and of triggers that fire without running. All others are quiet."""
 
@@ -51,7 +51,7 @@ class ConditionIndex:
     """The conditions of all triggers that were read, by source."""
 
     def __init__(self) -> None:
-        self._readings: dict[str, Reading | None] = {}
+        self._readings: dict[str, ParsedCondition | None] = {}
         self._usual: dict[str, Outcome] = {}
         """The outcome of each trigger with a condition where no message has any key."""
         self._keys = KeyIndex()
@@ -61,8 +61,9 @@ class ConditionIndex:
         """Return the triggers that were not read yet, each once."""
         return [source for source in dict.fromkeys(sources) if source not in self._readings]
 
-    def learn(self, source: str, reading: Reading | None) -> None:
-        """Take in what was read of a trigger that ran without fault."""
+    def learn(self, source: str, reading: ParsedCondition | None) -> None:
+        """Note the condition that was read in a trigger, or None; the trigger ran without fault. If
+        too many are known, all are forgotten first."""
         if len(self._readings) >= MOST_READ:
             self._readings.clear()
             self._usual.clear()
@@ -79,7 +80,8 @@ class ConditionIndex:
                     self._sources_by_key[key].append(source)
 
     def select(self, triggers: Sequence[str], context: Mapping[str, Any]) -> Selection:
-        """Return which triggers must run, and which fire without running."""
+        """Return which triggers must run, and which fire without running. All must run if no
+        condition is known, or if the messages are unusual or too long."""
         messages = context.get("messages")
         everything = Selection(range(len(triggers)))
         if not self._usual or type(messages) is not list or not _are_usual(messages):
@@ -107,6 +109,8 @@ class ConditionIndex:
         return outcomes
 
     def _selection(self, triggers: Sequence[str], decided: Mapping[str, Outcome]) -> Selection:
+        """Return which triggers must run, and which fire without a run. The outcome of a trigger is
+        that in `decided`, or else its usual one; without any, it runs."""
         running: list[int] = []
         firing: list[int] = []
         for index, source in enumerate(triggers):
@@ -122,12 +126,13 @@ class ConditionIndex:
         return Selection(running, firing)
 
 
-def read_all(sources: Iterable[str]) -> list[Reading | None]:
+def read_all(sources: Iterable[str]) -> list[ParsedCondition | None]:
     """Return the readings of triggers."""
     return list(map(read, sources))
 
 
-def _outcome(reading: Reading, chat: Chat) -> Outcome:
+def _outcome(reading: ParsedCondition, chat: Chat) -> Outcome:
+    """Return what the condition of a trigger already decides; the trigger runs if its other conditions count too."""
     if chat.holds(reading.condition):
         return Outcome.RUNS if reading.role is Role.NEEDED else Outcome.FIRES
     return Outcome.RUNS if reading.role is Role.ENOUGH else Outcome.STAYS_QUIET

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sandbox.errors import PatternError
 from sandbox.javascript.spelling import folded, normal, seen
+from sandbox.values import frozen
 
 MATCH_CHARACTERS = 2_000_000
 """Characters of JSON for each request to a worker, as many as a context may have: some 9 MB of heap."""
@@ -22,7 +22,7 @@ _EXPRESSION = re.compile(r"/(?P<body>.*)/(?P<flags>[A-Za-z]*)", re.DOTALL)
 _FLAGS = frozenset("dgimsuvy")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Looks:
     """The texts of a search as they are written, and the texts that look otherwise as people see them. `seen_at`: the
     places of the latter among `texts`."""
@@ -33,7 +33,7 @@ class Looks:
 
     @staticmethod
     def of(texts: Sequence[str]) -> Looks:
-        """Make both looks of these texts."""
+        """Return the texts with their second look: how they are seen, of those that are seen otherwise."""
         seen_texts: list[str] = []
         seen_at: list[int] = []
         for index, text in enumerate(texts):
@@ -65,7 +65,8 @@ def holding(word: str, texts: Sequence[str]) -> tuple[bool, ...]:
 
 
 def parts_of(texts: Sequence[str]) -> list[list[str]]:
-    """Consecutive parts of about MATCH_CHARACTERS; at least one, so that an invalid expression is always found."""
+    """Split the texts into consecutive parts of about MATCH_CHARACTERS of JSON; at least one part, so that an invalid
+    expression is always found."""
     parts: list[list[str]] = [[]]
     size = 0
     for text in texts:

@@ -6,7 +6,7 @@ A search waits here for a worker, first come first served. Nothing of it is prep
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -30,6 +30,8 @@ class Pool:
         *,
         spare: bool = True,
     ) -> None:
+        """Prepare a pool of `size` workers, which start when needed. With `spare` a worker starts
+        ahead, so that the next search finds one."""
         self._start_worker = start
         self._size = size
         self._most_waiting = most_waiting
@@ -57,8 +59,8 @@ class Pool:
 
     @asynccontextmanager
     async def worker(self) -> AsyncIterator[Lease]:
-        """Give a place among the busy ones; the lease gives the process, and a new process after each death. Raises
-        SandboxClosed, SandboxBusy, SandboxUnavailable."""
+        """Give a place among the busy ones, for which at most `most_waiting` wait; the lease gives the process, and a
+        new process after each death. Raises SandboxClosed, SandboxBusy if too many wait, and SandboxUnavailable."""
         if self.closed:
             raise SandboxClosed("the sandbox is closed")
 
@@ -86,7 +88,8 @@ class Pool:
         self._want_spare()
 
     async def take(self) -> WorkerProcess:
-        """Return an idle worker, else the spare that is being started, else a new one."""
+        """Return an idle worker, else the spare that is being started, else a new one. Raises
+        SandboxClosed if the pool is closed before a worker is ready."""
         if self._closed:
             raise SandboxClosed("the sandbox is closed")
         while self._idle:
@@ -105,7 +108,8 @@ class Pool:
         return worker
 
     async def give_back(self, worker: WorkerProcess, *, healthy: bool) -> None:
-        """End the use of a worker. A healthy worker becomes idle; any other is killed."""
+        """End the use of a worker. A healthy worker becomes idle; any other is killed, counted as replaced, and perhaps
+        followed by a spare."""
         self._busy.discard(worker)
         if healthy and worker.alive and not self.closed:
             self._idle.append(worker)  # the longest idle worker is used next: it is fully prepared
@@ -128,7 +132,8 @@ class Pool:
         await asyncio.gather(*self._watches)
 
     async def _started(self) -> WorkerProcess:
-        """Return the worker that is being started as a spare, or else a new one, once it is ready."""
+        """Return the worker that is being started as a spare, or else a new one, once it is ready.
+        Raises SandboxClosed if the pool is closed meanwhile."""
         task = next(iter(self._starting), None) or self._start()
         # Claimed: no other search may wait for it, and it does not become a spare.
         self._starting.discard(task)
@@ -146,13 +151,13 @@ class Pool:
 
     def _start(self) -> asyncio.Task[WorkerProcess]:
         """Begin to start a worker, which becomes idle unless a search claims it before."""
-        task = asyncio.ensure_future(self._made())
+        task = asyncio.ensure_future(self._new_worker())
         self._starting.add(task)
         self.started += 1
         task.add_done_callback(self._became_ready)
         return task
 
-    async def _made(self) -> WorkerProcess:
+    async def _new_worker(self) -> WorkerProcess:
         """Make a new worker, which is replaced when it ends while it is idle."""
         worker = await self._start_worker()
         watch = asyncio.ensure_future(self._replace_at_its_end(worker))
@@ -218,7 +223,9 @@ class Lease:
 
     async def converse(self, frame: Frame, take: Callable[[Frame], bool], seconds: float) -> None:
         """Send a request and hand each answer to `take` until that returns True. Raises WorkerDied (the next request
-        gets a fresh process), also when it takes longer than `seconds`."""
+        gets a fresh process), also when it takes longer than `seconds`, without the wait for a worker. After a death,
+        but not after a timeout, the pool keeps a spare process from then on. Raises SandboxClosed, also when the pool
+        was closed meanwhile, and what `ready` raises."""
         worker = await self.ready()
         self.open = True
         try:
@@ -250,13 +257,95 @@ class Lease:
                 await self.end(healthy=False)
 
     async def change(self) -> None:
-        """Give the next request another process, if such a process is ready: this process must first make a new isolate."""
+        """Give the process back, which must first make a new isolate, so that the next request gets one that is ready;
+        from now on the pool keeps a spare."""
         self._pool.brace()
         await self.end(healthy=True)
 
     async def end(self, *, healthy: bool) -> None:
-        """Return the process, or kill it when a request may still be running in it."""
+        """Give the process back, or kill it when a request may still be running in it."""
         worker, self._worker = self._worker, None
         self.open = False
         if worker is not None:
             await self._pool.give_back(worker, healthy=healthy)
+
+
+MOST_ZONES = 4
+"""Time zones beside the sandbox's own that have a worker: each takes some 60 MB, and its first search 0.3 s more."""
+
+
+class ZonePools:
+    """Pools by time zone. `make` makes the pool of a zone; `usual` is the pool of the sandbox's own zone, `timezone`."""
+
+    def __init__(self, usual: Pool, timezone: str | None, make: Callable[[str], Pool]) -> None:
+        self._usual = usual
+        self._timezone = timezone
+        self._make = make
+        self._others: OrderedDict[str, Pool] = OrderedDict()
+        """The least recently used one first."""
+        self._users: dict[str, int] = {}
+        self._changed = asyncio.Condition()
+        self._ended_started = 0
+        self._ended_replaced = 0
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return tuple(pid for pool in self._all() for pid in pool.pids)
+
+    @property
+    def started(self) -> int:
+        """Processes started so far in all zones."""
+        return self._ended_started + sum(pool.started for pool in self._all())
+
+    @property
+    def replaced(self) -> int:
+        """Processes so far that died, or were killed in the middle of a request."""
+        return self._ended_replaced + sum(pool.replaced for pool in self._all())
+
+    @asynccontextmanager
+    async def worker(self, timezone: str | None) -> AsyncIterator[Lease]:
+        """Give a place in the pool of this zone, or for None of the sandbox's own zone. Raises as `Pool.worker`."""
+        if timezone is None or timezone == self._timezone:
+            async with self._usual.worker() as lease:
+                yield lease
+            return
+        pool = await self._enter(timezone)
+        try:
+            async with pool.worker() as lease:
+                yield lease
+        finally:
+            async with self._changed:
+                self._users[timezone] -= 1
+                self._changed.notify_all()
+
+    async def aclose(self) -> None:
+        """Kill the workers of all zones."""
+        await asyncio.gather(*(pool.aclose() for pool in self._all()))
+
+    def _all(self) -> tuple[Pool, ...]:
+        return (self._usual, *self._others.values())
+
+    async def _enter(self, timezone: str) -> Pool:
+        """Return the pool of this zone, which stays as long as a search uses it. If there are MOST_ZONES of them, end the
+        least recently used one that no search uses, or wait for one."""
+        async with self._changed:
+            while timezone not in self._others and len(self._others) >= MOST_ZONES:
+                unused_zone = next((zone for zone in self._others if not self._users[zone]), None)
+                if unused_zone is None:
+                    await self._changed.wait()
+                else:
+                    await self._end(unused_zone)
+            if timezone not in self._others:
+                self._others[timezone] = self._make(timezone)
+                self._users[timezone] = 0
+            self._others.move_to_end(timezone)
+            self._users[timezone] += 1
+            return self._others[timezone]
+
+    async def _end(self, timezone: str) -> None:
+        """Kill the workers of a zone; what they counted stays in the sums."""
+        pool = self._others.pop(timezone)
+        del self._users[timezone]
+        await pool.aclose()
+        self._ended_started += pool.started
+        self._ended_replaced += pool.replaced

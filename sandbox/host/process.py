@@ -13,7 +13,7 @@ import os
 import secrets
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from languages import _
 from sandbox.errors import ProtocolError, SandboxUnavailable
 from sandbox.limits import SandboxLimits
 from sandbox.protocol import MOST_ANSWER_BYTES, READ_BYTES, Decoder, Frame, Kind, encode
+from sandbox.values import JsonObject
 
 POLL_SECONDS = 0.02
 """V8 can fill some 2 GB a second, so up to 40 MB may be missed between two looks at the memory of a worker."""
@@ -86,13 +87,11 @@ def resident_mb(pid: int) -> float:
         return 0.0
 
 
-def _command(settings: Mapping[str, Any]) -> tuple[str, ...]:
+def _command(settings: JsonObject) -> tuple[str, ...]:
     return sys.executable, "-I", "-X", "utf8", "-c", _START, json.dumps(settings)
 
 
-async def _run_program(
-    settings: Mapping[str, Any], timezone: str | None
-) -> asyncio.subprocess.Process:
+async def _run_program(settings: JsonObject, timezone: str | None) -> asyncio.subprocess.Process:
     """Start a process that runs worker/main.py with these settings. Raises OSError."""
     return await asyncio.create_subprocess_exec(
         *_command(settings),
@@ -114,8 +113,9 @@ class WorkerProcess:
         self._frames: deque[Frame] = deque()
         self._ready = True
         self._clean = True
+        """Whether nothing of an earlier request still ran when the worker was last ready."""
         self._request: str | None = None
-        self.hello: Mapping[str, Any] = {}
+        self.hello: JsonObject = {}
 
     @classmethod
     async def start(
@@ -148,14 +148,16 @@ class WorkerProcess:
         try:
             await worker._take_hello(limits.start_seconds)
         except BaseException:
-            # Also when the caller is cancelled: no process may remain.
+            # Also when the caller is cancelled: no process and no pipe may remain.
             await worker.kill()
+            await worker._discard_output()
             raise
 
         return worker
 
     async def _take_hello(self, seconds: float) -> None:
-        """Wait so long until the worker says that it is ready. Raises SandboxUnavailable."""
+        """Wait so long until the worker says that it is ready, and keep what it says. Raises SandboxUnavailable if it
+        ended, is late, or says why it cannot start."""
         try:
             async with asyncio.timeout(seconds):
                 frame = await self.receive()
@@ -232,8 +234,9 @@ class WorkerProcess:
             raise WorkerDied(await self.kill(), clean=self._clean) from error
 
     async def receive(self) -> Frame:
-        """Return the next frame that answers the last request. Raises WorkerDied at the end of output, and for a
-        wrong answer (the process is killed then)."""
+        """Return the next frame that answers the last request; there may be several, and it waits without a limit of
+        time. Raises WorkerDied at the end of output and for a wrong answer (one that breaks the protocol or has the
+        id of another request); the process is killed then."""
         assert self._process.stdout is not None
         try:
             while not self._frames:
@@ -242,10 +245,10 @@ class WorkerProcess:
                     raise WorkerDied(await self.kill(), clean=self._clean)
                 self._frames.extend(self._decoder.feed(piece))
         except (ConnectionError, ProtocolError) as error:
-            raise WorkerDied(await self.kill()) from error
+            raise WorkerDied(await self.kill(), clean=self._clean) from error
         frame = self._frames.popleft()
         if frame.body.get("id") != self._request:
-            raise WorkerDied(await self.kill())
+            raise WorkerDied(await self.kill(), clean=self._clean)
         return frame
 
     async def kill(self) -> int | None:
@@ -262,6 +265,14 @@ class WorkerProcess:
         except asyncio.CancelledError:
             await ending
             raise
+
+    async def _discard_output(self) -> None:
+        """Read what an ended process wrote: its pipe is freed when the end was read. Nobody else may be reading."""
+        assert self._process.stdout is not None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(END_SECONDS):
+                while await self._process.stdout.read(READ_BYTES):
+                    pass
 
     async def _end(self) -> int | None:
         """Wait for the end of the process and free its pipes. Return the exit code."""

@@ -12,6 +12,8 @@ once more, alone, after the others of the first round."""
 
 from __future__ import annotations
 
+import json
+import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,12 +26,116 @@ from languages import _
 from sandbox import protocol
 from sandbox.conditions import speaker_names
 from sandbox.errors import ProtocolError
-from sandbox.host.context_json import context_json
-from sandbox.host.worker_rows import last_words, place_of_failure, verdict_of
 from sandbox.javascript.positions import place_of_name
 from sandbox.limits import SandboxLimits
 from sandbox.protocol import LATER, Frame, Kind
-from sandbox.verdicts import Failed, TracedCopy, Verdict
+from sandbox.values import JsonObject, frozen
+from sandbox.verdicts import Failed, Fired, Quiet, TracedCopy, Verdict
+from sandbox.worker import board
+
+
+def place_of_failure(value: object) -> int | None:
+    """Return a line or column, or None for a wrong number, which a trigger can cause by names and line numbers of its
+    own."""
+    if type(value) is int and 1 <= value < 2**31:
+        return value
+    return None
+
+
+def verdict_of(row: Sequence[Any], limits: SandboxLimits) -> Verdict:
+    """Read a row of worker/main.py as a verdict. Raises ProtocolError if it has another form."""
+    if not row or type(row[0]) is not int:
+        raise ProtocolError(_("a row that is not a verdict"))
+
+    if len(row) == 2:  # a search has thousands of these, and `match` is slow
+        if row[0] == board.FIRED:
+            return Fired(protocol.elapsed(row[1]))
+        if row[0] == board.QUIET:
+            return Quiet(protocol.elapsed(row[1]))
+
+    match row:
+        case [board.FAILED, elapsed_us, str(wire_kind), text, line, column]:
+            return _failure(
+                kind=wire_kind,
+                text=protocol.text(text),
+                line=place_of_failure(line),
+                column=place_of_failure(column),
+                elapsed_us=protocol.elapsed(elapsed_us),
+                limits=limits,
+            )
+        case _:
+            raise ProtocolError(_("a row that is not a verdict"))
+
+
+def _failure(
+    *,
+    kind: str,
+    text: str,
+    line: int | None,
+    column: int | None,
+    elapsed_us: int,
+    limits: SandboxLimits,
+) -> Failed:
+    """Return the failure that a worker reported. `text`: the words of V8 about it."""
+    # A line is of no use without a column, nor a column without a line.
+    if line is None or column is None:
+        line = None
+        column = None
+    match kind:
+        case "timeout":
+            message = _("stopped after {elapsed:.2f} s", elapsed_us / 1e6)
+            return Failed("timeout", message, line, column, elapsed_us)
+        case "out_of_memory":
+            message = _("used more than {heap_mb} MB of heap", limits.heap_mb)
+            return Failed("out_of_memory", message, line, column, elapsed_us)
+        case "syntax" | "reference" | "thrown":
+            return Failed(kind, text or _("failed without a message"), line, column, elapsed_us)
+        case _:
+            return Failed(
+                "killed", text or _("V8 gave up while this trigger ran"), line, column, elapsed_us
+            )
+
+
+def last_words(code: int | None) -> str:
+    """Return the message about a trigger of which its worker died. `code`: the exit code, negative for a signal."""
+    how = _("was stopped")
+    if code is not None and code < 0:
+        try:
+            how = _("died of {name}", signal.Signals(-code).name)
+        except ValueError:
+            how = _("died of signal {code}", -code)
+    elif code is not None:
+        how = _("ended with code {code}", code)
+    return _(
+        "the worker process {how} while this trigger ran; it probably asked for too much memory at once",
+        how,
+    )
+
+
+def context_json(context: JsonObject) -> str:
+    """Write the context as JSON text in ASCII; NaN and the infinities become null. Raises TypeError or ValueError if it
+    is not JSON."""
+    try:
+        try:
+            return json.dumps(context, allow_nan=False, default=_plain)
+        except ValueError:
+            with_constants = json.dumps(context, default=_plain)  # NaN, Infinity and -Infinity
+            return json.dumps(json.loads(with_constants, parse_constant=lambda _constant: None))
+    except (RecursionError, ValueError) as error:
+        message = _(
+            "the context of a search must be JSON; it holds itself, is nested too deeply or has too long a number"
+        )
+        raise ValueError(message) from error
+
+
+def _plain(value: object) -> object:
+    """Return a mapping as a dict, which JSON can write. Raises TypeError for anything else."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(
+        _("the context of a search must be JSON; it holds a {name}", type(value).__name__)
+    )
+
 
 PORTION_CHARACTERS = 1_000_000
 """Characters of trigger sources in one request: a few MB of the V8 heap."""
@@ -59,13 +165,13 @@ STOPPED = ("timeout", "out_of_memory", "killed", "not_evaluated")
 """Failures that depend on what ran before: not on the trigger and its context alone."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scene:
     """What the triggers of a search are given: any JSON, the instant of their clock, the seed of their dice, and the
     time zone, if it is not the zone of the sandbox. `spellings_apart`: match_keys takes each spelling for a word of
     its own."""
 
-    context: Mapping[str, Any]
+    context: JsonObject
     now: datetime
     seed: int
     timezone: str | None = None
@@ -76,12 +182,15 @@ LastFirings: TypeAlias = Mapping[int, Mapping[str, int]]
 """What `context.last_fired` is for a trigger, by index; null for the others."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Output:
     """What a search keeps beside its verdicts: at most so many lines of the console and notes of a traced copy."""
 
     most_lines: int = 0
     most_notes: int = 0
+
+
+_NO_OUTPUT = Output()
 
 
 @dataclass(slots=True)
@@ -110,7 +219,7 @@ class _Request:
         return len(self.asked) - self.answered
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Allowance:
     """How long a trigger may run, and the round in which it runs again if it needs more."""
 
@@ -156,8 +265,8 @@ class _Deaths:
     """A worker was killed once without blame, because another program may have killed it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Interrupted:
+@frozen
+class _InterruptedTrigger:
     """The trigger that was running when the time of the search was used up."""
 
     index: int
@@ -176,8 +285,10 @@ class Search:
         order: Iterable[int],
         *,
         last_fired: LastFirings = MappingProxyType({}),
-        output: Output = Output(),
+        output: Output = _NO_OUTPUT,
     ) -> None:
+        """Prepare a search that runs the triggers in this order. A trigger that must not run has
+        its verdict at once. Raises TypeError or ValueError if the context cannot be JSON."""
         self._limits = limits
         self.timezone = scene.timezone
         self._sources: tuple[object, ...] = tuple(triggers)
@@ -194,7 +305,7 @@ class Search:
         self._last_fired = last_fired
         self._output = output
         self.console: list[str] = []
-        self.trace: list[Mapping[str, Any]] = []
+        self.trace: list[JsonObject] = []
         if len(context) > limits.max_context_chars:
             order = range(len(triggers))  # every trigger is refused
 
@@ -211,7 +322,7 @@ class Search:
         self._request = _Request()
         """What a worker was asked last."""
         self._deaths = _Deaths()
-        self._interrupted: _Interrupted | None = None
+        self._interrupted: _InterruptedTrigger | None = None
         self._budget = _Budget.from_now(limits.search_seconds)
 
     @classmethod
@@ -236,7 +347,7 @@ class Search:
         *,
         last_fired: LastFirings = MappingProxyType({}),
     ) -> Search:
-        """Make a search of a traced copy that keeps the notes of the copy too."""
+        """Make a search that runs only a traced copy, and keeps its notes and console."""
         output = Output(most_lines=protocol.MOST_CONSOLE_LINES, most_notes=MOST_NOTES)
         search = cls(limits, [copy.source], scene, order=[0], last_fired=last_fired, output=output)
         search._fields |= {"original": copy.original, "probe": copy.probe}
@@ -328,7 +439,8 @@ class Search:
         return firings
 
     def _allowance(self, current: Round) -> _Allowance:
-        """Return how long each trigger of this round may run. The only trigger that is left may run as long as any may."""
+        """Return how long each trigger of this round may run, and the round in which it runs again
+        after that time. The only trigger that is left may run as long as any may."""
         limits = self._limits
         seconds_by_round = {
             Round.FIRST: limits.sprint_seconds,
@@ -343,7 +455,7 @@ class Search:
         return _Allowance(seconds, Round.THIRD if current is Round.SECOND else Round.SECOND)
 
     def _portion(self) -> Iterator[int]:
-        """Yield as many of the undecided as one isolate can hold."""
+        """Yield as many triggers of the first round as one isolate can hold."""
         size = 0
         for index in self._rounds[Round.FIRST]:
             size += len(str(self._sources[index]))
@@ -375,9 +487,10 @@ class Search:
 
         return frame.kind is Kind.DONE
 
-    def _take_verdicts(self, body: Mapping[str, Any], *, done: bool) -> None:
-        """Take in the verdicts, places and notes of an answer. `done`: the isolate has ended, because all is done, a
-        trigger was stopped, or the time is over."""
+    def _take_verdicts(self, body: JsonObject, *, done: bool) -> None:
+        """Take in the verdicts, places and notes of an answer. `done`: the isolate has ended,
+        because all is done, a trigger was stopped, or the time is over. Raises ProtocolError if it
+        has ended without a verdict, though time was left."""
         request = self._request
         count = len(request.asked)
         for row in protocol.sequence(body.get("rows", []), count):
@@ -399,7 +512,7 @@ class Search:
         # The trigger that was running when the time was over is named, since it may be slow.
         if done and request.unanswered:
             if body.get("over") is True:
-                self._interrupted = _Interrupted(request.asked[request.answered], running)
+                self._interrupted = _InterruptedTrigger(request.asked[request.answered], running)
                 self.end()
             elif request.answered == 0:
                 raise ProtocolError(_("an answer without a verdict"))

@@ -1,33 +1,36 @@
 """TriggerSandbox: runs untrusted triggers in worker processes and turns all that can happen there into verdicts.
 
-It keeps the time budget of each search, replaces workers that die, and checks the form of each answer.
+It keeps the time budget of each search, replaces workers that die, and checks the form of each answer. It also keeps a
+record of each trigger: how often it did harm, and when last. No trigger is ever disabled; harmful ones run last.
+Records are kept in memory, by hash of the source: a trigger that was mended starts with an empty record.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from languages import _
 from sandbox.errors import PatternError, ProtocolError
 from sandbox.host.condition_index import ConditionIndex, read_all
-from sandbox.host.pool import Lease, Pool
+from sandbox.host.pool import Lease, Pool, ZonePools
 from sandbox.host.process import WorkerDied, WorkerProcess
-from sandbox.host.records import TriggerRecord, TriggerRecords
 from sandbox.host.reports import report_on
 from sandbox.host.search import STOPPED, LastFirings, Scene, Search
-from sandbox.host.zones import ZonePools
 from sandbox.limits import SandboxLimits
-from sandbox.protocol import Finding, Frame, Kind, Wanted, findings, message, reading, words
+from sandbox.protocol import Finding, Frame, Kind, ReadQuestion, findings, message, reading, words
+from sandbox.values import JsonObject, frozen
 from sandbox.verdicts import (
     CheckReport,
     Failed,
@@ -49,7 +52,7 @@ GRACE_SECONDS = 1.0
 CHECK_SEARCHES = 10
 """A check of many triggers may take this many times the time of a search, for triggers that hurt each other."""
 
-SAMPLE_CONTEXT: Mapping[str, Any] = {
+SAMPLE_CONTEXT: JsonObject = {
     "messages": [
         {
             "role": "user",
@@ -89,6 +92,8 @@ class TriggerSandbox:
         spare: bool = True,
         spellings_apart: bool = False,
     ) -> None:
+        """Prepare a sandbox; its workers start when a search needs them. Raises ValueError if
+        `workers` is less than 1."""
         if workers is not None and workers < 1:
             raise ValueError(_("workers must be at least 1, not {workers!r}", workers))
         self.limits = limits
@@ -142,7 +147,7 @@ class TriggerSandbox:
         """Worker processes so far that died, or were killed in the middle of a request."""
         return self._pools.replaced
 
-    async def describe(self) -> Mapping[str, Any]:
+    async def describe(self) -> JsonObject:
         """Return what a worker says of itself: pid, V8 version, layers of protection, visible names."""
         async with self._pools.worker(None) as lease:
             return (await lease.ready()).hello
@@ -163,7 +168,7 @@ class TriggerSandbox:
     async def evaluate(
         self,
         triggers: Sequence[str],
-        context: Mapping[str, Any],
+        context: JsonObject,
         *,
         now: datetime,
         seed: int,
@@ -179,7 +184,7 @@ class TriggerSandbox:
     async def judge(
         self,
         triggers: Sequence[str],
-        context: Mapping[str, Any],
+        context: JsonObject,
         *,
         now: datetime,
         seed: int,
@@ -213,7 +218,8 @@ class TriggerSandbox:
         return dict(sorted(verdicts.items()))
 
     def _begin_reading(self, sources: Iterable[str]) -> None:
-        """Begin to read triggers that ran without fault and were not read yet, beside later searches."""
+        """Begin to read triggers that ran without fault and were not read yet, beside later searches, unless such
+        reading is still going on."""
         assert self._conditions is not None
         unread = self._conditions.unread(sources)
         if unread and (self._reading is None or self._reading.done()):
@@ -240,7 +246,8 @@ class TriggerSandbox:
         *,
         last_fired: LastFirings = MappingProxyType({}),
     ) -> Mapping[int, Verdict]:
-        """Run the triggers with an index of `among`, whether they could be true or not."""
+        """Run the triggers with an index of `among`, whether they could be true or not, and return their verdicts by
+        index. Note those that did harm, which run last from now on. Raises as `evaluate`."""
         positions = self._records.order([triggers[index] for index in among], scene.seed)
         order = [among[position] for position in positions]
         search = Search(self.limits, triggers, scene, order=order, last_fired=last_fired)
@@ -251,14 +258,14 @@ class TriggerSandbox:
         return ran
 
     def _scene(
-        self, context: Mapping[str, Any], *, now: datetime, seed: int, timezone: str | None = None
+        self, context: JsonObject, *, now: datetime, seed: int, timezone: str | None = None
     ) -> Scene:
         return Scene(context, now, seed, timezone=timezone, spellings_apart=self._spellings_apart)
 
     async def run(
         self,
         source: str,
-        context: Mapping[str, Any],
+        context: JsonObject,
         *,
         now: datetime,
         seed: int,
@@ -281,7 +288,7 @@ class TriggerSandbox:
         return replace(report, trace=tuple(traced.trace), traced=traced.verdicts()[0])
 
     async def check(
-        self, source: str, context: Mapping[str, Any] | None = None, *, now: datetime, seed: int
+        self, source: str, context: JsonObject | None = None, *, now: datetime, seed: int
     ) -> CheckReport:
         """Say what is wrong with a trigger that is about to be stored. Tries it once on `context`, else on a sample.
         Raises as `evaluate` does, never for the source."""
@@ -289,7 +296,9 @@ class TriggerSandbox:
         return report
 
     async def check_after(self, source: str, verdict: Verdict, *, now: datetime) -> CheckReport:
-        """Check a trigger whose try has just given `verdict`: it is only read, and not run again."""
+        """Check a trigger whose try has just given `verdict`: it is only read, and not run again. If it did not
+        compile, or the worker that reads it dies or takes too long, the report has only what the verdict says: unlike
+        `check`, it does not refuse a trigger that could not be read. Raises as `evaluate` does, never for the source."""
         findings_of_all: Sequence[Sequence[Finding]] | None = None
         if _compiles(verdict):
             findings_of_all = await self._lint([source], now)
@@ -300,7 +309,7 @@ class TriggerSandbox:
     async def check_all(
         self,
         sources: Sequence[str],
-        context: Mapping[str, Any] | None = None,
+        context: JsonObject | None = None,
         *,
         now: datetime,
         seed: int,
@@ -368,7 +377,7 @@ class TriggerSandbox:
             return []
         milliseconds = int(now.timestamp() * 1000)
         return await self._ask(
-            Wanted.FINDINGS, sources, partial(findings, count=len(sources)), now=milliseconds
+            ReadQuestion.FINDINGS, sources, partial(findings, count=len(sources)), now=milliseconds
         )
 
     async def _lint_alone(
@@ -396,7 +405,9 @@ class TriggerSandbox:
             part = sources[start : start + READ_AT_ONCE]
             words_of_part: list[tuple[str, ...]] | None = None
             if time.monotonic() < deadline:
-                words_of_part = await self._ask(Wanted.WORDS, part, partial(words, count=len(part)))
+                words_of_part = await self._ask(
+                    ReadQuestion.WORDS, part, partial(words, count=len(part))
+                )
             words_of_all += words_of_part or [()] * len(part)
         return tuple(words_of_all)
 
@@ -406,15 +417,15 @@ class TriggerSandbox:
         if len(source) > self.limits.max_source_chars:
             return Reading()
         return (
-            await self._ask(Wanted.READING, [source], partial(reading, original=source))
+            await self._ask(ReadQuestion.READING, [source], partial(reading, original=source))
             or Reading()
         )
 
     async def _ask(
         self,
-        wanted: Wanted,
+        wanted: ReadQuestion,
         sources: Sequence[str],
-        checked: Callable[[Mapping[str, Any]], T],
+        checked: Callable[[JsonObject], T],
         **more: int,
     ) -> T | None:
         """Return what a worker reads in the sources, or None when it did not survive, took too long, or gave a wrong
@@ -473,7 +484,8 @@ class TriggerSandbox:
         return [answer == "1" for answer in answers]
 
     def _pattern_error(self, failure: Failed) -> PatternError:
-        """Say why a search expression could not be tried."""
+        """Return the error that says why a search expression could not be tried: it failed, took
+        too long, or needed too much memory."""
         match failure.kind:
             case "thrown":
                 return PatternError(failure.message.removeprefix("Threw "))
@@ -535,3 +547,77 @@ async def _is_ready_in_time(lease: Lease, search: Search) -> bool:
 def _compiles(verdict: Verdict) -> bool:
     """Tell whether V8 took the text for a trigger, as far as its try says."""
     return not isinstance(verdict, Failed) or verdict.kind not in ("syntax", "not_evaluated")
+
+
+MOST_RECORDS = 10_000
+"""Sources remembered; the one whose last harm is oldest is forgotten first. About 3 MB."""
+
+
+@frozen
+class TriggerRecord:
+    """How often one source timed out, ran out of memory or killed its worker, and when it last did (aware)."""
+
+    timeouts: int = 0
+    out_of_memory: int = 0
+    killed: int = 0
+    last: datetime | None = None
+
+    @property
+    def total(self) -> int:
+        return self.timeouts + self.out_of_memory + self.killed
+
+
+class TriggerRecords:
+    """Records by hash of the source. `trigger_seconds`: the time that a trigger may take."""
+
+    def __init__(self, trigger_seconds: float = 1.0) -> None:
+        self._limit_us = int(trigger_seconds * 1e6)
+        self._records: OrderedDict[bytes, TriggerRecord] = OrderedDict()
+
+    def note(self, source: object, verdict: Verdict, at: datetime) -> None:
+        """Count the verdict in the record of its source if the trigger did harm. Only a text has a record. A time-out
+        with less than the time for one trigger does not count: the other triggers left it too little."""
+        if not isinstance(verdict, Failed) or not isinstance(source, str):
+            return
+
+        record = self.of(source)
+        match verdict.kind:
+            case "timeout" if verdict.elapsed_us >= self._limit_us:
+                record = replace(record, timeouts=record.timeouts + 1, last=at)
+            case "out_of_memory":
+                record = replace(record, out_of_memory=record.out_of_memory + 1, last=at)
+            case "killed":
+                record = replace(record, killed=record.killed + 1, last=at)
+            case _:
+                return
+
+        key = _hash(source)
+        self._records[key] = record
+        self._records.move_to_end(key)
+        if len(self._records) > MOST_RECORDS:
+            self._records.popitem(last=False)
+
+    def of(self, source: object) -> TriggerRecord:
+        """Return the record of a source, or an empty record."""
+        if not self._records or not isinstance(source, str):
+            return TriggerRecord()
+        return self._records.get(_hash(source), TriggerRecord())
+
+    def order(self, sources: Sequence[object], seed: int) -> list[int]:
+        """Return the order of evaluation: triggers that did harm come last, the worst at the end. `seed` says which
+        trigger begins: a new process has no records, and where many triggers take all the time, the same triggers
+        must not go without each time. Among equals, triggers with async syntax come last: before the first of them V8
+        has to run all jobs that may be left (realm/board.js), and it is quicker to do so once."""
+        first = seed % len(sources) if sources else 0
+        indexes = (*range(first, len(sources)), *range(first))
+
+        def rank(index: int) -> tuple[int, bool]:
+            source = sources[index]
+            is_async = isinstance(source, str) and ("async" in source or "await" in source)
+            return self.of(source).total, is_async
+
+        return sorted(indexes, key=rank)
+
+
+def _hash(source: str) -> bytes:
+    return hashlib.sha256(source.encode("utf-8", "surrogatepass")).digest()

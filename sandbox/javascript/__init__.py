@@ -1,1 +1,1 @@
-"""What can be known of a trigger by reading it, and pieces of JavaScript as a person would write them."""
+"""What can be known of a trigger by reading it. It also writes pieces of JavaScript as a person would."""

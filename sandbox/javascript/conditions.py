@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 
 from languages import Sentence
 from sandbox.javascript import syntax
-from sandbox.javascript.calendar_calls import CALENDAR_FUNCTIONS, MONTH_DAYS
-from sandbox.javascript.dates import FLIPPED, decided, no_such_day
-from sandbox.javascript.depths import USUAL_DEPTH
+from sandbox.javascript.dates import CALENDAR_FUNCTIONS, FLIPPED, MONTH_DAYS, decided, no_such_day
+from sandbox.javascript.literals import USUAL_DEPTH
 from sandbox.javascript.syntax import (
     LintFinding,
     Node,
@@ -26,6 +25,7 @@ from sandbox.javascript.syntax import (
     operator_of,
     sides,
 )
+from sandbox.values import frozen
 
 _GETTERS: Mapping[str, tuple[float, float]] = {
     "Month": (0, 11),
@@ -70,7 +70,7 @@ _MOST_SUMS = 8
 """How many sums are followed; `getMonth() + 1` is one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Quantity:
     """A whole number that a trigger compares. `key`: equal for equal quantities. `kind`: Month, Date, FullYear and so
     on, keys, all, days or length. `date_key`: the key of the date it belongs to. `least` and `most`: its bounds.
@@ -96,7 +96,7 @@ class Quantity:
         return replace(self, key=key, least=self.least + shift, most=self.most + shift, shift=shift)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bounds:
     """Whole numbers from `low` to `high`; none of them if `low` is the greater one."""
 
@@ -112,7 +112,7 @@ class Bounds:
         return Bounds(max(self.low, other.low), min(self.high, other.high))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NumericComparison:
     """`quantity operator number`."""
 
@@ -159,6 +159,8 @@ class NumericComparison:
 
 
 def conditions(subject: Subject) -> Iterator[LintFinding]:
+    """Yield what is wrong with the conditions of a trigger: no value, a comparison or expression
+    with the same result always, and operands that exclude each other."""
     source = subject.source
     yield from _no_value(source)
     verdicts = {node.id for node, role in syntax.decisions(source) if role in ("verdict", "return")}
@@ -177,18 +179,20 @@ def conditions(subject: Subject) -> Iterator[LintFinding]:
 
 
 def _no_value(source: Source) -> Iterator[LintFinding]:
+    """Find a trigger without a statement, or without a statement that gives a value."""
     statements = [
         node
         for node in source.root.named_children
         if node.type not in ("comment", "empty_statement")
     ]
     if not statements:
-        yield at("never-true", source.root, Sentence("never true: the trigger has no condition"))
+        yield at("never-true", source.root, "never true: the trigger has no condition")
     elif not any(map(syntax.has_value, statements)):
-        message = Sentence(
-            "never true: a declaration gives no value; end with the condition itself, or `return` it"
+        yield at(
+            "never-true",
+            statements[-1],
+            "never true: a declaration gives no value; end with the condition itself, or `return` it",
         )
-        yield at("never-true", statements[-1], message)
 
 
 # --- what is always true ----------------------------------------------------------------------------------------------
@@ -226,18 +230,19 @@ def _decides(node: Node, verdicts: Collection[int]) -> bool:
 
 
 def _finding_of_comparison(subject: Subject, comparison: Node) -> LintFinding | None:
-    """Find a comparison that is always or never true: because its sides have different types, or because of the
-    bounds of the quantity that it compares with a number."""
+    """Find a comparison that is always or never true: because its sides have different types, or
+    because of the bounds of the quantity that it compares with a number. Return None if it may be
+    both."""
     operands = sides(comparison)
     if operands is None:
         return None
 
-    left, right = map(bare, operands)
+    first, right = map(bare, operands)
     # Only strict comparisons look at types: `==` converts.
     if operator_of(comparison) in ("===", "!=="):
-        finding = _finding_of_types(subject, comparison, quantity_node=left, literal=right)
+        finding = _finding_of_types(subject, comparison, quantity_node=first, literal=right)
         if finding is None:
-            finding = _finding_of_types(subject, comparison, quantity_node=right, literal=left)
+            finding = _finding_of_types(subject, comparison, quantity_node=right, literal=first)
         if finding is not None:
             return finding
 
@@ -263,7 +268,8 @@ def _finding_of_comparison(subject: Subject, comparison: Node) -> LintFinding | 
 def _finding_of_types(
     subject: Subject, comparison: Node, *, quantity_node: Node, literal: Node
 ) -> LintFinding | None:
-    """Find a strict comparison of a quantity with a literal of another type."""
+    """Find a strict comparison of a quantity with a literal of another type. Return None if the
+    types are equal, or one of them is not known."""
     quantity = _quantity(subject, quantity_node)
     if quantity is None:
         return None
@@ -314,17 +320,18 @@ def _nature(quantity: Quantity) -> Sentence:
 
 
 def numeric_comparison(subject: Subject, node: Node) -> NumericComparison | None:
-    """Read a comparison of a known quantity with a number literal on either side."""
+    """Read a comparison of a known quantity with a number literal on either side. Return None for
+    anything else."""
     operator = operator_of(node)
     operands = sides(node)
     if operator not in syntax.COMPARISONS or operands is None:
         return None
-    left, right = map(bare, operands)
-    measured = left
+    first, right = map(bare, operands)
+    measured = first
     number = number_of(subject.source, right)
     if number is None:
         measured = right
-        number = number_of(subject.source, left)
+        number = number_of(subject.source, first)
         operator = FLIPPED.get(operator, operator)
     if number is None:
         return None
@@ -351,6 +358,8 @@ def _quantity(subject: Subject, node: Node) -> Quantity | None:
 
 
 def _unshifted(subject: Subject, node: Node) -> Quantity | None:
+    """Return the quantity that an expression gives: matches of keys, days, a length or a part of a
+    date. Return None for any other expression."""
     key = subject.key(node)
     match syntax.called(node):
         case "match_keys":
@@ -379,7 +388,8 @@ def _unshifted(subject: Subject, node: Node) -> Quantity | None:
 
 
 def _part_of_date(subject: Subject, key: str, date: Node, part: str) -> Quantity | None:
-    """Return the quantity of `date.getMonth()` for the part Month."""
+    """Return the quantity of `date.getMonth()` for the part Month. Return None for a part that is
+    not known."""
     date_key = subject.key(date)
     is_now = subject.text(subject.value(date)) == "newDate()"
     if part == "FullYear" and is_now:
@@ -411,7 +421,7 @@ def _has_spread(nodes: Iterable[Node]) -> bool:
 # --- comparisons that are joined --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Operand:
     """An operand of `&&` or `||` that compares a known quantity with a number."""
 
@@ -461,12 +471,14 @@ def _always_unlike_one(operands: Sequence[_Operand]) -> Iterator[LintFinding]:
                 yield at(
                     "always-true",
                     operand.node,
-                    Sentence("always true: it is always unlike one of the two"),
+                    "always true: it is always unlike one of the two",
                 )
                 return
 
 
 def _never_together(operands: Sequence[_Operand]) -> Iterator[LintFinding]:
+    """Find the first operand that excludes those before it, by the bounds of what they compare. If
+    there is none, find a day that its month does not have."""
     bounds_by_key: dict[str, Bounds] = {}
     for operand in operands:
         quantity = operand.quantity
@@ -476,7 +488,7 @@ def _never_together(operands: Sequence[_Operand]) -> Iterator[LintFinding]:
             yield at(
                 "never-true",
                 operand.node,
-                Sentence("never true together with the condition before it"),
+                "never true together with the condition before it",
             )
             return
         bounds_by_key[quantity.key] = after
@@ -486,7 +498,8 @@ def _never_together(operands: Sequence[_Operand]) -> Iterator[LintFinding]:
 def _calendar(
     operands: Sequence[_Operand], bounds_by_key: Mapping[str, Bounds]
 ) -> Iterator[LintFinding]:
-    """Find a day that its month does not have."""
+    """Find the first day that its month does not have, where operands compare month and day of the
+    same date and only one month is left."""
     days = [operand for operand in operands if operand.quantity.kind == "Date"]
     for operand in operands:
         month = operand.quantity

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from languages import Sentence
 from sandbox.javascript import syntax
-from sandbox.javascript.calendar_calls import DAY_FUNCTIONS, most_days
 from sandbox.javascript.conditions import NumericComparison, is_in_chain, numeric_comparison
-from sandbox.javascript.dates import MONTH_NAMES
-from sandbox.javascript.message_nodes import is_message
+from sandbox.javascript.dates import DAY_FUNCTIONS, MONTH_NAMES, most_days
+from sandbox.javascript.message_fields import is_message
 from sandbox.javascript.syntax import (
     LintFinding,
     Node,
@@ -26,6 +24,7 @@ from sandbox.javascript.syntax import (
     operator_of,
     sides,
 )
+from sandbox.values import frozen
 
 _WITHOUT_TIME = re.compile(r"(?P<year>\d{4})-(?P<month>\d{2})-(?P<day>\d{2})")
 _LOCAL_READERS = frozenset(
@@ -70,16 +69,18 @@ def _dates_without_time(subject: Subject) -> Iterator[LintFinding]:
             continue
 
         reported.add(date.id)
-        message = Sentence(
+        yield at(
+            "date-without-time",
+            date,
             "'{date}' has no time, so it is midnight in UTC: in America {method}() gives the day before; "
             "use on_day({month}, {day}), or write '{date}T00:00'",
             *(day[0], method, int(day["month"]), int(day["day"])),
         )
-        yield at("date-without-time", date, message)
 
 
 def _text_of_date(subject: Subject, node: Node) -> str | None:
-    """Return the text of `new Date('...')`, which may be the value of a name."""
+    """Return the text of `new Date('...')`, which may be the value of a name. Return None for
+    anything else."""
     maker = node.child_by_field_name("constructor")
     arguments = syntax.arguments(node)
     if (
@@ -106,7 +107,8 @@ def _changes_with_the_day(method: str, day: re.Match[str]) -> bool:
 
 
 def _leap_days(subject: Subject) -> Iterator[LintFinding]:
-    """29 February, by a trigger that has nothing for other years."""
+    """Find a test for 29 February in a trigger that says nothing of the days beside it, so that it
+    does not fire in other years."""
     text = subject.source.text
     if "29" not in text or _DAY_BESIDE_TEXT.search(text) is not None:
         return
@@ -139,6 +141,8 @@ def _is_day_beside(comparison: NumericComparison) -> bool:
 
 
 def _is_leap_day(subject: Subject, node: Node) -> bool:
+    """Tell whether an expression is true on 29 February only: it compares month and day, joined by
+    `&&`, or it is an equality with the text of that day or with a part of such a date."""
     if operator_of(node) == "&&" and not is_in_chain(node, "&&"):
         operands = [subject.value(operand) for operand in syntax.chain(node, "&&")]
         comparisons = [numeric_comparison(subject, operand) for operand in operands]
@@ -164,7 +168,7 @@ def _is_text_of_leap_day(subject: Subject, side: Node) -> bool:
 
 
 def _is_read_from_leap_day(subject: Subject, side: Node) -> bool:
-    """`born.getDate()`, where `born` is a 29 February."""
+    """Tell whether a side is `born.getDate()`, where `born` is a constant 29 February."""
     owner, method = syntax.member(subject.source, bare(side))
     if owner is None or method != "getDate" or bare(side).type != "call_expression":
         return False
@@ -181,7 +185,7 @@ def _is_read_from_leap_day(subject: Subject, side: Node) -> bool:
 # --- a time that may be missing ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _TimestampUse:
     """What a trigger does with the time of a message: it computes with it in `arithmetic`, or it tests it."""
 
@@ -190,7 +194,8 @@ class _TimestampUse:
 
 
 def _missing_timestamps(subject: Subject) -> Iterator[LintFinding]:
-    """`Date.now() - m.timestamp`, where nothing tests that there is a timestamp."""
+    """Find arithmetic with `m.timestamp`, such as `Date.now() - m.timestamp`, where nothing tests
+    that there is a timestamp."""
     text = subject.source.text
     if "timestamp" not in text or any(test in text for test in _NUMBER_TESTS):
         return
@@ -202,11 +207,12 @@ def _missing_timestamps(subject: Subject) -> Iterator[LintFinding]:
     computed = [use.arithmetic for use in uses if use.arithmetic is not None]
     if not computed or any(use.is_test for use in uses):
         return
-    message = Sentence(
+    yield at(
+        "timestamp-missing",
+        computed[0],
         "a message may have no timestamp; then this is NaN, and no comparison with NaN is true. "
-        "Test it first: timestamp !== undefined"
+        "Test it first: timestamp !== undefined",
     )
-    yield at("timestamp-missing", computed[0], message)
 
 
 def _is_timestamp(subject: Subject, node: Node) -> bool:
@@ -227,6 +233,8 @@ def _is_timestamp_field(subject: Subject, node: Node) -> bool:
 
 
 def _use_of(subject: Subject, timestamp: Node) -> _TimestampUse:
+    """Tell what the trigger does with this timestamp. Any use that is not known to be harmless
+    counts as a test that there is a timestamp, so that the rule does not complain without cause."""
     node = syntax.with_parentheses(timestamp)
     parent = node.parent
     if parent is None:
@@ -273,7 +281,8 @@ def _is_constant(subject: Subject, declarator: Node) -> bool:
 
 
 def _days_of_helpers(subject: Subject) -> Iterator[LintFinding]:
-    """Find `on_day(0, 15)`, which fails: months count from 1 here."""
+    """Find a month or day that does not exist in a call such as `on_day(0, 15)`, which fails:
+    months count from 1 here."""
     for call in syntax.walk(subject.source.root):
         function = syntax.called(call)
         arguments = syntax.arguments(call)
@@ -288,12 +297,13 @@ def _days_of_helpers(subject: Subject) -> Iterator[LintFinding]:
         # The most days depend on the function: lunar months have at most 30.
         most = most_days(function, int(month))
         if most == 0:
-            message = Sentence(
+            yield at(
+                "date-never-comes",
+                arguments[0],
                 "there is no month {month:g}: {function} counts months from 1 to 12",
                 month,
                 function,
             )
-            yield at("date-never-comes", arguments[0], message)
         elif not 1 <= day <= most:
             yield at("date-never-comes", arguments[1], _no_day(function, int(month), most))
 

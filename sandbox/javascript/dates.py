@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 
 from languages import N_, Sentence
 from sandbox.javascript import syntax
-from sandbox.javascript.calendar_calls import MONTH_DAYS
 from sandbox.javascript.syntax import (
     COMPARISONS,
     LintFinding,
@@ -25,9 +24,26 @@ from sandbox.javascript.syntax import (
     sides,
 )
 
-MONTH_NAMES = (
-    *(N_("January"), N_("February"), N_("March"), N_("April"), N_("May"), N_("June")),
-    *(N_("July"), N_("August"), N_("September"), N_("October"), N_("November"), N_("December")),
+MONTH_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+"""The most days that each month has."""
+MOST_LUNAR_DAYS = 30
+DAY_FUNCTIONS = frozenset(("on_day", "days_until", "on_lunar_day"))
+"""Functions whose first arguments are a month, from 1, and a day."""
+CALENDAR_FUNCTIONS = DAY_FUNCTIONS | {"lunar"}
+
+
+def most_days(function: str, month: int) -> int:
+    """Return the most days of a month, as a function of the realm takes them; 0 for a wrong month."""
+    if not 1 <= month <= 12:
+        return 0
+    return MOST_LUNAR_DAYS if function == "on_lunar_day" else MONTH_DAYS[month - 1]
+
+
+MONTH_NAMES = N_(
+    (
+        *("January", "February", "March", "April", "May", "June"),
+        *("July", "August", "September", "October", "November", "December"),
+    )
 )
 FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """A comparison with its two sides exchanged."""
@@ -42,6 +58,8 @@ _CHINESE = re.compile(r"\d\s*[年月日号]")
 
 
 def dates(subject: Subject) -> Iterator[LintFinding]:
+    """Yield what is wrong with dates: texts that are not dates, a month that is counted from 1, and
+    the present compared with a moment that is past. Nothing without the word `Date`."""
     if "Date" not in subject.source.text:
         return
     for node in syntax.walk(subject.source.root):
@@ -87,7 +105,7 @@ def wrong_date(text: str) -> Sentence | None:
 
 
 def _wrong_day(text: str, date: re.Match[str]) -> Sentence | None:
-    """Say what is wrong with a date of the usual form."""
+    """Say what is wrong with a date of the usual form. Return None if nothing is wrong."""
     month = int(date["month"])
     day = int(date["day"])
     if not 1 <= month <= 12 or not 1 <= day <= 31 or int(date["hour"] or 0) > 24:
@@ -105,7 +123,8 @@ def _wrong_day(text: str, date: re.Match[str]) -> Sentence | None:
 
 
 def _parsed_text(subject: Subject, node: Node) -> str | None:
-    """Return the text literal of `new Date('...')` or `Date.parse('...')`."""
+    """Return the text literal of `new Date('...')` or `Date.parse('...')`. Return None for anything
+    else."""
     arguments = syntax.arguments(node)
     if len(arguments) != 1 or arguments[0].type != "string":
         return None
@@ -119,14 +138,18 @@ def _parsed_text(subject: Subject, node: Node) -> str | None:
 
 
 def _parts(subject: Subject, node: Node) -> Iterator[LintFinding]:
-    """Find `new Date(2026, 12, 25)`: months count from 0."""
+    """Find a month 12, or a day that its month does not have, in `new Date(2026, 12, 25)`: months
+    count from 0."""
     arguments = syntax.arguments(node)
     if not _makes_date(subject, node) or len(arguments) < 2:
         return
     month = number_of(subject.source, arguments[1])
     if month == 12:
-        message = Sentence("month 12 is January of the next year: months count from 0 to 11")
-        yield at("date-never-comes", arguments[1], message)
+        yield at(
+            "date-never-comes",
+            arguments[1],
+            "month 12 is January of the next year: months count from 0 to 11",
+        )
     elif month is not None and month in range(12) and len(arguments) > 2:
         day = number_of(subject.source, arguments[2])
         if day is not None and MONTH_DAYS[int(month)] < day <= 31:
@@ -143,9 +166,9 @@ def no_such_day(node: Node, month: int) -> LintFinding:
     return at(
         "date-never-comes",
         node,
-        Sentence(
-            "{month} has {days} days at most", Sentence(MONTH_NAMES[month]), MONTH_DAYS[month]
-        ),
+        "{month} has {days} days at most",
+        Sentence(MONTH_NAMES[month]),
+        MONTH_DAYS[month],
     )
 
 
@@ -155,16 +178,17 @@ def decided(*, always: bool, why: Sentence) -> Sentence:
 
 
 def _moment(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[LintFinding]:
-    """Find the present compared with a constant moment."""
+    """Find the present compared with a constant moment that is past, so that the result is always
+    the same."""
     present = left
     constant = right
     operator = operator_of(node)
-    if not _is_now(subject, present):
+    if not is_now(subject, present):
         present = right
         constant = left
         operator = FLIPPED.get(operator, operator)
 
-    if not _is_now(subject, present):
+    if not is_now(subject, present):
         return
 
     is_equality = operator[:2] in ("==", "!=")
@@ -186,15 +210,20 @@ def _moment(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[L
     yield at(rule, node, decided(always=is_always_true, why=reason))
 
 
-def _is_now(subject: Subject, node: Node) -> bool:
-    """Tell whether the node is the present: `new Date()`, `Date.now()`, `new Date().getTime()` or a name with such a
-    value."""
+def is_now(subject: Subject, node: Node) -> bool:
+    """Tell whether an expression is the present moment."""
+    return moment_text(subject, node) in ("newDate()", "Date.now()")
+
+
+def moment_text(subject: Subject, node: Node) -> str:
+    """Return the text of a date without what makes it a number."""
     text = subject.key(subject.value(node)).removeprefix("+")
-    return text.removesuffix(".getTime()").removesuffix(".valueOf()") in ("newDate()", "Date.now()")
+    return text.removesuffix(".getTime()").removesuffix(".valueOf()")
 
 
 def _moment_of(subject: Subject, node: Node) -> datetime | None:
-    """Return the moment of `new Date('2024-01-01')` or `Date.parse('...')`, also with getTime(), or of milliseconds."""
+    """Return the moment of `new Date('2024-01-01')` or `Date.parse('...')`, also with getTime(), or
+    of milliseconds. Return None for anything else."""
     if node.type == "unary_expression" and operator_of(node) == "+":
         node = bare(node.child_by_field_name("argument") or node)
     owner, method = syntax.member(subject.source, node)
@@ -211,7 +240,8 @@ def _moment_of(subject: Subject, node: Node) -> datetime | None:
 
 
 def _moment_of_text(subject: Subject, node: Node) -> datetime | None:
-    """Return the moment of `new Date('2024-01-01')`. Raises ValueError: the day does not exist."""
+    """Return the moment of `new Date('2024-01-01')`, or None for another expression. Raises ValueError: the day does
+    not exist."""
     text = _parsed_text(subject, node)
     date = None if text is None else _DATE.fullmatch(text.strip())
     if text is None or date is None or wrong_date(text) is not None:
@@ -220,7 +250,8 @@ def _moment_of_text(subject: Subject, node: Node) -> datetime | None:
 
 
 def _moment_of_parts(subject: Subject, node: Node) -> datetime | None:
-    """Return the moment of `new Date(2024, 0, 1)`. Raises ValueError, OverflowError: the day does not exist."""
+    """Return the moment of `new Date(2024, 0, 1)`, or None for anything else. Raises ValueError,
+    OverflowError: the day does not exist."""
     arguments = syntax.arguments(node)
     if not _makes_date(subject, node) or len(arguments) < 3:
         return None

@@ -7,6 +7,7 @@ from math import prod
 
 from languages import Sentence
 from sandbox.javascript import syntax
+from sandbox.javascript.dates import is_now, moment_text
 from sandbox.javascript.syntax import LintFinding, Node, Subject, at, number_of, operator_of, sides
 
 _DAY_MS = 86_400_000
@@ -31,7 +32,8 @@ def day_counts(subject: Subject) -> Iterator[LintFinding]:
 
 
 def _rounded_days(subject: Subject, call: Node) -> Iterator[LintFinding]:
-    """Find `Math.round((day - now) / 864e5)`, where `day` is a midnight and `now` has a time of day."""
+    """Find days between a midnight and the present, or two midnights, that are rounded the wrong
+    way, such as `Math.round((day - now) / 864e5)`."""
     owner, name = syntax.member(subject.source, call)
     arguments = syntax.arguments(call)
     if owner is None or subject.source.of(owner) != "Math" or len(arguments) != 1:
@@ -41,16 +43,16 @@ def _rounded_days(subject: Subject, call: Node) -> Iterator[LintFinding]:
     if difference is None:
         return
 
-    left, right = difference
-    if _is_midnight(subject, left) and _is_midnight(subject, right):
+    minuend, subtrahend = difference
+    if _is_midnight(subject, minuend) and _is_midnight(subject, subtrahend):
         if name in _TO_ONE_SIDE:
-            yield at("day-rounding", call, Sentence("{said}; {hint}", _UNEQUAL_DAYS, _HELPER))
+            yield at("day-rounding", call, "{said}; {hint}", _UNEQUAL_DAYS, _HELPER)
         return
 
     if "setHours(0" in subject.text(subject.source.root):
         return  # it may be the present that is set to midnight, and then every way of rounding is right
 
-    if _is_midnight(subject, left) and _is_present(subject, right):
+    if _is_midnight(subject, minuend) and is_now(subject, subtrahend):
         if name == "round":
             reason = Sentence(
                 "after noon, now is nearer to the next midnight: on the day itself this is -1; use Math.ceil"
@@ -61,14 +63,14 @@ def _rounded_days(subject: Subject, call: Node) -> Iterator[LintFinding]:
             )
         else:
             return
-    elif _is_present(subject, left) and _is_midnight(subject, right) and name == "round":
+    elif is_now(subject, minuend) and _is_midnight(subject, subtrahend) and name == "round":
         reason = Sentence(
             "after noon, now is nearer to the next midnight: this is one day too many; use Math.floor"
         )
     else:
         return
 
-    yield at("day-rounding", call, Sentence("{said}; {hint}", reason, _HELPER))
+    yield at("day-rounding", call, "{said}; {hint}", reason, _HELPER)
 
 
 def _equal_days(subject: Subject, node: Node) -> Iterator[LintFinding]:
@@ -82,31 +84,32 @@ def _equal_days(subject: Subject, node: Node) -> Iterator[LintFinding]:
         if not number or difference is None:
             continue
         if all(_is_midnight(subject, side) for side in difference):
-            yield at("day-rounding", node, Sentence("{said}; {hint}", _UNEQUAL_DAYS, _HELPER))
+            yield at("day-rounding", node, "{said}; {hint}", _UNEQUAL_DAYS, _HELPER)
 
 
 def _difference_in_days(subject: Subject, node: Node) -> tuple[Node, Node] | None:
-    """Return `left` and `right` of `(left - right) / 86_400_000`, where the division by the milliseconds of a day may
-    have several steps, such as `(left - right) / 36e5 / 24`. Return None for any other expression."""
+    """Return `a` and `b` of `(a - b) / 86_400_000`, where the division by the milliseconds of a day may have several
+    steps, such as `(a - b) / 36e5 / 24`. Return None for any other expression."""
     dividend = subject.value(node)
     divisor = 1.0
     while operator_of(dividend) == "/":
         operands = sides(dividend)
         if operands is None:
             break
-        left, right = operands
-        factor = _product(subject, right)
+        numerator, denominator = operands
+        factor = _product(subject, denominator)
         if factor is None:
             return None
         divisor *= factor
-        dividend = subject.value(left)
+        dividend = subject.value(numerator)
     if divisor != _DAY_MS or operator_of(dividend) != "-":
         return None
     return sides(dividend)
 
 
 def _product(subject: Subject, node: Node) -> float | None:
-    """Return the value of a number, or of numbers that are multiplied: `24 * 60 * 60 * 1000`."""
+    """Return the value of a number, or of numbers that are multiplied: `24 * 60 * 60 * 1000`.
+    Return None for anything else."""
     factors = [
         number_of(subject.source, subject.value(factor))
         for factor in syntax.chain(subject.value(node), "*")
@@ -115,13 +118,9 @@ def _product(subject: Subject, node: Node) -> float | None:
     return prod(numbers) if len(numbers) == len(factors) else None
 
 
-def _is_present(subject: Subject, node: Node) -> bool:
-    return _moment_text(subject, node) in ("newDate()", "Date.now()")
-
-
 def _is_midnight(subject: Subject, node: Node) -> bool:
     """Tell whether it is `new Date(year, month, day)` or `new Date('2026-07-17')`."""
-    text = _moment_text(subject, node)
+    text = moment_text(subject, node)
     if not text.startswith("newDate("):
         return False
     owner, _method = syntax.member(subject.source, subject.value(node))
@@ -132,11 +131,6 @@ def _is_midnight(subject: Subject, node: Node) -> bool:
             date_arguments[0]
         )
     return len(date_arguments) == 3
-
-
-def _moment_text(subject: Subject, node: Node) -> str:
-    text = subject.key(subject.value(node)).removeprefix("+")
-    return text.removesuffix(".getTime()").removesuffix(".valueOf()")
 
 
 def _not_a_number(subject: Subject, node: Node) -> Iterator[LintFinding]:
@@ -151,15 +145,18 @@ def _not_a_number(subject: Subject, node: Node) -> Iterator[LintFinding]:
     nothing = is_nan or "undefined" in values
     shown = "NaN" if is_nan else "undefined"
     if operator in _ARITHMETIC and nothing:
-        reason = Sentence(
-            "arithmetic with {nothing} gives NaN, and every comparison with NaN is false", shown
+        yield at(
+            "not-a-number",
+            node,
+            "arithmetic with {nothing} gives NaN, and every comparison with NaN is false",
+            shown,
         )
-        yield at("not-a-number", node, reason)
     elif operator in _INEQUALITIES and nothing:
         yield at(
             "not-a-number",
             node,
-            Sentence("never true: nothing is less or more than {nothing}", shown),
+            "never true: nothing is less or more than {nothing}",
+            shown,
         )
     elif operator in _EQUALITIES and is_nan:
         reason = (
@@ -167,4 +164,4 @@ def _not_a_number(subject: Subject, node: Node) -> Iterator[LintFinding]:
             if "!" in operator
             else Sentence("never true: nothing equals NaN")
         )
-        yield at("not-a-number", node, Sentence("{said}; use Number.isNaN", reason))
+        yield at("not-a-number", node, "{said}; use Number.isNaN", reason)

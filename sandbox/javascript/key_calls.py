@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from languages import Sentence
 from sandbox.javascript import syntax
-from sandbox.javascript.depths import HOOK_MESSAGES, SCOPES
+from sandbox.javascript.literals import HOOK_MESSAGES, SCOPES
 from sandbox.javascript.message_fields import OTHER_ROLES
 from sandbox.javascript.syntax import LintFinding, Node, Source, Subject, at, bare, number_of
 
@@ -26,6 +26,7 @@ _MOST_SHOWN = 60
 
 
 def key_calls(subject: Subject) -> Iterator[LintFinding]:
+    """Find mistakes in the arguments of the calls of the key functions."""
     for node in syntax.walk(subject.source.root):
         function = syntax.called(node)
         if function in syntax.KEY_FUNCTIONS:
@@ -34,6 +35,8 @@ def key_calls(subject: Subject) -> Iterator[LintFinding]:
 
 
 def _arguments(subject: Subject, function: str, arguments: list[Node]) -> Iterator[LintFinding]:
+    """Yield what is wrong with the arguments of a call of `function`. Stop where messages or keys
+    are missing; say nothing without arguments, or if one of them is spread."""
     source = subject.source
     # A spread argument may be anything, so nothing is known.
     if not arguments or any(argument.type == "spread_element" for argument in arguments):
@@ -41,17 +44,22 @@ def _arguments(subject: Subject, function: str, arguments: list[Node]) -> Iterat
 
     messages, *others = arguments
     if _are_keys(messages):
-        message = Sentence(
-            "{name} needs the messages first: {name}(context.messages, [...])", function
+        yield at(
+            "messages-missing",
+            messages,
+            "{name} needs the messages first: {name}(context.messages, [...])",
+            function,
         )
-        yield at("messages-missing", messages, message)
         return
 
     if not others:
-        message = Sentence(
-            "{name} needs keys: {name}({value}, ['...'])", function, source.of(messages)[:40]
+        yield at(
+            "keys-not-a-list",
+            messages,
+            "{name} needs keys: {name}({value}, ['...'])",
+            function,
+            source.of(messages)[:40],
         )
-        yield at("keys-not-a-list", messages, message)
         return
 
     keys, *options = others
@@ -69,10 +77,11 @@ def _are_keys(node: Node) -> bool:
 
 
 def _keys(subject: Subject, function: str, keys: Node) -> Iterator[LintFinding]:
+    """Find mistakes in the keys of a call: they are no list, or an item of the list is wrong."""
     value = subject.value(keys)
     if value.type in _NO_LISTS:
         as_list = _as_list(subject.source.of(value))
-        yield at("keys-not-a-list", keys, Sentence("the keys must be a list: {as_list}", as_list))
+        yield at("keys-not-a-list", keys, "the keys must be a list: {as_list}", as_list)
     elif keys.type == "array":
         yield from _items(subject.source, function, keys)
 
@@ -91,9 +100,11 @@ def _as_list(literal: str) -> str | Sentence:
 
 
 def _items(source: Source, function: str, keys: Node) -> Iterator[LintFinding]:
+    """Yield what is wrong in a list of keys: an empty list or key, an item that is not a key, and a
+    key that is there twice."""
     items = [item for item in keys.named_children if item.type != "comment"]
     if not items:
-        yield at("empty-key", keys, Sentence("an empty list matches nothing"))
+        yield at("empty-key", keys, "an empty list matches nothing")
 
     literals: set[str] = set()
     # The same key twice counts twice, which is seldom meant.
@@ -105,24 +116,28 @@ def _items(source: Source, function: str, keys: Node) -> Iterator[LintFinding]:
                 if function == "match_keys_all"
                 else ""
             )
-            yield at("empty-key", item, Sentence("an empty key matches nothing{so}", effect))
+            yield at("empty-key", item, "an empty key matches nothing{so}", effect)
         elif item.type in _NO_KEYS:
-            yield at("key-not-text", item, Sentence("a key must be a text or a regular expression"))
+            yield at("key-not-text", item, "a key must be a text or a regular expression")
         elif item.type in ("string", "regex"):
             key = literal[1:-1] if item.type == "string" else literal
             if key in literals:
-                yield at("key-twice", item, Sentence("{text} is in the list twice", literal))
+                yield at("key-twice", item, "{text} is in the list twice", literal)
             literals.add(key)
 
 
 def _scope(source: Source, node: Node, value: Node) -> Iterator[LintFinding]:
+    """Find a scope that does not exist, and name the one that may be meant. A scope that is known
+    only at run time is not looked at."""
     text = source.of(value)
     scopes = ", ".join(SCOPES)
     if value.type in _NO_SCOPES:
         yield at(
             "unknown-scope",
             node,
-            Sentence("no scope {text}; the scopes are {scopes}", text, scopes),
+            "no scope {text}; the scopes are {scopes}",
+            text,
+            scopes,
         )
     if value.type != "string" or text[1:-1] in SCOPES:
         return
@@ -131,10 +146,11 @@ def _scope(source: Source, node: Node, value: Node) -> Iterator[LintFinding]:
         hint = Sentence("the scopes are {scopes}", scopes)
     else:
         hint = Sentence("did you mean '{meant}'?", meant)
-    yield at("unknown-scope", node, Sentence("no scope {text}; {hint}", text, hint))
+    yield at("unknown-scope", node, "no scope {text}; {hint}", text, hint)
 
 
 def _meant_scope(name: str) -> str | None:
+    """Return the scope that a wrong name probably means, or None if it is like none."""
     if name in _OTHER_SCOPES:
         return _OTHER_SCOPES[name]
     similar_scopes = difflib.get_close_matches(name, SCOPES, n=1, cutoff=_NEAR)
@@ -142,29 +158,36 @@ def _meant_scope(name: str) -> str | None:
 
 
 def _depth(source: Source, node: Node) -> Iterator[LintFinding]:
+    """Find a depth that is negative, has a fraction, is not a number, or is larger than what a hook
+    gives. A depth that is known only at run time is not looked at."""
     depth = number_of(source, node)
     if depth is not None:
         if depth < 0:
-            message = Sentence(
+            yield at(
+                "strange-depth",
+                node,
                 "leaves out the first {number:g} messages; give {number:g} for the last ones",
                 -depth,
             )
-            yield at("strange-depth", node, message)
         elif depth != int(depth):
-            yield at("strange-depth", node, _counts_as(int(depth)))
+            sentence = Sentence("counts as 0, all messages")
+            if int(depth):
+                sentence = Sentence("counts as {number}", int(depth))
+            yield at("strange-depth", node, sentence)
         elif depth > HOOK_MESSAGES:
-            message = Sentence(
+            yield at(
+                "beyond-hooks",
+                node,
                 "looks at the last {number:g} messages; a hook gives at most {most}",
                 depth,
                 HOOK_MESSAGES,
             )
-            yield at("beyond-hooks", node, message)
     elif node.type in _NO_DEPTHS:
-        yield at("strange-depth", node, Sentence("the depth is a number of messages, 0 for all"))
+        yield at("strange-depth", node, "the depth is a number of messages, 0 for all")
     elif node.type == "string" and not source.of(node)[1:-1].strip().isdecimal():
-        message = Sentence("{value} is not a number and counts as 0, all messages", source.of(node))
-        yield at("strange-depth", node, message)
-
-
-def _counts_as(depth: int) -> Sentence:
-    return Sentence("counts as {number}", depth) if depth else Sentence("counts as 0, all messages")
+        yield at(
+            "strange-depth",
+            node,
+            "{value} is not a number and counts as 0, all messages",
+            source.of(node),
+        )

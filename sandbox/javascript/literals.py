@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 LINE = 100
 """Characters after which a list of keys is broken into several lines."""
@@ -25,7 +26,7 @@ def has_ideograph(text: str) -> bool:
 
 
 def string(text: str) -> str:
-    """Write a literal in single quotes."""
+    """Write a text as a literal of JavaScript in single quotes."""
     body = json.dumps(text, ensure_ascii=False)[1:-1].replace('\\"', '"').replace("'", "\\'")
     return (
         "'"
@@ -56,8 +57,8 @@ def _edge(char: str, look: str) -> str:
 
 
 def call(function: str, keys: Sequence[str], depth: int | None = None, scope: str = "any") -> str:
-    """Write a call of `match_keys` or `match_keys_all`. `keys`: literals. `depth`: a number of messages; the default
-    is left out."""
+    """Write a call of `match_keys` or `match_keys_all`, on several lines if it is long. `keys`: literals. `depth`: a
+    number of messages; the default is left out."""
     more = "" if depth in (None, 4) else f", '{scope}', {depth}"
     if not more and scope != "any":
         more = f", '{scope}'"
@@ -76,3 +77,47 @@ def call(function: str, keys: Sequence[str], depth: int | None = None, scope: st
 def comment(text: str) -> str:
     """Write a line comment; line ends of the text become blanks."""
     return f"// {' '.join(text.split())}"
+
+
+# --- depths ---------------------------------------------------------------------------------------
+
+USUAL_DEPTH: Final = 4
+"""What `match_keys` looks at without a depth, and what a hook gives at least."""
+HOOK_MESSAGES: Final = 50
+"""Messages that a hook gives at most."""
+HOOK_CHARS: Final = 100_000
+"""Characters of these messages at most, beyond the usual ones."""
+
+# sandbox/worker/realm/keys.js has the same list.
+SCOPES: Final = (
+    *("any", "named", "scanned", "scanned_unnamed"),
+    *("user", "assistant", "system", "char", "both", "other"),
+)
+_DEPTHS: Final = re.compile(
+    rf"['\"`](?:{'|'.join(SCOPES)})['\"`]\s*,\s*(?P<depth>\d{{1,6}}|null)\s*,?\s*\)"
+    r"|\bmessages\s*(?:\?\.|\.)\s*(?:slice|at)\s*\(\s*-\s*(?P<back>\d{1,6})\s*[,)]"
+)
+
+
+def depth_of(trigger: str) -> int | None:
+    """Return the greatest number of last messages that the text of a trigger names, at least 4, or None if it asks
+    for all."""
+    greatest = USUAL_DEPTH
+    for match in _DEPTHS.finditer(trigger):
+        depth = match["depth"] or match["back"]
+        if depth == "null" or int(depth) == 0:
+            return None
+        greatest = max(greatest, int(depth))
+    return greatest
+
+
+def given_by_a_hook(triggers: Iterable[str], known_depth: int = 0) -> int:
+    """Return the number of messages that a hook gives these triggers, if the chat has as many. `known_depth`:
+    messages that something else looks at."""
+    greatest = min(max(USUAL_DEPTH, known_depth), HOOK_MESSAGES)
+    for trigger in triggers:
+        depth = depth_of(trigger)
+        if depth is None or depth >= HOOK_MESSAGES:
+            return HOOK_MESSAGES
+        greatest = max(greatest, depth)
+    return greatest

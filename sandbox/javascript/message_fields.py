@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping
 
 from languages import Sentence
 from sandbox.javascript import syntax
-from sandbox.javascript.message_nodes import is_message
 from sandbox.javascript.syntax import (
     LintFinding,
     Node,
@@ -18,28 +17,157 @@ from sandbox.javascript.syntax import (
     operator_of,
     sides,
 )
+from sandbox.values import by_name
+
+_LISTS = ("context.messages", "args.messages")
+_SAME_MESSAGES = frozenset(("slice", "filter", "toReversed", "toSorted", "reverse", "sort"))
+_ONE_MESSAGE = frozenset(("at", "find", "findLast", "pop", "shift"))
+_CALLBACKS = frozenset(
+    (
+        *("some", "every", "find", "findLast", "findIndex", "findLastIndex", "filter"),
+        *("map", "flatMap", "forEach"),
+    )
+)
+"""Methods that call a function for each element."""
+
+
+def is_message(subject: Subject, node: Node) -> bool:
+    """Tell whether the expression is known to give a message."""
+    node = subject.value(node)
+    if node.type == "identifier":
+        return _is_element(subject, node)
+    if node.type == "subscript_expression":
+        owner = node.child_by_field_name("object")
+        return owner is not None and _are_messages(subject, owner)
+    owner, method = _method(subject.source, node)
+    return owner is not None and method in _ONE_MESSAGE and _are_messages(subject, owner)
+
+
+def _are_messages(subject: Subject, node: Node) -> bool:
+    """Tell whether the expression is known to give a list of messages: the list of the context, also after calls such as
+    `slice` that keep its elements."""
+    node = subject.value(node)
+    while subject.text(node).replace("?.", ".") not in _LISTS:
+        owner, method = _method(subject.source, node)
+        if owner is None or method not in _SAME_MESSAGES:
+            return False
+        node = subject.value(owner)
+    return True
+
+
+def _method(source: Source, call: Node) -> tuple[Node | None, str]:
+    return syntax.member(source, call) if call.type == "call_expression" else (None, "")
+
+
+def _is_element(subject: Subject, node: Node) -> bool:
+    """Tell whether the nearest callback or loop that binds the name of `node` binds it to a
+    message."""
+    name = subject.source.of(node)
+    around = node.parent
+    while around is not None:
+        if around.type == "for_in_statement":
+            element_node = around.child_by_field_name("left")
+            if element_node is not None and subject.source.of(element_node) == name:
+                return _loops_over_messages(subject, around)
+        elif around.type in ("arrow_function", "function_expression"):
+            names = [subject.source.of(parameter) for parameter in syntax.parameters(around)]
+            if names and names[0] == name:
+                return _is_called_for_messages(subject, around)
+            if any(name in parameter for parameter in names):
+                return False
+        elif around.type in syntax.FUNCTIONS:
+            return False
+        around = around.parent
+
+    return False
+
+
+def _loops_over_messages(subject: Subject, loop: Node) -> bool:
+    """Tell whether it is `for (... of context.messages)`."""
+    right = loop.child_by_field_name("right")
+    is_of = any(child.type == "of" for child in loop.children)
+    return is_of and right is not None and _are_messages(subject, right)
+
+
+def _is_called_for_messages(subject: Subject, function: Node) -> bool:
+    """Tell whether a method of a list of messages gets the function."""
+    call = syntax.call_with(function)
+    if call is None:
+        return False
+    owner, method = _method(subject.source, call)
+    return owner is not None and method in _CALLBACKS and _are_messages(subject, owner)
+
 
 ROLES = ("user", "assistant", "system")
-OTHER_ROLES: Mapping[str, str] = {
-    **dict.fromkeys(("human", "me", "用户"), "user"),
-    **dict.fromkeys(("ai", "bot", "char", "character", "model", "gpt", "llm", "助手"), "assistant"),
-}
+OTHER_ROLES: Mapping[str, str] = by_name(
+    {
+        "user": (
+            "human",
+            "me",
+            "用户",
+        ),
+        "assistant": (
+            "ai",
+            "bot",
+            "char",
+            "character",
+            "model",
+            "gpt",
+            "llm",
+            "助手",
+        ),
+    }
+)
 """Names of the roles in other programs."""
 CONTEXT = ("messages", "conversation_id", "participants", "last_fired")
 MESSAGE = ("role", "content", "timestamp", "name")
-OTHER_NAMES: Mapping[str, str] = {
-    **dict.fromkeys(("text", "mes", "msg", "message", "body"), "content"),
-    **dict.fromkeys(
-        ("time", "date", "time_stamp", "timeStamp", "send_date", "createdAt", "created_at"),
-        "timestamp",
-    ),
-    **dict.fromkeys(("sender", "author", "from", "is_user", "isUser"), "role"),
-    **dict.fromkeys(("chat_log", "chatLog", "chat", "history", "log"), "messages"),
-    **dict.fromkeys(("lastFired", "lastActivated", "last_activated", "last"), "last_fired"),
-    **dict.fromkeys(
-        ("conversationId", "conversation", "chat_id", "chatId", "id"), "conversation_id"
-    ),
-}
+OTHER_NAMES: Mapping[str, str] = by_name(
+    {
+        "content": (
+            "text",
+            "mes",
+            "msg",
+            "message",
+            "body",
+        ),
+        "timestamp": (
+            "time",
+            "date",
+            "time_stamp",
+            "timeStamp",
+            "send_date",
+            "createdAt",
+            "created_at",
+        ),
+        "role": (
+            "sender",
+            "author",
+            "from",
+            "is_user",
+            "isUser",
+        ),
+        "messages": (
+            "chat_log",
+            "chatLog",
+            "chat",
+            "history",
+            "log",
+        ),
+        "last_fired": (
+            "lastFired",
+            "lastActivated",
+            "last_activated",
+            "last",
+        ),
+        "conversation_id": (
+            "conversationId",
+            "conversation",
+            "chat_id",
+            "chatId",
+            "id",
+        ),
+    }
+)
 """Names of the fields in other programs."""
 _LEAST_LIKENESS = 0.75
 """The least likeness of two names, from 0 to 1, at which a name is taken for a slip of the other."""
@@ -50,7 +178,7 @@ _OF_EVERY_OBJECT = frozenset(
 
 
 def message_fields(subject: Subject) -> Iterator[LintFinding]:
-    """Apply both rules, in the order of the text."""
+    """Find roles that no message has, and fields that the context or a message does not have, in the order of the text."""
     source = subject.source
     declared: set[str] = set()
     for node in syntax.walk(source.root):
@@ -79,8 +207,14 @@ def _role(subject: Subject, comparison: Node) -> Iterator[LintFinding]:
         hint = Sentence("did you mean '{meant}'?", meant)
     is_unequal = "!" in operator_of(comparison)
     never = Sentence("always") if is_unequal else Sentence("never")
-    message = Sentence("{never} true: no message has the role '{role}'; {hint}", never, role, hint)
-    yield at("unknown-role", comparison, message)
+    yield at(
+        "unknown-role",
+        comparison,
+        "{never} true: no message has the role '{role}'; {hint}",
+        never,
+        role,
+        hint,
+    )
 
 
 def _compared_role(subject: Subject, comparison: Node) -> str | None:
@@ -91,13 +225,13 @@ def _compared_role(subject: Subject, comparison: Node) -> str | None:
         return None
 
     # The text may be on either side.
-    left, right = map(bare, operands)
+    first, right = map(bare, operands)
     if right.type == "string":
-        field = left
+        field = first
         text = right
     else:
         field = right
-        text = left
+        text = first
 
     if text.type != "string" or field.type != "member_expression":
         return None
@@ -145,7 +279,9 @@ def _field(subject: Subject, node: Node, declared: Collection[str]) -> Iterator[
         yield at(
             "unknown-field",
             name,
-            Sentence("a message has no {field}; did you mean {meant}?", field, meant),
+            "a message has no {field}; did you mean {meant}?",
+            field,
+            meant,
         )
 
 
@@ -159,7 +295,8 @@ def _no_field_of_context(context: str, field: str) -> Sentence:
 
 
 def _meant_field(field: str, fields: tuple[str, ...]) -> str | None:
-    """Return the field that was perhaps meant: by its name in other programs, or by its spelling."""
+    """Return the field that was perhaps meant: by its name in other programs, or by its spelling.
+    Return None if none is near."""
     name = OTHER_NAMES.get(field)
     if name in fields:
         return name

@@ -25,14 +25,14 @@ def lines_of(source: str) -> list[str]:
 
 
 def position(source: str, index: int) -> tuple[int, int]:
-    """Return the line and the column of a character."""
+    """Return the line and the UTF-16 column, both from 1, of the character at an index."""
     lines = lines_of(source[:index])
     units_before = len(lines[-1].encode("utf-16-le", "surrogatepass")) // _UNIT_BYTES
     return len(lines), units_before + 1
 
 
 def index_of(source: str, line: int, column: int) -> int | None:
-    """Return the index of the character at a line and column, or None if the line does not exist."""
+    """Return the index of the character at a line and UTF-16 column, or None if the line does not exist."""
     line_starts = [0] + [line_end.end() for line_end in _LINE_ENDS.finditer(source)]
     if not 1 <= line <= len(line_starts):
         return None
@@ -63,7 +63,8 @@ def place_of_name(source: str, message: str, line: int, column: int) -> tuple[in
 
 
 def caret(source: str, line: int | None, column: int | None) -> str:
-    """Return two lines, ready to print in a terminal (wide characters count double); '' where the place is unknown."""
+    """Return two lines for a terminal, in which wide characters count double: the line of the source, or a part of a long
+    one, and `^` below the column. Return '' if the place is unknown."""
     lines = lines_of(source)
     if line is None or column is None or not 1 <= line <= len(lines):
         return ""

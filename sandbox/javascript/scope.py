@@ -25,6 +25,7 @@ from sandbox.javascript.syntax import (
     parameters,
 )
 from sandbox.protocol import MOST_UNKNOWN
+from sandbox.values import frozen
 
 _FUNCTIONS = FUNCTIONS - {"class", "class_declaration"}
 _BLOCKS = frozenset(
@@ -75,7 +76,7 @@ class _Scope:
         return any(name in scope.names for scope in self.around())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Use:
     """An identifier that is used and not declared, and the scope in which it stands."""
 
@@ -163,7 +164,7 @@ def _scope_inside(node: Node, scope: _Scope) -> _Scope:
     return scope
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Declaration:
     """A pattern with names, and the scope that gets them."""
 
@@ -179,10 +180,10 @@ def _declarations(node: Node, scope: _Scope, inner: _Scope) -> Iterator[_Declara
         for pattern in _declared_patterns(node):
             yield _Declaration(home, pattern)
     elif kind == "for_in_statement":
-        left = node.child_by_field_name("left")
+        target = node.child_by_field_name("left")
         keyword = _loop_keyword(node)
-        if left is not None and keyword is not None:
-            yield _Declaration(scope.home_of_var() if keyword == "var" else inner, left)
+        if target is not None and keyword is not None:
+            yield _Declaration(scope.home_of_var() if keyword == "var" else inner, target)
     elif kind in _HOISTED_NAMES or kind in _OWN_NAMES:
         name = node.child_by_field_name("name")
         if name is not None:
@@ -228,8 +229,8 @@ def _bound_names(pattern: Node) -> Iterator[Node]:
 
 
 def _nearest(name: str, scope: _Scope, global_names: Sequence[str]) -> str | None:
-    """Return the name that was perhaps meant: among the global names and, from the inside out, the names of the
-    source."""
+    """Return the name that was perhaps meant: among the global names and, from the inside out, the
+    names of the source. Return None if none is near."""
     if len(name) > LONGEST_GUESSED:
         return None
     # Sorted, so that the same source gets the same guess.

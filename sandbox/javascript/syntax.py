@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from languages import Sentence
 from sandbox.javascript import positions
+from sandbox.values import frozen
 
 if TYPE_CHECKING:
     from tree_sitter import Node as Node
@@ -71,7 +72,7 @@ _BINDERS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """A text and its tree. Offsets of nodes are bytes of `content` (UTF-8)."""
 
@@ -149,11 +150,11 @@ def operator_of(node: Node) -> str:
 
 def sides(node: Node) -> tuple[Node, Node] | None:
     """Return the left and the right side of a node that has both."""
-    left = node.child_by_field_name("left")
+    left_side = node.child_by_field_name("left")
     right = node.child_by_field_name("right")
-    if left is None or right is None:
+    if left_side is None or right is None:
         return None
-    return left, right
+    return left_side, right
 
 
 def chain(node: Node, operator: str) -> list[Node]:
@@ -169,7 +170,8 @@ def chain(node: Node, operator: str) -> list[Node]:
 
 
 def called(node: Node) -> str | None:
-    """Return the name of the function that a call expression calls, if it is a plain name."""
+    """Return the name of the function that a call expression calls, if it is a plain name. Return
+    None otherwise."""
     if node.type != "call_expression":
         return None
     function = node.child_by_field_name("function")
@@ -193,7 +195,8 @@ def _without_comments(node: Node) -> list[Node]:
 
 
 def number_of(source: Source, node: Node) -> float | None:
-    """Return the value of a number literal, with or without a sign."""
+    """Return the value of a number literal, with or without a sign. Return None for anything
+    else."""
     sign = 1
     if node.type == "unary_expression" and operator_of(node) == "-":
         sign = -1
@@ -233,7 +236,8 @@ def member(source: Source, node: Node) -> tuple[Node | None, str]:
 
 
 def call_with(function: Node) -> Node | None:
-    """Return the call whose first argument is this function, as in `list.some((m) => ...)`."""
+    """Return the call whose first argument is this function, as in `list.some((m) => ...)`. Return
+    None if no call has it there."""
     if function.type not in ("arrow_function", "function_expression") or function.parent is None:
         return None
     call = function.parent.parent
@@ -324,7 +328,7 @@ def is_condition(node: Node) -> bool:
     return operator in LOGICAL or operator in COMPARISONS or operator == "!"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LintFinding:
     """`rule`: its name in docs/reference/lint-rules.md. `start`: byte offset in the source."""
 
@@ -333,8 +337,10 @@ class LintFinding:
     start: int
 
 
-def at(rule: str, node: Node, message: Sentence) -> LintFinding:
-    """Return a finding that points at a node."""
+def at(rule: str, node: Node, message: Sentence | str, *values: object) -> LintFinding:
+    """Return a finding that points at a node. A message that is not made yet has these values in its places."""
+    if isinstance(message, str):
+        message = Sentence(message, *values)
     return LintFinding(rule, message, node.start_byte)
 
 
@@ -347,7 +353,8 @@ class Subject:
 
     @cached_property
     def constants(self) -> dict[str, Node]:
-        """The values of names that are declared once, at the top level, and never assigned again."""
+        """Return the values of names that are declared once, at the top level, and never assigned
+        again."""
         declared: dict[str, Node] = {}
         for statement in self.source.root.named_children:
             if statement.type not in ("lexical_declaration", "variable_declaration"):
@@ -395,11 +402,14 @@ def _is_binding(node: Node) -> bool:
 
 
 def _is_bound(node: Node) -> bool:
-    """Tell whether the name may get a value here; if in doubt, True."""
+    """Tell whether an identifier may get a value by the pattern, assignment or declaration that it is directly in.
+    True for each of its parts, except a value: the right side, a default, or what a loop goes over."""
     parent = node.parent
     if parent is None or parent.type not in _BINDERS:
         return False
     if parent.type == "arrow_function":
         return parent.child_by_field_name("parameter") == node
+    if parent.type == "pair_pattern":  # its field `value` is the name that gets the value
+        return True
     value = parent.child_by_field_name("value") or parent.child_by_field_name("right")
     return value != node

@@ -11,11 +11,11 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 
 from sandbox.javascript import syntax
 from sandbox.javascript.syntax import COMPARISONS, LOGICAL, Node, Source, bare, operator_of, sides
+from sandbox.values import frozen
 from sandbox.verdicts import MOST_OPERANDS, Operand, TracedCopy
 
 _MOST_DEPTH = 40
@@ -37,6 +37,7 @@ def key_words(text: str) -> list[str]:
 
 
 def _words_in(source: Source, node: Node) -> list[str]:
+    """Return the text of a string, or the alternatives of an expression that are words; nothing of another node."""
     if node.type == "string":
         with contextlib.suppress(ValueError):
             return [str(json.loads(f'"{source.of(node)[1:-1]}"'))]
@@ -70,7 +71,7 @@ def operands(source: Source) -> list[Operand]:
     return traced
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Part:
     """A part of a decision. `depth`: 0 for the whole decision. `is_compared`: it is a side of a comparison."""
 

@@ -45,7 +45,8 @@ class Replay:
         }
 
     def moments(self) -> list[datetime]:
-        """Return the time of each message. A message without a time has the time of the message before it."""
+        """Return the time of each message. A message without a time has the time of the message before it; the first
+        has `now`."""
         zone = zone_of(self.timezone)
         moments: list[datetime] = []
         last = self.now
@@ -169,7 +170,8 @@ def _participants(text: str) -> dict[str, Any]:
 
 
 def last_firing(text: str | None) -> Mapping[str, int] | None:
-    """Return what --last-fired says. Raises UsageError."""
+    """Return the firing that --last-fired gives as JSON, or None without it and for `null`. Raises
+    UsageError."""
     if text is None or text == "null":
         return None
     try:

@@ -7,13 +7,13 @@ realm/trace.js writes the notes of the second run and changes with this.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from languages import _
 from sandbox import protocol
 from sandbox.javascript import syntax
 from sandbox.javascript.tracing import operands
+from sandbox.values import JsonObject, frozen
 from sandbox.verdicts import Failed, Fired, Operand, Problem, RunReport, Verdict
 from sandbox.workbench.terminal import fit
 
@@ -45,10 +45,10 @@ def place_of(problem: Failed | Problem) -> str:
 
 
 def reasons(
-    source: str, report: RunReport, messages: Sequence[Mapping[str, Any]], first: int = 1
+    source: str, report: RunReport, messages: Sequence[JsonObject], first: int = 1
 ) -> list[str]:
-    """Say the operands with their values, and the calls of match_keys with what they found. `first`: the number of
-    the first of `messages`."""
+    """Say the operands with their values, and the calls of match_keys with what they found; nothing if the run was not
+    traced or has no operands. `first`: the number of the first of `messages`."""
     all_operands = operands(syntax.parse(source))
     if report.traced is None or not all_operands:
         return []
@@ -74,7 +74,7 @@ def reasons(
     return [protocol.text(line) for line in lines]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Value:
     """What the second run noted of an operand: how often it was evaluated, and its last value."""
 
@@ -91,6 +91,8 @@ def _values_in(rows: Sequence[Any]) -> dict[int, _Value]:
 def _operand_lines(
     all_operands: Sequence[Operand], values: Mapping[int, _Value], *, has_failed: bool
 ) -> Iterator[str]:
+    """Yield a line for each operand, in the order of the trigger, and then why some have no
+    value."""
     yield ""
     yield _("value  operand")
     for operand in sorted(all_operands, key=lambda operand: (operand.start, -operand.end)):
@@ -104,6 +106,8 @@ def _operand_lines(
 
 
 def _operand_line(operand: Operand, value: _Value) -> str:
+    """Write an operand with its last value, and how often it was evaluated if more than once. It
+    has `-` if it was never evaluated."""
     sign = "true" if value.is_true else "false"
     if not value.times:
         sign = "-"
@@ -121,9 +125,7 @@ def _operand_line(operand: Operand, value: _Value) -> str:
     return f"{sign:<5}  {indent}{text}" + more
 
 
-def _call_lines(
-    call: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], first: int
-) -> Iterator[str]:
+def _call_lines(call: JsonObject, messages: Sequence[JsonObject], first: int) -> Iterator[str]:
     """Yield the lines about a call of match_keys. `call["keys"]`: each key with its hits. A hit has the position of
     the message in which the key was found (-1 if it is unknown), the text there, and how the key is spelled there, if
     otherwise."""
@@ -166,7 +168,7 @@ def _call_lines(
         yield _("  not found: {fit}", fit(", ".join(missing), WIDTH).rstrip())
 
 
-def _speaker(messages: Sequence[Mapping[str, Any]], position: int) -> str:
+def _speaker(messages: Sequence[JsonObject], position: int) -> str:
     """Who said the message, behind a blank; empty if that is not known."""
     if not 0 <= position < len(messages):
         return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -18,11 +18,17 @@ from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.javascript.positions import caret
 from sandbox.javascript.tracing import copy_of
-from sandbox.verdicts import Failed, Fired, ProtectionLayer, RunReport
+from sandbox.verdicts import Failed, Fired, ProtectionLayer, RunReport, Verdict
 from sandbox.workbench.chat_replay import Replay, last_firing, moment, replay_of
 from sandbox.workbench.explain import place_of, reasons, word
-from sandbox.workbench.files import read_text
-from sandbox.workbench.run_pack import run_pack
+from sandbox.workbench.files import (
+    PackMemory,
+    groups_of,
+    read_text,
+    read_usable,
+    rule_of,
+    say_unusable,
+)
 from sandbox.workbench.terminal import Terminal, UsageError, settled
 
 EXIT_FIRED = 0
@@ -36,7 +42,8 @@ Type a trigger to see its verdict, or one of these:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a trigger. Return 0 when it fired, 1 when it was quiet, 3 when it failed. Raises UsageError."""
+    """Run a trigger and show what it gave, or run a pack if the file is JSON. Return 0 when it fired, 1 when it was
+    quiet, 3 when it failed. Raises UsageError."""
     if options.file is not None and options.file.endswith(".json"):
         return run_pack(options)
     source = options.code
@@ -67,7 +74,7 @@ def perform(
 
 
 def _show(source: str, report: RunReport, replay: Replay) -> int:
-    """Show what a run gave; its exit code."""
+    """Show what a run gave: console, verdict and reasons. Return the exit code of the verdict."""
     terminal = Terminal(sys.stdout)
     for line in report.console:
         terminal.show(f"{padded('console', 9)}{line}")
@@ -96,7 +103,8 @@ def _show(source: str, report: RunReport, replay: Replay) -> int:
 
 
 def repl(options: argparse.Namespace) -> int:
-    """Answer each line of standard input until its end or `:quit`. Returns 0. Raises UsageError."""
+    """Run each line of standard input as a trigger, or change the chat or the time by a command such as `:say`, until
+    its end or `:quit`. Return 0. Raises UsageError."""
     replay = replay_of(options)
     firing = last_firing(options.last_fired)
     has_fixed_time = bool(options.now or options.at)
@@ -178,3 +186,73 @@ def doctor(options: argparse.Namespace) -> int:
         terminal.show(f"{state}{padded(layer.title, width)}  " + foreign(layer.detail))
     missing = any(not layer.holds for layer in layers)
     return EXIT_FAILED if missing and options.all else EXIT_FIRED
+
+
+EXIT_MISUSE = 2
+_HEADING = N_(" order   chars  memory")
+
+
+def run_pack(options: argparse.Namespace) -> int:
+    """Show which triggers fire. Return 0 when one does, 1 when none does, 3 when one failed, 2 when a memory of the
+    pack cannot be used. Raises UsageError."""
+    if options.last_fired is not None:
+        raise UsageError("--last-fired is for one trigger; leave it out for a pack")
+
+    memories, unusable = read_usable(options.file, options.encoding)
+    say_unusable(Terminal(sys.stderr), [(options.file, sentence) for sentence in unusable])
+    replay = replay_of(options)
+    if not replay.messages:
+        raise UsageError("a pack is run on a chat; add --chat")
+
+    # A memory that is off is not tried in a recall either.
+    switched_on = [memory for memory in memories if not rule_of(memory.extra, "off")]
+    verdicts = _verdicts(switched_on, replay.end(), replay.timezone)
+    judged = list(zip(switched_on, verdicts, strict=True))
+    fired = [memory for memory, verdict in judged if isinstance(verdict, Fired)]
+    failures = [(memory, verdict) for memory, verdict in judged if isinstance(verdict, Failed)]
+
+    terminal = Terminal(sys.stdout)
+    _show_fired(terminal, fired, len(switched_on))
+    for memory, failure in failures:
+        reason = _("{kind}: {reason}", failure.kind, foreign(failure.message))
+        terminal.show(
+            _("{name} failed: {reason}{place}", memory.name, reason, place_of(failure)), "red"
+        )
+
+    if unusable:
+        return EXIT_MISUSE
+    if failures:
+        return EXIT_FAILED
+
+    return EXIT_FIRED if fired else EXIT_QUIET
+
+
+def _verdicts(
+    memories: Sequence[PackMemory], scene: Scene, timezone: str | None
+) -> Sequence[Verdict]:
+    """Return the verdict of each memory's trigger, in a sandbox of their own. Raises UsageError when nothing can be run."""
+
+    async def work() -> Sequence[Verdict]:
+        async with TriggerSandbox(timezone=timezone) as sandbox:
+            triggers = [memory.trigger for memory in memories]
+            return await sandbox.evaluate(triggers, scene.context, now=scene.now, seed=scene.seed)
+
+    return settled(work())
+
+
+def _show_fired(terminal: Terminal, fired: Sequence[PackMemory], searched: int) -> None:
+    """Show the memories of a pack that fired, those of the highest order first, which take room
+    first."""
+    heading = _("{fired} of {searched} fire", len(fired), searched)
+    terminal.show(heading, "green" if fired else "dim")
+    if not fired:
+        return
+    terminal.show(_(_HEADING), "dim")
+    for memory in sorted(fired, key=lambda memory: -rule_of(memory.extra, "order")):
+        order = rule_of(memory.extra, "order")
+        groups = ", ".join(groups_of(memory.extra))
+        remark = f" [{groups}]" if groups else ""
+        terminal.show(f"{order:>6g} {len(memory.prompt):>7,}  {memory.name}{remark}")
+    terminal.show(
+        _("Their groups, chance, cooldowns and room decide where they are stored."), "dim"
+    )

@@ -84,7 +84,7 @@ def cells(text: str) -> int:
 
 
 def fit(text: str, width: int) -> str:
-    """`text` on one line in at most `width` cells, cut with `...`, filled with blanks."""
+    """Return `text` on one line of exactly `width` cells, cut with `...` or filled with blanks."""
     from rich.cells import set_cell_size
 
     line = " ".join(text.split())

@@ -21,7 +21,7 @@ from languages import N_, _, counted, joined, spoken
 from languages.columns import padded
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.javascript import literals
-from sandbox.javascript.depths import given_by_a_hook
+from sandbox.javascript.literals import given_by_a_hook
 from sandbox.javascript.positions import caret
 from sandbox.javascript.tracing import copy_of
 from sandbox.verdicts import Failed, Fired, RunReport, Verdict
@@ -57,7 +57,8 @@ class CaseResult(NamedTuple):
 
 
 async def _tested(case: Case, sandbox: TriggerSandbox) -> CaseResult:
-    """Run a case, and find why it fails and what its trigger found."""
+    """Run a case, and find why it fails and what its trigger found. Raises SandboxError if it
+    cannot be run."""
     if isinstance(case.expected, tuple):
         verdicts = await verdicts_along(sandbox, case.source, case.scenes(), case.last_fired)
         wrong = tuple(_wrong_firings(case, case.expected, verdicts))
@@ -258,7 +259,8 @@ def _summary(signs: Mapping[str, int], *, not_chosen: int) -> str:
 
 
 def _file_under_test(case: Case | Unusable) -> Path | None:
-    """Return the file of the trigger that a case tests: its pack, or the file beside the fixture with the same name."""
+    """Return the file of the trigger that a case tests: its pack, or the file beside the fixture
+    with the same name. Return None if there is no such file."""
     fixture = Path(case.file)
     path = fixture.with_name(fixture.name.removesuffix(".trigger.yaml") + ".js")
     if case.pack is not None:
@@ -374,7 +376,8 @@ def _show_why(terminal: Terminal, result: CaseResult) -> None:
 
 
 def _wrong_verdict(case: Case, expected: str, verdict: Verdict) -> Iterator[str]:
-    """Yield the lines about a case whose verdict is not the expected one."""
+    """Yield the difference, the time, the last messages and the trigger, if the verdict is not the
+    expected one."""
     kind = verdict.kind if isinstance(verdict, Failed) else ""
     if expected in (word(verdict), f"failed ({kind})"):
         return
@@ -395,7 +398,8 @@ def _wrong_verdict(case: Case, expected: str, verdict: Verdict) -> Iterator[str]
 def _wrong_firings(
     case: Case, numbers: Sequence[int], verdicts: Sequence[Verdict]
 ) -> Iterator[str]:
-    """Yield the lines about a case that fires at other messages than these."""
+    """Yield the difference and the first wrong messages, if a case fires at other messages than
+    `numbers`, or fails at one."""
     fired: list[int] = []
     wrong: list[int] = []
     for number, verdict in enumerate(verdicts, start=1):
@@ -425,7 +429,7 @@ def _at(numbers: Sequence[int]) -> str:
 
 
 def message_line(case: Case, number: int) -> str:
-    """Message `number` (from 1) on one line: its number, its time if it has one, who and what."""
+    """Return message `number` (from 1) on one line: its number, its time if it has one, who and what."""
     message = case.messages[number - 1]
     time = time_of(message, UTC)
     said_at = ""

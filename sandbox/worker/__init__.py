@@ -1,1 +1,1 @@
-"""The half of the sandbox in a process of its own: V8, its realm, and the walls around the process."""
+"""The half of the sandbox in a process of its own. It has V8, its realm, and the walls around the process."""

@@ -11,8 +11,9 @@ import json
 import math
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from sandbox.values import frozen
 
 QUIET = 1
 FIRED = 2
@@ -45,7 +46,7 @@ def note_units(triggers: int, *, console: bool, traced: bool = False) -> int:
     return units
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BoardState:
     """A copy of the board from the trigger `first` on. `index`: the trigger that runs, the count when all have ended.
     `noted`: characters of notes read so far."""
@@ -58,21 +59,22 @@ class BoardState:
     noted: int
 
 
-class Running(NamedTuple):
+class RunState(NamedTuple):
     """What runs in V8. `trigger`: its index. `only_jobs_run`: only jobs run that earlier triggers may have left."""
 
     trigger: int
     only_jobs_run: bool
 
 
-def state(memory: memoryview) -> Running:
+def state(memory: memoryview) -> RunState:
     """Return what runs at the moment."""
     trigger, _note_units, jobs = _HEADER.unpack_from(memory)
-    return Running(trigger, only_jobs_run=jobs != 0)
+    return RunState(trigger, only_jobs_run=jobs != 0)
 
 
 def read(memory: memoryview, count: int, first: int = 0, noted: int = 0) -> BoardState:
-    """Copy what was not read before; the memory is freed when the isolate is closed."""
+    """Copy the verdicts from `first` on and the notes after `noted`; the memory is freed when the
+    isolate is closed."""
     index, note_units, _jobs = _HEADER.unpack_from(memory)
     note_units = max(noted, note_units)
     verdict_bytes = math.ceil(count / _END_BYTES) * _END_BYTES

@@ -17,8 +17,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -27,6 +26,7 @@ from languages import _
 from sandbox.javascript.positions import lines_of
 from sandbox.javascript.spelling import UNSEEN, ideographs
 from sandbox.protocol import LATER
+from sandbox.values import JsonObject, frozen
 from sandbox.worker import board
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ _FAILURES = ("timeout", "out_of_memory", "broken")
 """Endings that are the failure of the trigger that ran."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EngineOutcome:
     """What one isolate did since the last outcome: how it ended, and the verdicts since then. `done`: verdicts so far.
     `running_us`: how long the next trigger has run; 0 when no trigger was running."""
@@ -89,7 +89,7 @@ class EngineOutcome:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Deadlines:
     """Seconds for each trigger, and the monotonic time at which all must be over. `parts`: a trigger gets at most the
     time that is left when it begins, divided by this number."""
@@ -110,7 +110,8 @@ def initialise(heap_mb: int) -> None:
 
 @cache
 def realm_source() -> str:
-    """Return the realm's files as one function body (they share names, see realm/)."""
+    """Return an expression that opens the realm, and whose value is its door, the function at the end of board.js.
+    The files of the realm are one function in it, because they share names (see realm/)."""
     folder = (
         Path(__file__).parent / "realm"
     )  # not importlib.resources, which costs 10 ms of each start
@@ -131,7 +132,7 @@ class _Watch:
         """How many characters of notes were read."""
         self._named = -1
         self.notes: list[dict[str, Any]] = []
-        self.failures: dict[int, Mapping[str, Any]] = {}
+        self.failures: dict[int, JsonObject] = {}
 
     def skip(self) -> None:
         """Pass over the trigger that was stopped: its verdict was reported and is not on the board."""
@@ -233,7 +234,9 @@ class _Watch:
         )
 
     def _rows(self, state: board.BoardState, total_us: int) -> list[Row]:
-        """Return the verdicts on the triggers that ended since the last outcome, which took `total_us` together."""
+        """Return a row for each trigger that ended since the last outcome: verdict, microseconds,
+        and of a failure what `_failure` gives. Together they took `total_us`, shared as
+        `board.elapsed_us` says."""
         count = state.index - state.first
         rows: list[Row] = []
         for offset, elapsed_us in enumerate(
@@ -302,7 +305,7 @@ class Isolate:
         self._racer.eval(f"const {self._door} = {realm_source()}; 0")
         self._racer.set_hard_memory_limit(heap_mb * 2**20)
 
-    async def describe(self, timezone: str | None) -> dict[str, Any]:
+    async def describe(self, timezone: str | None) -> JsonObject:
         """Return V8's version, and the global names a trigger can see. Raises ValueError for a zone that V8 does not
         know."""
         if timezone is not None and not await self._has_zone(timezone):
@@ -322,7 +325,7 @@ class Isolate:
         )
         return await self._racer.eval_cancelable(code) == 1
 
-    async def load(self, job: Mapping[str, Any]) -> None:
+    async def load(self, job: JsonObject) -> None:
         """Load what is to run: `triggers`, `context` as JSON text, `now` ms, `seed`, `console`. For a traced copy
         also `original`, the text whose random numbers it gets, and `probe`, the name that it calls."""
         count = len(job["triggers"])
@@ -346,7 +349,8 @@ class Isolate:
         deadlines: Deadlines,
         tell: Callable[[EngineOutcome], None] | None = None,
     ) -> EngineOutcome:
-        """Run to trigger `until`. Never raises for what a trigger does. `tell` gets outcomes meanwhile."""
+        """Run to trigger `until`, and return how that ended: finished, stopped, out of memory or
+        broken. Never raises for what a trigger does. `tell` gets outcomes meanwhile."""
         watch = self._watch
         assert watch is not None, "load() comes first"
         watch.begin(until, deadlines)
@@ -395,7 +399,8 @@ class Isolate:
         return int(self._racer.heap_stats()["used_heap_size"])
 
     async def position(self, source: str, form: str) -> tuple[int, int] | None:
-        """Return where a text fails to compile, by compiling it once more without running it. Raises TimeoutError."""
+        """Return where a text fails to compile, by compiling it once more without running it, or None if it compiles or
+        V8 does not say where. Raises TimeoutError after COMPILE_SECONDS."""
         head, tail = _RECOMPILE[form]
         text = source.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         try:
@@ -409,7 +414,7 @@ class Isolate:
         return None
 
     @property
-    def notes(self) -> Sequence[Mapping[str, Any]]:
+    def notes(self) -> Sequence[JsonObject]:
         """All notes of the board so far: failures (`k`), console (`c`), `trace`."""
         if self._watch is None:
             return ()

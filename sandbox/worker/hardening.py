@@ -94,7 +94,8 @@ def give_up(
     *, data_mb: int, parent: int, without: Collection[str] = ()
 ) -> dict[str, dict[str, Any]]:
     """Give up all powers that this system lets it give up, for ever. Return whether each layer `holds`, and a
-    `detail`. `without`: layers to leave out, as on a system that lacks them (for tests)."""
+    `detail`; a layer that the system lacks does not hold, and is not an error. `without`: layers to leave out, as on a
+    system that lacks them (for tests). Raises OSError if the socket for the tests of the layers cannot be made."""
     # In this order: a filter must not forbid what a later layer needs.
     layers: dict[str, Callable[[], Sentence]] = {
         "parent": lambda: die_with_parent(parent),
@@ -151,7 +152,7 @@ def _set_limits_of_parent() -> None:
 
 
 def _attempts(open_socket: socket.socket) -> dict[str, Callable[[], object]]:
-    """Return what a trigger must never be able to do."""
+    """Return calls that must all be refused, by name: what a trigger must never be able to do."""
     # Refused calls never look at the path; an allowed one finds nothing there.
     nowhere = os.path.join(os.sep, "no-such-folder", "no-such-program")  # noqa: PTH118
     attempts: dict[str, Callable[[], object]] = {
@@ -203,14 +204,16 @@ def die_with_parent(parent: int) -> Sentence:
 
 
 def no_new_privileges() -> Sentence:
-    """No program this process could start would have more rights than it. Needed for the next two layers."""
+    """Forbid that a program of this process gets more rights than it has, which the next two layers need. Raises
+    LayerMissing if the system refuses it."""
     if _libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         raise LayerMissing(_failure())
     return Sentence("set-uid programs give it no rights")
 
 
 def forbid_files() -> Sentence:
-    """Switch on landlock with an empty list of what is allowed: no file, no TCP, no signal to another process."""
+    """Switch on landlock with an empty list of what is allowed: no file, no TCP, no signal to
+    another process. Raises LayerMissing if the kernel has no landlock or refuses it."""
     libc = _libc()
     version = libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_ASK_VERSION)
     if version < 1:
@@ -245,8 +248,9 @@ def _rule_set_bytes(version: int) -> int:
 
 
 def limit_memory(data_mb: int) -> Sentence:
-    """RLIMIT_DATA: every private writable page of the process, so also what lies outside the V8 heap. RLIMIT_AS cannot
-    be used: V8 reserves more than 1 TB of addresses for its own memory cage."""
+    """Set RLIMIT_DATA: every private writable page of the process, so also what lies outside the V8
+    heap. RLIMIT_AS cannot be used: V8 reserves more than 1 TB of addresses for its own memory cage.
+    Raises LayerMissing on other systems than Linux."""
     if sys.platform != "linux":
         raise LayerMissing(
             "RLIMIT_DATA covers all private memory on Linux only; the parent watches the memory instead"
@@ -259,7 +263,8 @@ def limit_memory(data_mb: int) -> Sentence:
 
 
 def limit_files() -> Sentence:
-    """No file may grow, no core is dumped, few descriptors can be open."""
+    """Set limits: no file may grow, no core is dumped, few descriptors can be open. Raises
+    LayerMissing on Windows."""
     if sys.platform == "win32":
         raise LayerMissing("Windows has no such limits")
     import resource

@@ -13,9 +13,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NoReturn, assert_never
 
@@ -32,10 +31,11 @@ from sandbox.protocol import (
     Decoder,
     Frame,
     Kind,
-    Wanted,
+    ReadQuestion,
     encode,
     packed,
 )
+from sandbox.values import JsonObject, frozen
 from sandbox.worker import hardening
 from sandbox.worker.engine import Deadlines, EngineOutcome, Isolate, Row, initialise
 
@@ -103,7 +103,7 @@ class Channel:
             unsent = unsent[written:]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Run:
     """What an isolate did with the triggers of a request. `last`: its last outcome; `rows`: all verdicts;
     `unsent_rows`: verdicts that the supervisor does not have yet."""
@@ -124,7 +124,7 @@ class Worker:
         self._closing: list[threading.Thread] = []
         self.had_room = True
 
-    async def rehearse(self, timezone: str | None) -> dict[str, Any]:
+    async def rehearse(self, timezone: str | None) -> JsonObject:
         """Do all kinds of work once, while files can still be opened: load modules, codecs, time zones. Return what
         `describe` shows. Raises ValueError for a time zone that V8 does not know."""
         about = await self.prepare().describe(timezone)
@@ -141,8 +141,8 @@ class Worker:
             "search_seconds": REHEARSAL_SECONDS,
         }
         await self.evaluate(job)
-        for wanted in Wanted:
-            self.read({"sources": ["a && match_keys([], ['b'])"], "now": 0, "wanted": wanted})
+        for question in ReadQuestion:
+            self.read({"sources": ["a && match_keys([], ['b'])"], "now": 0, "wanted": question})
 
         self.discard()
         for thread in self._closing:
@@ -185,7 +185,8 @@ class Worker:
             leave(0)
 
     async def answer(self, frame: Frame) -> None:
-        """Answer a request and prepares for the next one. May end the process instead."""
+        """Answer a request and prepares for the next one. May end the process instead. Raises
+        ValueError for a request of an unknown kind."""
         self.channel.request = frame.body.get("id")
         match frame.kind:
             case Kind.EVALUATE:
@@ -209,9 +210,10 @@ class Worker:
         self.prepare()
         self.channel.send(Kind.READY, clean=self.clean)
 
-    async def evaluate(self, job: Mapping[str, Any]) -> None:
-        """Run the triggers, up to the first after which the isolate must end. Answer the first `singly` one by one,
-        the others `stride` by `stride`."""
+    async def evaluate(self, job: JsonObject) -> None:
+        """Run the triggers, up to the first after which the isolate must end. Answer the first `singly` one by one, the
+        others `stride` by `stride`, and at last with where the texts that do not compile are broken, for which a
+        stopped isolate is replaced."""
         over_at = time.monotonic() + float(job["search_seconds"])
         count = len(job["triggers"])
         isolate = self.prepare()
@@ -236,8 +238,9 @@ class Worker:
 
         self.channel.send(Kind.DONE, rows=unsent_rows, console=console, trace=trace, **details)
 
-    async def _run(self, isolate: Isolate, job: Mapping[str, Any], over_at: float) -> _Run:
-        """Run the triggers stride by stride and sends the verdicts meanwhile."""
+    async def _run(self, isolate: Isolate, job: JsonObject, over_at: float) -> _Run:
+        """Run the triggers stride by stride, and send the verdicts meanwhile. End when all are
+        done, the time is over, or a trigger after which the isolate cannot go on."""
         deadlines = Deadlines(job["trigger_seconds"], over_at, job["parts"])
         count = len(job["triggers"])
         rows: list[Row] = []
@@ -265,23 +268,25 @@ class Worker:
                 if not may_go_on:
                     return _Run(outcome, rows, unsent_rows=[])
 
-    def read(self, job: Mapping[str, Any]) -> None:
-        """Read what is wanted of each of `sources`, which are not run, and send the answer."""
+    def read(self, job: JsonObject) -> None:
+        """Read what the job wants of its sources (findings, words or readings), without running
+        them, and send the answer."""
         sources = [str(source) for source in job["sources"]]
-        wanted = Wanted(job["wanted"])
-        match wanted:
-            case Wanted.FINDINGS:
+        question = ReadQuestion(job["wanted"])
+        match question:
+            case ReadQuestion.FINDINGS:
                 answers: list[Any] = self._findings(sources, job)
-            case Wanted.WORDS:
+            case ReadQuestion.WORDS:
                 answers = [_words(source) for source in sources]
-            case Wanted.READING:
+            case ReadQuestion.READING:
                 answers = [_reading(source) for source in sources]
             case _:
-                assert_never(wanted)
-        self.channel.send(Kind.DONE, **{wanted.value: answers})
+                assert_never(question)
+        self.channel.send(Kind.DONE, **{question.value: answers})
 
-    def _findings(self, sources: Sequence[str], job: Mapping[str, Any]) -> list[list[Row]]:
-        """Unknown names in each source, and what lint rules find."""
+    def _findings(self, sources: Sequence[str], job: JsonObject) -> list[list[Row]]:
+        """Return for each source the names that are unknown in it, and the first findings of the
+        lint rules; none of these if a rule fails."""
         now = datetime.fromtimestamp(job["now"] / 1000, UTC)
         answers: list[list[Row]] = []
         for text in sources:
@@ -320,7 +325,7 @@ def _reading(text: str) -> list[Any]:
     return [rows, [copy.source, copy.probe]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _BrokenText:
     """A trigger that does not compile. `form`: the form in which it was compiled (realm/forms.js)."""
 
@@ -359,7 +364,7 @@ async def _places(
     return places
 
 
-async def serve(channel: Channel, settings: Mapping[str, Any]) -> None:
+async def serve(channel: Channel, settings: JsonObject) -> None:
     """Rehearse, give up the powers of the process, and answer requests until the end of input. Raises
     PermissionError: a layer of protection is missing and was demanded."""
     heap_mb = int(settings["heap_mb"])
@@ -408,7 +413,7 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def main(settings: Mapping[str, Any]) -> NoReturn:
+def main(settings: JsonObject) -> NoReturn:
     """Run until stdin ends. Called by the command line that process.py writes."""
     signal.signal(
         signal.SIGINT, signal.SIG_IGN

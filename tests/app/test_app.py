@@ -68,6 +68,7 @@ ADVANCED: dict[str, Any] = {
     "whole_weight": 4.5,
     "other_words_needed": 33,
     "other_words_asked": 3.5,
+    "other_words_told": 3.6,
     "long_message_words": 3.4,
 }
 DISTINCT: dict[str, Any] = {
@@ -148,7 +149,7 @@ def test_the_defaults_of_the_settings_are_those_of_recall() -> None:
         function_words=0.5,
         relative_days=0.3,
         pairs=0.3,
-        given=0.7,
+        given=1.0,
         given_for_question=0.4,
         kept=0.7,
     )

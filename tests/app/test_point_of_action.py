@@ -209,10 +209,78 @@ def test_no_memory_breaks_out_of_its_line() -> None:
 
 
 def test_a_user_speaks_before_the_model_and_a_path_before_a_name() -> None:
-    by_model = memory("Hm.", RULE, time_ms=NOW_MS - DAY_MS)
+    by_model = memory("Hm.", RULE.replace("edited", "moved"), time_ms=NOW_MS - DAY_MS)
     by_user = memory(RULE)
     by_name = memory("0042.sql must never be deleted by anybody.", time_ms=NOW_MS - 1000 * 60 * 60)
     lines = said(CHANGE, by_model, by_name, by_user).splitlines()
     assert "the user said" in lines[0]
     assert "applied in production" in lines[0]
     assert "the answer was" in lines[1]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "is there any way to use `db/0042.sql` read only because it is slow",
+        "Please create db/0042.sql, because I need it",
+        "Write db/0042.sql so that the totals are up to date",
+        "I should have used db/0042.sql instead, since it is slow",
+        "db/0042.sql should now show the totals",
+        "db/0042.sql tracks two tables already",
+    ],
+)
+def test_what_was_asked_for_or_reported_says_nothing_for_later(said: str) -> None:
+    act = Act(files=("db/0042.sql",))
+    assert remarks(act, [memory(said)], SCENE) == []
+    assert remarks(act, [memory("Go on.", said)], SCENE) == []
+
+
+def test_of_a_command_that_all_use_only_rules_count() -> None:
+    act = Act(command="git commit -m x")
+    assert (
+        remarks(act, [memory("`git commit` was slow, because the hook runs all tests.")], SCENE)
+        == []
+    )
+    rule = memory("Never run git commit on main, the bot does it.")
+    assert [found.said for found in remarks(act, [rule], SCENE)] == [rule.messages[0].content]
+
+
+def test_a_statement_that_two_memories_have_comes_once() -> None:
+    twice = [memory(RULE), memory(RULE, "Ok.")]
+    assert len(remarks(CHANGE, twice, SCENE)) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "end"),
+    [
+        ("All is done. Should I push it?", ""),
+        (
+            "The vault was opened. Then six other things were done. All tests pass now. Bye.",
+            "The vault was opened.",
+        ),
+        (
+            "Run `make deploy` as root. The colours were mended. The logo was moved too.",
+            "Run `make deploy` as root.",
+        ),
+        ("The colours were mended. The logo was moved too. And the text has been set.", ""),
+        ("PORT=8081 helped in the end.", "PORT=8081 helped in the end."),
+    ],
+)
+def test_only_the_part_of_an_answer_that_is_about_a_failure_comes(answer: str, end: str) -> None:
+    failure = Failure("make deploy", 1, ("error", "vault", "sealed"))
+    former = memory("Deploy it.", answer, work=Work(failed=(failure,)))
+    found = remarks(Act(command="make deploy", failure=failure), [former], SCENE)
+    assert [remark.said for remark in found] == [end][: bool(end)]
+
+
+def test_a_later_turn_with_failures_of_its_own_speaks_only_of_this_one() -> None:
+    former = memory("Deploy it.", "Hm.", work=Work(failed=(FAILED,)))
+    other = Failure("make docs", 1, ("sphinx", "missing"))
+    later = memory(
+        "And the docs?",
+        "It should be built by the bot.",
+        work=Work(failed=(other,)),
+        time_ms=NOW_MS - DAY_MS,
+    )
+    act = Act(command="make deploy", failure=FAILED)
+    assert remarks(act, [former, later], SCENE) == []

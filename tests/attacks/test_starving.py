@@ -31,21 +31,26 @@ BURNING = "let x = {}; for (let i = 0; i < {:.0f}; i++) x = (x * 31 + i) | 0; fa
 SEARCH = """
 import asyncio, json, sys
 from attacks.driver import CONTEXT, NOW, outcome
-from sandbox import TriggerSandbox
+from sandbox import SandboxLimits, TriggerSandbox
 
-async def search(triggers):
-    async with TriggerSandbox(workers=1, spare=False) as sandbox:
+async def search(triggers, times):
+    seconds = {
+        name: times * getattr(SandboxLimits(), name)
+        for name in ("trigger_seconds", "sprint_seconds", "after_timeout_seconds", "search_seconds")
+    }
+    limits = SandboxLimits(**seconds)
+    async with TriggerSandbox(limits, workers=1, spare=False) as sandbox:
         return await sandbox.evaluate(triggers, CONTEXT, now=NOW, seed=7)
 
-verdicts = asyncio.run(search(json.load(sys.stdin)))
+verdicts = asyncio.run(search(json.load(sys.stdin), int(sys.argv[1])))
 print(json.dumps([(outcome(verdict), str(verdict)) for verdict in verdicts]))
 """
 
 
-def verdicts_of(triggers: Sequence[str]) -> list[tuple[str, str]]:
-    """The verdicts of a search in a new process, each as one word and in full."""
+def verdicts_of(triggers: Sequence[str], times: int) -> list[tuple[str, str]]:
+    """The verdicts of a search in a new process with so many times the usual seconds, each as one word and in full."""
     process = subprocess.run(
-        [sys.executable, "-c", SEARCH],
+        [sys.executable, "-c", SEARCH, str(times)],
         input=json.dumps(triggers),
         capture_output=True,
         text=True,
@@ -58,11 +63,12 @@ def verdicts_of(triggers: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def check(triggers: Sequence[str]) -> None:
-    """Seconds of a search are those of a clock on the wall: where others crowd the processors, it may be repeated."""
+    """Seconds of a search are those of a clock on the wall: where others crowd the processors, it is repeated with more
+    of them, as much as the processors are slower."""
     indices = [index for index, trigger in enumerate(triggers) if trigger in INNOCENTS]
     expected = [outcome(INNOCENTS[triggers[index]](1)) for index in indices]
-    for _ in range(CROWDED_TRIES):
-        verdicts = verdicts_of(triggers)
+    for number in range(CROWDED_TRIES):
+        verdicts = verdicts_of(triggers, 1 + number)
         innocent = [verdicts[index] for index in indices]
         if [word for word, _ in innocent] == expected or not crowded():
             break

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from knowledge.mixed_notes import NOW, mixed_notes
 
-from memory_server.kernel.scopes import Scope
+from memory_server.kernel.items import Scope
 from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.layers import LAYER, Layer
 from memory_server.knowledge.notes.notes import NOTES, Notes
@@ -34,8 +34,7 @@ from memory_server.knowledge.refs import NAMESPACES, Refs
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.knowledge.sessions.sessions import Sessions
 from memory_server.llm.wire import unit
-from memory_server.storage.entries.markdown_folder import MarkdownFolder
-from memory_server.storage.entries.pages import write_pages
+from memory_server.storage.entries.markdown_folder import MarkdownFolder, write_pages
 from memory_server.storage.entries.sqlite_store import SqliteStore
 
 missed = 0

@@ -32,8 +32,7 @@ from memory_server.conversations.model import ConversationState
 from memory_server.conversations.ports import ConversationStore
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.postgres.connection import Database
-from memory_server.storage.postgres.conversations import PostgresStore
-from memory_server.storage.postgres.forms import packed
+from memory_server.storage.postgres.conversations import PostgresStore, packed
 from memory_server.storage.postgres.log import place_of
 
 QUICK = "--quick" in sys.argv

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from knowledge.mixed_notes import NOW, mixed_notes
 from postgres_entries import database, entries_of_its_own
 
-from memory_server.kernel.scopes import Scope
+from memory_server.kernel.items import Scope
 from memory_server.knowledge.entry import Entry, Filter, Operation, Query
 from memory_server.knowledge.notes.notes import Notes
 from memory_server.storage.entries.sqlite_store import SqliteStore

@@ -27,7 +27,7 @@ from memory_server.config.recall import parameters
 from memory_server.conversations.changes import Added
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall import selection
-from memory_server.conversations.recall.columns import Searched
+from memory_server.conversations.recall.columns import IndexedMemories
 from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.request import RecallContext
@@ -180,7 +180,7 @@ def measure(count: int, runs: int, report: Report) -> None:
     tracemalloc.stop()
 
     def fast(query: RecallQuery) -> Recall:
-        searched = [Searched(memories, index)]
+        searched = [IndexedMemories(memories, index)]
         about = {
             "conversation_id": "now",
             "now_ms": NOW_MS,

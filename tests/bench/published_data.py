@@ -1,7 +1,9 @@
-"""Converts published data sets into the plain form of eval.py: LoCoMo, MemDaily and MemoryBank.
+"""Converts published data sets into the plain form of eval.py: LoCoMo, MemDaily, MemoryBank, MADial, BEAM, LifeBench, and
+those that were cut into units.
 
     python tests/bench/published_data.py locomo locomo10.json >locomo.jsonl
     python tests/bench/published_data.py memdaily messages_and_QAs/*.json >memdaily.jsonl
+    python tests/bench/published_data.py madial en >madial-en.jsonl
 
 None of them names a zone: times are taken for UTC. A reader raises KeyError, TypeError or ValueError where a value is
 not of its form.
@@ -9,11 +11,13 @@ not of its form.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -34,6 +38,19 @@ _WORDS_TYPED_A_MINUTE = 36.2
 _MEMDAILY_FILE = re.compile(r"\d+_(\w+)_[a-z]+\.json")
 # Such as 2024年04月01日 周一 08:30; the day of the week says nothing new.
 _WEEKDAY = re.compile(r"(?<=日)\D+")
+# Such as <Bart>: "I ate so many fries this morning!"
+_MADIAL_LINE = re.compile(r"\s*<(?!BOD|EOD)(\w+)>:?\s*\"?(.*?)\"?\s*", re.DOTALL)
+_MADIAL_SPEAKERS = {1: "Bart", 2: "Lisa"}
+_LIFEBENCH_TEXTS = {
+    "agent_chat": "",
+    "sms": "{message_content}",
+    "note": "{title}。{content}",
+    "calendar": "{title}。{description}",
+    "push": "{title}：{content}",
+    "photo": "{caption}",
+}
+"""The text of a record of the telephone, by its kind."""
+_CHINA = timezone(timedelta(hours=8))
 
 
 def turn(
@@ -197,6 +214,228 @@ def memorybank(_name: str, value: Any) -> Lines:
         }
 
 
+def madial(folder: Path) -> Lines:
+    """MADial-Bench in English or Chinese: the folder of a language, with its files of memories and dialogues. Source: He
+    et al. 2024, arXiv 2409.15240.
+
+    A companion should recall a memory of the one who speaks at the first turn that is to be predicted. The user's message
+    before that turn is the question, and the three before it go with it. Memories have days: each is put at its own
+    minute of an evening, so that no two are one exchange.
+    """
+    (memory_file,) = folder.glob("*-memory.json")
+    (dialogue_file,) = folder.glob("*-dialogue.json")
+    language = "en" if "-en-" in memory_file.name else "zh"
+    memories: dict[str, Any] = {}
+    for line in _json_lines(memory_file):
+        memories.update(line)
+
+    owners: dict[str, str] = {}
+    last = 0
+    for number, (memory_id, memory) in enumerate(memories.items()):
+        owners[memory_id] = _madial_owner(memory)
+        after_noon_ms = (6 * 60 + 61 * number % (5 * 60)) * MINUTE_MS
+        time_ms = _noon_ms(memory["time"]) + after_noon_ms
+        last = max(last, time_ms)
+        yield turn(f"m{memory_id}", owners[memory_id], "user", memory["event"], time_ms)
+
+    asked: Counter[int] = Counter()
+    for dialogue in _json_lines(dialogue_file):
+        user_id = dialogue["user-id"]
+        speaker = _MADIAL_SPEAKERS[user_id]
+        relevant = map(str, dialogue["relevant-id"])
+        gold = [f"m{memory_id}" for memory_id in relevant if owners.get(memory_id) == speaker]
+        said = _madial_said(dialogue["dialogue"][: dialogue["test-turn"][0]])
+        number = asked[user_id]
+        asked[user_id] += 1
+        if not said or not gold:
+            continue
+        yield {
+            "question": f"madial_{language}_{user_id}/{number}",
+            "conversation": speaker,
+            "text": said[-1]["content"],
+            "gold": gold,
+            "asked": iso(last + DAY_MS),
+            "language": language,
+            "before": said[-4:-1],
+        }
+
+
+def _madial_owner(memory: Mapping[str, Any]) -> str:
+    """Return whose memory it is: the Chinese file has the id of the user, and each English one names its child."""
+    if "user-id" in memory:
+        return _MADIAL_SPEAKERS[memory["user-id"]]
+    return next(name for name in _MADIAL_SPEAKERS.values() if name in memory["event"])
+
+
+def _madial_said(lines: list[str]) -> list[dict[str, str]]:
+    """Return the messages of a dialogue up to the last one of the user."""
+    said: list[dict[str, str]] = []
+    for match in filter(None, map(_MADIAL_LINE.fullmatch, lines)):
+        role = "assistant" if match[1] == "Assistant" else "user"
+        said.append({"role": role, "content": match[2]})
+    while said and said[-1]["role"] == "assistant":
+        said.pop()
+    return said
+
+
+def _json_lines(path: Path) -> list[Any]:
+    return [
+        json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()
+    ]
+
+
+def _json_of(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def beam(folder: Path) -> Lines:
+    """BEAM: a folder such as `chats/100K`, of which the chats 1 to 10 are read. English. Source: Tavakoli et al. 2025, arXiv
+    2510.27246.
+
+    The first message of each part has a day; the messages follow each other every two minutes. Questions without a turn
+    that answers them are left out.
+    """
+    for number in range(1, 11):
+        conversation = f"beam {number}"
+        chat = _json_of(folder / str(number) / "chat.json")
+        turns = list(_beam_turns(conversation, chat))
+        yield from turns
+        turn_ids = {line["turn"] for line in turns}
+        last_time = datetime.fromisoformat(turns[-1]["time"])
+        kinds = _json_of(folder / str(number) / "probing_questions" / "probing_questions.json")
+        for kind, questions in kinds.items():
+            for place, question in enumerate(questions):
+                sources = sorted(set(_numbers_in(question.get("source_chat_ids"))))
+                named = [f"{conversation}/{source}" for source in sources]
+                gold = [turn_id for turn_id in named if turn_id in turn_ids]
+                if not gold:
+                    continue
+                yield {
+                    "question": f"{conversation} {kind} {place}",
+                    "conversation": conversation,
+                    "text": question["question"],
+                    "gold": gold,
+                    "asked": iso(milliseconds(last_time) + DAY_MS),
+                    "language": "en",
+                    "kind": kind,
+                }
+
+
+def _beam_turns(conversation: str, chat: Any) -> Lines:
+    time_ms = _noon_ms("2024-01-01")
+    for turns in chain.from_iterable(part["turns"] for part in chat):
+        for message in turns:
+            if message.get("time_anchor"):
+                time_ms = max(time_ms, _time_ms(message["time_anchor"], "%B-%d-%Y"))
+            time_ms += 2 * MINUTE_MS
+            turn_id = f"{conversation}/{message['id']}"
+            yield turn(turn_id, conversation, message["role"], message["content"], time_ms)
+
+
+def _numbers_in(value: Any) -> Iterator[int]:
+    """Yield the numbers of a list or object, however deep."""
+    if isinstance(value, int):
+        yield value
+    elif isinstance(value, dict):
+        yield from chain.from_iterable(map(_numbers_in, value.values()))
+    elif isinstance(value, list):
+        yield from chain.from_iterable(map(_numbers_in, value))
+
+
+def lifebench(folder: Path) -> Lines:
+    """LifeBench in Chinese: the folder of one person, whose telephone holds chats with an assistant, messages, notes, days of
+    a calendar, notices and captions of photographs. Times are those of China. The questions name records of it.
+
+    A record without a time, and one whose number was used before, is left out.
+    """
+    person = folder.name
+    turns = list(_lifebench_turns(person, folder / "phone_data"))
+    yield from turns
+    turn_ids = {line["turn"] for line in turns}
+    last_time = max(datetime.fromisoformat(line["time"]) for line in turns)
+    for number, row in enumerate(_json_of(folder / "QA" / "QA_clean.json")):
+        sources = row.get("evidence") or ()
+        named = {f"{person}/{source.get('type')}/{source.get('id')}" for source in sources}
+        gold = sorted(named & turn_ids)
+        if not gold:
+            continue
+        yield {
+            "question": f"{person} q{number}",
+            "conversation": person,
+            "text": row["question"],
+            "gold": gold,
+            "asked": iso(milliseconds(last_time) + DAY_MS),
+            "language": "zh",
+            "kind": row["question_type"],
+        }
+
+
+def _lifebench_turns(person: str, folder: Path) -> Lines:
+    """Yield a turn for each record, and one for each message of a chat; the first has the id of the record."""
+    used: set[str] = set()
+    for kind, text in _LIFEBENCH_TEXTS.items():
+        for record in _json_of(folder / f"{kind}.json"):
+            record_id = f"{person}/{kind}/{record['phone_id']}"
+            day = record.get("datetime", record.get("date"))
+            if record_id in used or not day:
+                continue
+            used.add(record_id)
+            time_ms = milliseconds(datetime.fromisoformat(day).replace(tzinfo=_CHINA))
+            if kind != "agent_chat":
+                yield turn(record_id, person, "user", text.format(**record), time_ms)
+                continue
+
+            # A chat has a day and no time: it is put into the evening, each at its own minute.
+            time_ms += (20 * 60 + len(used) % 60) * MINUTE_MS
+            for place, (role, content) in enumerate(_lifebench_chat(record["conversation"])):
+                turn_id = f"{record_id}/{place}" if place else record_id
+                yield turn(turn_id, person, role, content, time_ms + place * MINUTE_MS // 3)
+
+
+def _lifebench_chat(conversation: Any) -> Iterator[tuple[str, str]]:
+    """Yield role and text of each message of a chat; some chats are written as a Python object in a text."""
+    if isinstance(conversation, str):
+        conversation = ast.literal_eval(conversation)
+    for exchange in conversation.values():
+        for role in ("user", "assistant"):
+            if role in exchange:
+                yield role, exchange[role]["content"]
+
+
+def units(_name: str, value: Any) -> Lines:
+    """A set that was cut into units, each of them one memory:
+
+        [{"id", "lang", "units": [{"t": milliseconds, "m": [[role, text, name]]}],
+          "questions": [{"q", "gold": [number of a unit], "asked", "before": [[role, text]], "kind"}]}]
+
+    RHELM (microsoft/RHELM) and ProactiveMemBench (FxyQwQ/ProactiveMemBench) were measured in this form.
+    """
+    for part in value:
+        person = part["id"]
+        for number, unit in enumerate(part["units"]):
+            for place, (role, text, *name) in enumerate(unit["m"]):
+                yield turn(
+                    f"{person}/{number}/{place}",
+                    person,
+                    role,
+                    text,
+                    unit["t"] + place * 1000,
+                    next(filter(None, name), None),
+                )
+        for number, row in enumerate(part["questions"]):
+            asked = [row["asked"], *(part["units"][unit]["t"] + MINUTE_MS for unit in row["gold"])]
+            yield {
+                "question": f"{person} q{number}",
+                "conversation": person,
+                "text": row["q"],
+                "gold": [f"{person}/{unit}/0" for unit in row["gold"]],
+                "asked": iso(max(asked)),
+                "language": part["lang"],
+                "kind": row["kind"],
+                "before": [{"role": role, "content": text} for role, text, *_ in row["before"]],
+            }
+
+
 def _noon_ms(day: str) -> int:
     return _time_ms(day, "%Y-%m-%d") + DAY_MS // 2
 
@@ -205,12 +444,17 @@ def _time_ms(text: str, form: str) -> int:
     return milliseconds(datetime.strptime(text, form).replace(tzinfo=UTC))
 
 
-READERS = {"locomo": locomo, "memdaily": memdaily, "memorybank": memorybank}
+READERS = {"locomo": locomo, "memdaily": memdaily, "memorybank": memorybank, "units": units}
+FOLDERS = {"madial": madial, "beam": beam, "lifebench": lifebench}
+"""Readers of sets that are a folder of files."""
 
 
 def convert(form: str, paths: list[Path]) -> Lines:
-    """The lines of these files, which have the form `form`."""
+    """The lines of these files or folders, which have the form `form`."""
     for path in paths:
+        if form in FOLDERS:
+            yield from FOLDERS[form](path)
+            continue
         yield from READERS[form](path.name, json.loads(path.read_text(encoding="utf-8")))
 
 

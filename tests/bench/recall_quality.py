@@ -1,4 +1,4 @@
-"""How good recall is beside plain baselines, with intervals: the tables of docs/project/recall-quality.md.
+"""How good recall is beside plain baselines, with intervals: the tables of docs/explanation/recall-quality.md.
 
     python tests/bench/recall_quality.py data/samples/recall --timezone Asia/Shanghai --beside compat=node
 

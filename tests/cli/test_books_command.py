@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_program import CommandLine
 
 from memory_server.cli.parser import main
 from memory_server.lore.firing_texts import rule_texts
-from memory_server.lore.rules import FiringRules
+from memory_server.lore.memory import FiringRules
 from memory_server.operations import lore_import
-
-Run = Callable[..., tuple[str, str]]
 
 VENN = {
     "name": "Venn",
@@ -73,20 +71,9 @@ def _use_folder(folder: Path, patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """`run("books")`: what it prints on standard output and on standard error; files are written to `tmp_path`."""
+def cli(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     _use_folder(tmp_path, monkeypatch)
-
-    def run(*arguments: str, status: int = 0) -> tuple[str, str]:
-        try:
-            ended = main([*AT, *arguments])
-        except SystemExit as error:
-            ended = int(error.code or 0)
-        out, err = capfd.readouterr()
-        assert ended == status, out + err
-        return out, err
-
-    return run
+    return cli.with_flags(*AT)
 
 
 @pytest.fixture(scope="module")
@@ -106,18 +93,18 @@ def books_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def venn(run: Run, books_folder: Path, tmp_path: Path) -> Run:
-    """`run`, on a copy of the folder with the books Venn and Law."""
+def venn(cli: CommandLine, books_folder: Path, tmp_path: Path) -> CommandLine:
+    """The commands on a copy of the folder with the books Venn and Law."""
     shutil.copytree(books_folder, tmp_path, dirs_exist_ok=True)
-    return run
+    return cli
 
 
-def rows(run: Run, *arguments: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in run("books", *arguments, "--json")[0].splitlines()]
+def rows(cli: CommandLine, *arguments: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in cli.text("books", *arguments, "--json").splitlines()]
 
 
-def test_books_are_listed_with_their_figures(venn: Run) -> None:
-    headings, law, tale = venn("books")[0].splitlines()
+def test_books_are_listed_with_their_figures(venn: CommandLine) -> None:
+    headings, law, tale = venn.text("books").splitlines()
     assert headings.split() == [
         "book",
         "conversation",
@@ -152,7 +139,7 @@ def test_books_are_listed_with_their_figures(venn: Run) -> None:
         "08:00",
         "venn.json",
     ]
-    assert venn("books", "list")[0] == venn("books")[0]
+    assert venn.text("books", "list") == venn.text("books")
     assert [row["name"] for row in rows(venn)] == ["Law", "Venn"]
     [row] = rows(venn, "-c", "tale")
     assert (row["name"], row["entries"], row["constants"], row["constantChars"], row["on"]) == (
@@ -164,13 +151,13 @@ def test_books_are_listed_with_their_figures(venn: Run) -> None:
     )
 
 
-def test_no_books_are_said_to_be_none(run: Run) -> None:
-    assert run("books")[0] == "No lorebooks; `memory-server import FILE` brings one in.\n"
-    assert "no lorebooks here" in run("books", "show", "Venn", status=1)[1]
+def test_no_books_are_said_to_be_none(cli: CommandLine) -> None:
+    assert cli.text("books") == "No lorebooks; `memory-server import FILE` brings one in.\n"
+    assert "no lorebooks here" in cli.text("books", "show", "Venn", status=1)
 
 
-def test_the_entries_of_a_book_are_shown_in_order_with_their_rules(venn: Run) -> None:
-    first, _headings, *entries = venn("books", "show", "venn")[0].splitlines()
+def test_the_entries_of_a_book_are_shown_in_order_with_their_rules(venn: CommandLine) -> None:
+    first, _headings, *entries = venn.text("books", "show", "venn").splitlines()
     assert first.startswith(
         "Venn in tale: 4 entries, 73 characters, 1 of them constant (32 characters), on, from venn.json"
     )
@@ -184,9 +171,8 @@ def test_the_entries_of_a_book_are_shown_in_order_with_their_rules(venn: Run) ->
         "Harbour",
         "Rain",
     ]
-    assert (
-        "3 entries more; --limit N shows more of them."
-        in venn("books", "show", "Venn", "--limit", "1")[0]
+    assert "3 entries more; --limit N shows more of them." in venn.text(
+        "books", "show", "Venn", "--limit", "1"
     )
 
 
@@ -203,78 +189,80 @@ def test_rules_that_count_messages_are_said_as_they_work(rules: FiringRules, wor
     assert ", ".join(rule_texts(rules)) == words
 
 
-def test_a_book_is_switched_off_and_on_and_each_is_one_change(venn: Run) -> None:
-    off = venn("books", "off", "VENN")[0]
+def test_a_book_is_switched_off_and_on_and_each_is_one_change(venn: CommandLine) -> None:
+    off = venn.text("books", "off", "VENN")
     assert off.startswith("Venn is off: 4 entries. Change 2-")
     assert [row["on"] for row in rows(venn, "-c", "tale")] == [False]
-    assert "Harbour" not in venn("-c", "tale", "recall", "the weather at the lamp")[0]
-    assert venn("books", "off", "Venn")[0] == "Venn is off already.\n"
-    assert venn("books", "on", "Venn")[0].startswith("Venn is on: 4 entries. Change 3-")
-    assert "Harbour" in venn("-c", "tale", "recall", "the weather at the lamp")[0]
+    assert "Harbour" not in venn.text("-c", "tale", "recall", "the weather at the lamp")
+    assert venn.text("books", "off", "Venn") == "Venn is off already.\n"
+    assert venn.text("books", "on", "Venn").startswith("Venn is on: 4 entries. Change 3-")
+    assert "Harbour" in venn.text("-c", "tale", "recall", "the weather at the lamp")
 
 
-def test_the_history_says_in_one_step_that_a_book_was_switched(venn: Run) -> None:
-    venn("books", "off", "Venn")
-    venn("books", "on", "Venn")
-    lines = venn("-c", "tale", "history")[0].splitlines()
+def test_the_history_says_in_one_step_that_a_book_was_switched(venn: CommandLine) -> None:
+    venn.text("books", "off", "Venn")
+    venn.text("books", "on", "Venn")
+    lines = venn.text("-c", "tale", "history").splitlines()
     switched = [line.partition("switch_book: ")[2] for line in lines if "switch_book" in line]
     assert sorted(switched) == ["switched off Venn - 4 entries", "switched on Venn - 4 entries"]
 
 
-def test_a_recall_to_which_nothing_came_names_the_books_that_are_off(venn: Run) -> None:
-    venn("books", "off", "Venn")
-    venn("books", "off", "Law")
-    venn("-c", "tale", "recall", "the weather at the lamp")
-    recall = json.loads(venn("recalls", "--json")[0])["id"]
-    assert venn("explain", "--recall", recall)[0].splitlines()[-2:] == [
+def test_a_recall_to_which_nothing_came_names_the_books_that_are_off(venn: CommandLine) -> None:
+    venn.text("books", "off", "Venn")
+    venn.text("books", "off", "Law")
+    venn.text("-c", "tale", "recall", "the weather at the lamp")
+    recall = json.loads(venn.text("recalls", "--json"))["id"]
+    assert venn.text("explain", "--recall", recall).splitlines()[-2:] == [
         "The lorebook Venn is switched off now.",
         "The lorebook Law is switched off now.",
     ]
-    venn("books", "on", "Venn")
-    assert "Venn" not in venn("explain", "--recall", recall)[0]
+    venn.text("books", "on", "Venn")
+    assert "Venn" not in venn.text("explain", "--recall", recall)
 
 
-def test_a_removed_book_comes_back_by_one_undo(venn: Run) -> None:
+def test_a_removed_book_comes_back_by_one_undo(venn: CommandLine) -> None:
     before = rows(venn, "show", "Venn")
-    removed = venn("books", "remove", "Venn")[0]
+    removed = venn.text("books", "remove", "Venn")
     change = removed.rpartition("Change ")[2].rstrip(".\n")
     assert removed.startswith("Venn is removed: 4 entries in the archive.")
     assert [row["name"] for row in rows(venn)] == ["Law"]
-    venn("undo", change, "--yes")
+    venn.text("undo", change, "--yes")
     assert rows(venn, "show", "Venn") == before
 
 
-def test_an_import_of_a_book_says_how_it_is_taken_back(run: Run, tmp_path: Path) -> None:
+def test_an_import_of_a_book_says_how_it_is_taken_back(cli: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "venn.json").write_text(json.dumps(VENN), "utf-8")
-    out = run("import", "venn.json")[0]
+    out = cli.text("import", "venn.json")
     change = re.search(
         "note  Venn: stored; `memory-server undo (1-[0-9a-f]{4})` takes it back", out
     )
     assert change, out
-    run("undo", change[1], "--yes")
-    assert rows(run) == []
+    cli.text("undo", change[1], "--yes")
+    assert rows(cli) == []
 
 
 @pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
 def test_an_import_says_that_a_search_leaves_triggers_out(
-    venn: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, dry_run: tuple[str, ...]
+    venn: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, dry_run: tuple[str, ...]
 ) -> None:
     more = book("More", {"comment": "Tide", "key": ["tide"], "content": "The tide is low."})
     (tmp_path / "more.json").write_text(json.dumps(more), "utf-8")
     # Venn has four entries, the shared conversation has one of Law, and this book has one.
     for most, is_said in ((5, True), (6, False)):
         monkeypatch.setattr(lore_import, "most_triggers", lambda most=most: most)
-        said = venn("-c", "tale", "import", "more.json", "--dry-run")[1]
+        said = venn("-c", "tale", "import", "more.json", "--dry-run").err
         assert ("has 6 triggers with the shared ones and runs 5" in said) is is_said
     monkeypatch.setattr(lore_import, "most_triggers", lambda: 5)
-    said = venn("-c", "tale", "import", "more.json", *dry_run)[1]
+    said = venn("-c", "tale", "import", "more.json", *dry_run).err
     assert "A search in tale has 6 triggers" in said
 
 
-def test_a_dry_run_of_an_update_removes_nothing_in_words_either(venn: Run, tmp_path: Path) -> None:
+def test_a_dry_run_of_an_update_removes_nothing_in_words_either(
+    venn: CommandLine, tmp_path: Path
+) -> None:
     shorter = {**VENN, "entries": {"0": VENN["entries"]["0"]}}  # type: ignore[index]
     (tmp_path / "venn.json").write_text(json.dumps(shorter), "utf-8")
-    out = venn("-c", "tale", "import", "venn.json", "--dry-run")[0]
+    out = venn.text("-c", "tale", "import", "venn.json", "--dry-run")
     assert "note  would be removed, because the book no longer has it: 3 (Rain, Sun, Ghost)" in out
     assert "undo" not in out
 
@@ -291,41 +279,41 @@ REFUSED = [
 
 @pytest.mark.parametrize(("arguments", "status", "sentence"), REFUSED)
 def test_what_cannot_be_done_gets_a_sentence(
-    venn: Run, arguments: list[str], status: int, sentence: str
+    venn: CommandLine, arguments: list[str], status: int, sentence: str
 ) -> None:
-    assert sentence in venn(*arguments, status=status)[1]
+    assert sentence in venn.text(*arguments, status=status)
     assert [row["on"] for row in rows(venn)] == [True, True]
 
 
-def test_a_book_in_two_conversations_is_named_with_the_conversation(venn: Run) -> None:
-    venn("-c", "other", "import", "venn.json")
-    assert "Several books are called `Venn`: other (" in venn("books", "off", "Venn", status=1)[1]
-    venn("-c", "other", "books", "off", "Venn")
+def test_a_book_in_two_conversations_is_named_with_the_conversation(venn: CommandLine) -> None:
+    venn.text("-c", "other", "import", "venn.json")
+    assert "Several books are called `Venn`: other (" in venn.text("books", "off", "Venn", status=1)
+    venn.text("-c", "other", "books", "off", "Venn")
     assert {row["conversation_id"]: row["on"] for row in rows(venn) if row["name"] == "Venn"} == {
         "other": False,
         "tale": True,
     }
 
 
-def test_the_number_of_messages_counts_for_cooldowns(venn: Run) -> None:
+def test_the_number_of_messages_counts_for_cooldowns(venn: CommandLine) -> None:
     ghost_appears = [
         "Ghost"
-        in venn("-c", "tale", "recall", "the lamp", "--session", "a", "--messages", str(messages))[
-            0
-        ]
+        in venn.text(
+            "-c", "tale", "recall", "the lamp", "--session", "a", "--messages", str(messages)
+        )
         for messages in (2, 3, 4, 5)
     ]
     assert ghost_appears == [True, False, True, False]
 
 
-def test_what_had_no_room_is_said_beside_the_block(run: Run, tmp_path: Path) -> None:
+def test_what_had_no_room_is_said_beside_the_block(cli: CommandLine, tmp_path: Path) -> None:
     streets = [
         {"comment": f"Street {number}", "constant": True, "content": f"{number}: {LONG}"}
         for number in range(9)
     ]
     (tmp_path / "town.json").write_text(json.dumps(book("Town", *streets)), "utf-8")
-    run("import", "town.json")
-    out, err = run("recall", "hello", "--chars", "600")
+    cli.text("import", "town.json")
+    out, err = cli("recall", "hello", "--chars", "600")[1:]
     fitting_count = out.count("[Street")
     assert 0 < fitting_count < 6
     sentence = (
@@ -333,21 +321,23 @@ def test_what_had_no_room_is_said_beside_the_block(run: Run, tmp_path: Path) -> 
         f"(Street {fitting_count}, Street {fitting_count + 1}, Street {fitting_count + 2}, …); {{}} gives more."
     )
     assert err == f"memory-server: {sentence.format('`--chars`')}\n"
-    assert run("recall", "hello")[1] == ""
+    assert cli("recall", "hello").err == ""
     arguments = {"messages": [{"role": "user", "content": "hello"}], "maxChars": 600}
-    tool_text = run("call", "--text", "recall_turn", json.dumps(arguments))[0]
+    tool_text = cli.text("call", "--text", "recall_turn", json.dumps(arguments))
     assert tool_text.splitlines()[-1] == sentence.format("`maxChars`")
-    assert f"{9 - fitting_count} left out" in run("recalls")[0]
+    assert f"{9 - fitting_count} left out" in cli.text("recalls")
     # Each command begins at the same `--now`, so the times do not tell which recall was the first.
-    recorded = [json.loads(line) for line in run("recalls", "--json")[0].splitlines()]
+    recorded = [json.loads(line) for line in cli.text("recalls", "--json").splitlines()]
     [short, _same_by_the_tool] = [recall for recall in recorded if recall.get("leftOut")]
-    receipt = run("explain", "--recall", short["id"])[0]
+    receipt = cli.text("explain", "--recall", short["id"])
     assert re.search(r"^  Street 8: no room left \([0-9]+ characters\)$", receipt, re.MULTILINE)
 
 
-def test_a_trigger_of_a_file_has_the_typed_rules_and_keeps_them(run: Run, tmp_path: Path) -> None:
+def test_a_trigger_of_a_file_has_the_typed_rules_and_keeps_them(
+    cli: CommandLine, tmp_path: Path
+) -> None:
     (tmp_path / "hello.js").write_text("true", "utf-8")
-    run(
+    cli.text(
         "add-trigger",
         "hello.js",
         "--prompt",
@@ -360,10 +350,10 @@ def test_a_trigger_of_a_file_has_the_typed_rules_and_keeps_them(run: Run, tmp_pa
         "2",
         "--once",
     )
-    context = json.loads(run("call", "get_memory_context", '{"name": "hello"}')[0])
+    context = json.loads(cli.text("call", "get_memory_context", '{"name": "hello"}'))
     assert context["rules"] == {"order": 5, "group": ["greet", "day"], "cooldown": 2, "once": True}
-    run("add-trigger", "hello.js", "--prompt", "Say hello.", "--order", "7")
-    context = json.loads(run("call", "get_memory_context", '{"name": "hello"}')[0])
+    cli.text("add-trigger", "hello.js", "--prompt", "Say hello.", "--order", "7")
+    context = json.loads(cli.text("call", "get_memory_context", '{"name": "hello"}'))
     assert context["rules"] == {"order": 7, "group": ["greet", "day"], "cooldown": 2, "once": True}
     assert (
         context["rulesInWords"]

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cli_program import CommandLine
 from command_outcome import Outcome
 
 from memory_server import command_table
-from memory_server.cli.parser import SETTINGS, main, parser
+from memory_server.cli.parser import SETTINGS, parser
 from memory_server.command_table import COMMANDS, SETTING_FLAGS, Command
 from memory_server.config import Settings
 from memory_server.process.hosts import function_of
@@ -90,17 +91,12 @@ def test_the_table_imports_nothing_that_takes_time() -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(cli: CommandLine, tmp_path: Path) -> Run:
     """`run("list")`: exit status, standard output, standard error; on a folder that holds a memory and a backup."""
-    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "chat.txt").write_text("user: hello\nassistant: hi\n", "utf-8")
 
     def run(*arguments: str) -> Outcome:
-        status = main([argument.replace("{folder}", str(tmp_path)) for argument in arguments])
-        out, err = capfd.readouterr()
-        return Outcome(status, out, err)
+        return cli(*[argument.replace("{folder}", str(tmp_path)) for argument in arguments])
 
     assert run("call", "add_short_term_memory", ADD).status == 0
     assert run("backup", "kept").status == 0

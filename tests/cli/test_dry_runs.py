@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from forked_programs import Program
+from forked_programs import start
 
 from memory_server.cli.parser import main
 from memory_server.config import Settings
@@ -54,7 +54,7 @@ def test_a_dry_run_is_not_refused_where_nothing_may_be_changed(
 
 def test_who_stops_reading_is_not_told_of_a_fault(tmp_path: Path) -> None:
     command = ["--data-dir", tmp_path / "data", "tools", "--json"]
-    with Program(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()

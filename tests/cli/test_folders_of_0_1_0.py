@@ -99,6 +99,14 @@ def test_memories_and_triggers_come(run: Command) -> None:
     assert "The tests need a clock." in run("knowledge list")
 
 
+def test_an_examination_asks_the_same_again(run: Command) -> None:
+    run("recall --session friday 'What is Hanna allergic to?'")
+    run("recall -c 小明 --session 周五 '我家猫叫什么名字？'")
+    assert "Memories lost: 0, gained: 0." in run("examine")
+    run("doctor --reindex")
+    assert "Memories lost: 0, gained: 0." in run("examine")
+
+
 def test_the_doctor_finds_no_error_and_says_what_to_index_anew(run: Command) -> None:
     assert "0 errors" in run("doctor")
     run("doctor --reindex")

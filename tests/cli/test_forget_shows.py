@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from memory_server.cli.forget import _around
+from memory_server.cli.forget import _excerpt
 from memory_server.config import Settings
-from memory_server.kernel.items import Sought
+from memory_server.kernel.items import ItemFilter
 from memory_server.kernel.messages import Message
 from memory_server.memories import forgetting
 from memory_server.runtime.app import App
@@ -28,7 +28,7 @@ BESIDE = "We walked along the harbour and counted the boats. " * 3
     ],
 )
 def test_the_first_word_is_shown(text: str, word: str) -> None:
-    shown = _around(text, [word])
+    shown = _excerpt(text, [word])
     assert shown.startswith("…")
     assert len(shown) < 60
     assert shown.removeprefix("…") in text
@@ -36,8 +36,8 @@ def test_the_first_word_is_shown(text: str, word: str) -> None:
 
 
 def test_a_text_whose_beginning_has_the_word_stays_whole() -> None:
-    assert _around("The mango cake was good.", ["mango"]) == "The mango cake was good."
-    assert _around("The mango cake was good.", ["ghost"]) == "The mango cake was good."
+    assert _excerpt("The mango cake was good.", ["mango"]) == "The mango cake was good."
+    assert _excerpt("The mango cake was good.", ["ghost"]) == "The mango cake was good."
 
 
 @pytest.mark.anyio
@@ -48,7 +48,7 @@ async def test_what_ids_name_comes_newest_first(tmp_path: Path) -> None:
         for text in ("The first boat is Kelpie.", "The second boat is Merrow."):
             added = await conversation.short_term.add([Message("user", text)])
             ids.append(added.memory.id)
-        items, words = await forgetting.find(app.memories.engines, ids, Sought())
+        items, words = await forgetting.find(app.memories.engines, ids, ItemFilter())
     assert words == ()
     assert [item.at_ms for item in items] == sorted((item.at_ms for item in items), reverse=True)
     assert {item.id for item in items} == set(ids)
@@ -68,6 +68,6 @@ def test_each_condition_makes_the_filter_a_narrow_one() -> None:
         "archived": None,
         "only_by_other_words": True,
     }
-    assert set(values) == {field.name for field in fields(Sought)}
+    assert set(values) == {field.name for field in fields(ItemFilter)}
     for name, value in values.items():
-        assert replace(Sought(), **{name: value}) != Sought()
+        assert replace(ItemFilter(), **{name: value}) != ItemFilter()

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import io
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -16,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_program import CommandLine
 from command_outcome import Outcome
 
 from memory_server import open_memory
-from memory_server.cli.parser import main
 from memory_server.kernel import files
 from memory_server.kernel.link import Link
 from memory_server.kernel.messages import Message
@@ -93,21 +91,12 @@ def no_write(number: int, *, accepted: int = 0) -> Iterator[None]:
 
 
 @pytest.fixture
-def run(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    elsewhere: None,
-) -> Callable[..., Outcome]:
-    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+def cli(
+    cli: CommandLine, elsewhere: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> CommandLine:
+    """The command, in the folder of the test."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
-        status = main(list(arguments))
-        return Outcome(status, *capfd.readouterr())
-
-    return run
+    return cli
 
 
 async def filled_store(data: Path) -> tuple[str, str]:
@@ -135,14 +124,14 @@ async def filled_store(data: Path) -> tuple[str, str]:
     ids=["full", "cannot be written, some", "cannot be written, all"],
 )
 def test_a_command_on_a_disk_that_takes_no_write_says_it_in_one_sentence(
-    run: Callable[..., Outcome], tmp_path: Path, number: int, names: list[str]
+    cli: Callable[..., Outcome], tmp_path: Path, number: int, names: list[str]
 ) -> None:
     change, memory = asyncio.run(filled_store(tmp_path / "data"))
     link = tmp_path / "data" / ".memory-server" / "link.json"
     linked = link.read_bytes()
     link.unlink()
-    run("export", "all.jsonl")
-    run("tokens", "add", "laptop")
+    cli("export", "all.jsonl")
+    cli("tokens", "add", "laptop")
     Path("tea.js").write_text("match_keys(context.messages, ['tea']) > 0")
     ids = {CHANGE: change, MEMORY: memory}
     wrong: dict[str, str] = {}
@@ -152,7 +141,7 @@ def test_a_command_on_a_disk_that_takes_no_write_says_it_in_one_sentence(
             link.write_bytes(linked)
         with no_write(number):
             try:
-                status, out, err = run(*arguments)
+                status, out, err = cli(*arguments)
             except Exception as error:
                 wrong[name] = repr(error)
                 continue
@@ -166,7 +155,7 @@ def test_a_command_on_a_disk_that_takes_no_write_says_it_in_one_sentence(
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.full)])
 @pytest.mark.parametrize("words", ["Halloran", "Halvorsen"])
 def test_an_erasing_that_a_full_disk_interrupts_anywhere_says_so_and_is_finished_by_the_next(
-    run: Callable[..., Outcome], tmp_path: Path, words: str, step: int
+    cli: Callable[..., Outcome], tmp_path: Path, words: str, step: int
 ) -> None:
     """`step`: how many more writes each attempt has than the one before it."""
     asyncio.run(filled_store(tmp_path / "data"))
@@ -174,7 +163,7 @@ def test_an_erasing_that_a_full_disk_interrupts_anywhere_says_so_and_is_finished
     interrupted = 0
     for accepted in count(step=step):
         with no_write(errno.ENOSPC, accepted=accepted):
-            status, out, err = run("forget", words, "--for-good", "--in-backups", "--yes")
+            status, out, err = cli("forget", words, "--for-good", "--in-backups", "--yes")
         assert "Traceback" not in err, accepted
         if status == 0:
             break
@@ -185,5 +174,5 @@ def test_an_erasing_that_a_full_disk_interrupts_anywhere_says_so_and_is_finished
     files_with_words = [path for path in files if words.encode() in path.read_bytes()]
     assert files_with_words == []
     assert (
-        "No memory or entry contains these words" in run("forget", words, "--for-good", "--yes").err
+        "No memory or entry contains these words" in cli("forget", words, "--for-good", "--yes").err
     )

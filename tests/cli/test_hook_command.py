@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
@@ -14,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_program import CommandLine
 from command_outcome import Outcome
-from forked_programs import Program
 from forked_programs import run as run_program
+from forked_programs import start
 from hook_transcripts import assistant, compacted, event, transcript, user
 from shared_process import end_shared
 from stdio_process import running
@@ -32,16 +32,8 @@ LATER = "2026-06-25T08:00:00Z"
 
 
 @pytest.fixture(params=["own", pytest.param("shared", marks=pytest.mark.full)])
-def run(
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> Run:
-    """`run(event, "--chars", "300")`: exit status, standard output, standard error."""
-    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("HOME", str(tmp_path))
+def run(request: pytest.FixtureRequest, cli: CommandLine) -> Run:
+    """`run(event, "--chars", "300")`: what the hook leaves, in this process or by the shared one."""
     if request.param == "shared":
         request.getfixturevalue("shared")
 
@@ -56,14 +48,11 @@ def run(
 
     def run(stdin: Any, *flags: str, now: str | None = None) -> Outcome:
         text = stdin if isinstance(stdin, bytes) else json.dumps(stdin).encode()
-        if request.param == "shared":
-            at = now or (THEN if b'"Stop"' in text else LATER)
-            return run_shared(text, ["--now", at, "--timezone", "Asia/Shanghai"], *flags)
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
         at = now or (THEN if b'"Stop"' in text else LATER)
-        status = main(["--now", at, "--timezone", "Asia/Shanghai", "hook", *flags])
-        out, err = capfd.readouterr()
-        return Outcome(status, out, err)
+        settings = ["--now", at, "--timezone", "Asia/Shanghai"]
+        if request.param == "shared":
+            return run_shared(text, settings, *flags)
+        return cli(*settings, "hook", *flags, stdin=text)
 
     return run
 
@@ -518,7 +507,7 @@ def test_what_a_program_reads_is_utf8_whatever_the_locale(tmp_path: Path, encodi
 def test_it_gives_up_in_time_when_nobody_ends_its_input(tmp_path: Path) -> None:
     pipe = subprocess.PIPE
     words = ["--data-dir", tmp_path, "hook", "--seconds", "0.2"]
-    with Program(words, stdin=pipe, stdout=pipe, stderr=pipe) as hook:
+    with start(words, stdin=pipe, stdout=pipe, stderr=pipe) as hook:
         assert hook.wait(60) == 0
         assert hook.stdout is not None
         assert hook.stderr is not None

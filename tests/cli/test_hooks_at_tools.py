@@ -3,7 +3,6 @@ way."""
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_program import CommandLine
 from command_outcome import Outcome
 from hook_transcripts import assistant, event, transcript, user
 
@@ -37,19 +37,14 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("HOME", str(tmp_path))
+def run(cli: CommandLine) -> Run:
+    """The outcome of the hook for what happened at a call of a tool."""
 
     def run(happened: dict[str, Any], *flags: str, at: str = LATER) -> Outcome:
-        text = json.dumps(happened).encode()
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
-        status = main(["--now", at, "--timezone", "UTC", *flags, "hook"])
-        out, err = capfd.readouterr()
+        outcome = cli("--timezone", "UTC", *flags, "hook", stdin=happened, now=at)
         timers = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
         assert all(timer.finished.is_set() for timer in timers), "it would end the process later"
-        return Outcome(status, out, err)
+        return outcome
 
     return run
 
@@ -79,20 +74,22 @@ def result(number: int, text: str, *, failed: bool = False) -> dict[str, Any]:
     }
 
 
-def ended(tmp_path: Path, project: Path, said: str, *work: dict[str, Any]) -> dict[str, Any]:
+def ended(
+    tmp_path: Path, project: Path, said: str, *work: dict[str, Any], answer: str = "Noted."
+) -> dict[str, Any]:
     """The end of a turn of an earlier session; `work`: calls and their results, one after the other."""
     lines = [user(said)]
     for block in work:
         lines.append(assistant(block) if block["type"] == "tool_use" else user([block]))
     path = tmp_path / "before.jsonl"
-    path.write_bytes(transcript(*lines, assistant("Noted.")))
+    path.write_bytes(transcript(*lines, assistant(answer)))
     return event(
         "Stop",
         session_id="before",
         transcript_path=str(path),
         cwd=str(project),
         prompt_id="p1",
-        last_assistant_message="Noted.",
+        last_assistant_message=answer,
     )
 
 
@@ -309,3 +306,76 @@ def test_without_a_shared_process_it_ends_before_anything_is_read(
     assert b"pydantic" not in completed.stderr
     assert b"memory_server.kernel" not in completed.stderr
     assert not (tmp_path / "data").exists()
+
+
+def test_gemini_cli_is_told_after_a_file_was_read_and_after_a_failure(
+    run: Run, tmp_path: Path, project: Path
+) -> None:
+    work = (
+        call("Bash", 1, command="make deploy"),
+        result(1, "Exit code 2\nerror: the vault is sealed", failed=True),
+    )
+    answer = "The vault must be opened first."
+    run(ended(tmp_path, project, RULE, *work, answer=answer), at=THEN)
+
+    happened = read(project, tool_response={"llmContent": "select 1;", "returnDisplay": ""})
+    happened |= {"hook_event_name": "AfterTool", "tool_name": "read_file"}
+    output = json.loads(run(happened).out)["hookSpecificOutput"]
+    assert output == {"hookEventName": "AfterTool", "additionalContext": HEAD + LINE + FOOT}
+
+    printed = "Output: error: the vault is sealed\nExit Code: 2\nProcess Group PGID: 7"
+    happened = tool(
+        "AfterTool",
+        project,
+        "run_shell_command",
+        tool_input={"command": "make deploy"},
+        tool_response={"llmContent": f"<untrusted_context>\n{printed}\n</untrusted_context>"},
+    )
+    assert "`make deploy` failed in the same way" in text_of(run(happened))
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ("cargo test && cargo publish", "cargo publish"),
+        ("cargo publish", "cargo test && cargo publish"),
+    ],
+)
+def test_each_command_of_a_line_counts(
+    run: Run, tmp_path: Path, project: Path, before: str, now: str
+) -> None:
+    output = "Exit code 101\nerror: crate version 0.3.1 is already uploaded"
+    work = (call("Bash", 1, command=before), result(1, output, failed=True))
+    said = "Never run cargo publish before the changelog is dated."
+    run(ended(tmp_path, project, said, *work, answer="Raise the version first."), at=THEN)
+
+    to_be_run = tool("PreToolUse", project, "Bash", tool_input={"command": now})
+    assert said in text_of(run(to_be_run))
+    failed = tool("PostToolUseFailure", project, "Bash", tool_input={"command": now}, error=output)
+    line = text_of(run(failed | {"session_id": "later"}))
+    assert f"`{before}` failed in the same way; the program printed" in line
+    assert "ended with: Raise the version first." in line
+
+
+def test_a_prompt_of_gemini_cli_is_read_without_what_the_hook_of_the_session_added(
+    run: Run, tmp_path: Path, project: Path
+) -> None:
+    run(ended(tmp_path, project, RULE + " " + "Other things were said too. " * 60), at=THEN)
+    before = f"<hook_context>&lt;recalled-memories&gt; {FILE} &lt;/recalled-memories&gt;"
+    asked = event("BeforeAgent", cwd=str(project), session_id="now")
+    prompt = f"{before}</hook_context>\n\n"
+    assert text_of(run(asked | {"prompt": prompt + "Good morning!"})) == ""
+    assert RULE in text_of(run(asked | {"prompt": prompt + f"Widen the column in {FILE}"}))
+
+
+def test_calls_that_are_made_together_get_one_addition_and_one_line_of_the_record(
+    run: Run, tmp_path: Path, project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(ended(tmp_path, project, RULE), at=THEN)
+    second = RULE.replace("0042", "0043")
+    run(ended(tmp_path, project, second) | {"session_id": "before2"}, at=THEN)
+    assert text_of(run(read(project)))
+    assert text_of(run(read(project, "migrations/0043.sql", tool_use_id="t2"))) == ""
+    assert main(["--now", LATER, "recalls", "--json"]) == 0
+    said = [json.loads(line)["said"] for line in capfd.readouterr().out.splitlines()]
+    assert said == [f"Read: {FILE}"]

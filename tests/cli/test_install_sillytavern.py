@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from http_server import in_process
+from cli_program import in_process
 
 from memory_server.config import load
 from memory_server.storage.data_dir import tokens_at

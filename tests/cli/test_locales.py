@@ -10,13 +10,14 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import anyio
 import pytest
-from forked_programs import run as run_program
+from cli_program import run_on
 from sample_memories import NOW, memory
 from store_on_disk import commit, open_store, reopened
 
 from memory_server.conversations.changes import Added
-from memory_server.kernel.folder_names import hash_in, hashed_name, subfolders
+from memory_server.kernel.files import hash_in, hashed_name, subfolders
 from memory_server.kernel.text import Finding
 from memory_server.storage.json_store.examination import examine
 
@@ -73,12 +74,6 @@ def run(*command: str | Path, locale: Mapping[str, str], stdin: str = "") -> str
     return ended.stdout.decode()
 
 
-def run_here(*arguments: str | Path) -> None:
-    """Run a command in the locale of the tests, which is UTF-8."""
-    completed = run_program(arguments)
-    assert (completed.returncode, completed.stderr) == (0, b"")
-
-
 def test_a_conversation_is_one_in_every_locale(tmp_path: Path, locale: Mapping[str, str]) -> None:
     server = ("-m", "memory_server", "--data-dir", tmp_path / "数据…")
     run(
@@ -88,9 +83,9 @@ def test_a_conversation_is_one_in_every_locale(tmp_path: Path, locale: Mapping[s
         json.dumps(TURN, ensure_ascii=False),
         locale=locale,
     )
-    run_here(
-        "--data-dir", tmp_path / "数据…", "--conversation", "小明", "remember", "我喜欢吃披萨 🍕"
-    )
+    # The locale of the tests is UTF-8.
+    here = ("--conversation", "小明", "remember", "我喜欢吃披萨 🍕")
+    assert run_on(tmp_path / "数据…", *here).status == 0
     listing = run(*server, "list", "-c", "小明", locale=locale)
     assert "my birthday cake…" in listing
     assert "我喜欢吃披萨 🍕" in listing
@@ -172,8 +167,9 @@ async def test_a_conversation_that_was_split_is_told_and_can_be_made_one(tmp_pat
     )
     aside.mkdir()
     folder.rename(aside / hashed_name("小明"))
-    run_here("--data-dir", aside, "export", tmp_path / "file")
-    run_here("--data-dir", data, "import", tmp_path / "file")
+    file = str(tmp_path / "file")
+    for folder, command in ((aside, "export"), (data, "import")):
+        assert (await anyio.to_thread.run_sync(run_on, folder, command, file)).status == 0
     assert sorted((await reopened(data, "小明")).short_term) == ["a", "b"]
     assert findings(data) == []
 

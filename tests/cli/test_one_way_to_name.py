@@ -9,95 +9,97 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
-from command_outcome import Outcome
-from forked_programs import Program
+from cli_program import CommandLine
+from forked_programs import start
 
 from memory_server.cli.parser import main
 from sandbox.cli import main as workbench
 
-Run = Callable[..., Outcome]
-
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """`run("list")`: exit status, standard output, standard error; on a data folder of its own."""
-    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+def cli(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """The command in Shanghai, in the folder of the test."""
     monkeypatch.setenv("MEMORY_SERVER_TIMEZONE", "Asia/Shanghai")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> Outcome:
-        status = main(list(arguments))
-        return Outcome(status, *capfd.readouterr())
-
-    return run
+    return cli
 
 
-def remembered_id(run: Run, text: str, conversation: str, time_ms: int = 1_780_000_000_000) -> str:
+def remembered_id(
+    cli: CommandLine, text: str, conversation: str, time_ms: int = 1_780_000_000_000
+) -> str:
     messages = [{"role": "user", "content": text, "timestamp": time_ms}]
     arguments = json.dumps({"conversation_id": conversation, "messages": messages})
-    memory_id: str = json.loads(run("call", "add_short_term_memory", arguments).out)["id"]
+    memory_id: str = json.loads(cli("call", "add_short_term_memory", arguments).out)["id"]
     return memory_id
 
 
-def test_looking_needs_no_conversation(run: Run) -> None:
-    mango = remembered_id(run, "我对芒果过敏", "小满")
-    pizza = remembered_id(run, "我喜欢吃披萨", "小明", 1_780_000_600_000)
-    assert "我对芒果过敏" in run("search", "芒果").out
-    assert "芒果" in run("show", mango[:6]).out
-    assert run("explain", "芒果", "--ask", "芒果蛋糕？").out.startswith(f"{mango} in 小满")
-    assert run("explain", pizza[:6], "--ask", "披萨？").out.startswith(f"{pizza} in 小明")
-    changes = run("history").out.splitlines()
+def test_looking_needs_no_conversation(cli: CommandLine) -> None:
+    mango = remembered_id(cli, "我对芒果过敏", "小满")
+    pizza = remembered_id(cli, "我喜欢吃披萨", "小明", 1_780_000_600_000)
+    assert "我对芒果过敏" in cli("search", "芒果").out
+    assert "芒果" in cli("show", mango[:6]).out
+    assert cli("explain", "芒果", "--ask", "芒果蛋糕？").out.startswith(f"{mango} in 小满")
+    assert cli("explain", pizza[:6], "--ask", "披萨？").out.startswith(f"{pizza} in 小明")
+    changes = cli("history").out.splitlines()
     assert [line.split(" in ")[1].split()[0] for line in changes] == ["小明", "小满"], (
         "newest first"
     )
-    assert len(run("history", "-c", "小明").out.splitlines()) == 1
-    assert "More: -c ID" in run("history", "--limit", "1").err
-    listed = run("list").out
+    assert len(cli("history", "-c", "小明").out.splitlines()) == 1
+    assert "More: -c ID" in cli("history", "--limit", "1").err
+    listed = cli("list").out
     assert "小满" in listed
     assert mango not in listed
-    assert mango in run("list", "-c", "小满").out
+    assert mango in cli("list", "-c", "小满").out
 
 
-def test_the_only_conversation_is_meant(run: Run) -> None:
-    mango = remembered_id(run, "我对芒果过敏", "小满")
-    assert mango in run("list").out
+def test_the_only_conversation_is_meant(cli: CommandLine) -> None:
+    mango = remembered_id(cli, "我对芒果过敏", "小满")
+    assert mango in cli("list").out
 
 
-def test_what_is_changed_is_found_by_the_beginning_of_its_id(run: Run) -> None:
-    mango = remembered_id(run, "我对芒果过敏", "小满")
-    remembered_id(run, "我喜欢吃披萨", "小明")
-    assert run("pin", mango[:6]).out.startswith(f"{mango} is pinned.")
-    assert "0 pinned" in run("list", "-c", "小满").out
-    unpinned = run("pin", "--off", mango[:6]).out
+def test_what_is_changed_is_found_by_the_beginning_of_its_id(cli: CommandLine) -> None:
+    mango = remembered_id(cli, "我对芒果过敏", "小满")
+    remembered_id(cli, "我喜欢吃披萨", "小明")
+    assert cli("pin", mango[:6]).out.startswith(f"{mango} is pinned.")
+    assert "0 pinned" in cli("list", "-c", "小满").out
+    unpinned = cli("pin", "--off", mango[:6]).out
     assert unpinned.startswith(f"{mango} is not pinned. Change ")
     changed = unpinned.split()[-1].rstrip(".")
-    run("call", "delete_short_term_memories", '{"conversation_id": "小满", "pattern": "芒果"}')
-    assert "Would bring back 1 memory." in run("undo", "--memory", mango[:6], "--dry-run").out
-    assert mango in run("explain", mango[:6], "--ask", "芒果？").out, (
+    cli("call", "delete_short_term_memories", '{"conversation_id": "小满", "pattern": "芒果"}')
+    assert "Would bring back 1 memory." in cli("undo", "--memory", mango[:6], "--dry-run").out
+    assert mango in cli("explain", mango[:6], "--ask", "芒果？").out, (
         "the archive is looked through as well"
     )
-    assert "Brought back 1 memory." in run("undo", "--memory", mango[:6]).out
-    assert run("undo", changed).out.startswith(f"Undid {changed};"), (
+    assert "Brought back 1 memory." in cli("undo", "--memory", mango[:6]).out
+    assert cli("undo", changed).out.startswith(f"Undid {changed};"), (
         "its conversation is found by the change"
     )
-    assert "`zzz` is not in an archive" in run("undo", "--memory", "zzz").err
+    assert "`zzz` is not in an archive" in cli("undo", "--memory", "zzz").err
 
 
-def test_an_id_that_begins_several_is_refused_with_the_ids(run: Run) -> None:
+def test_a_day_until_which_something_was_removed_is_a_whole_day(cli: CommandLine) -> None:
+    remembered_id(cli, "我对芒果过敏", "小满")
+    cli("call", "delete_short_term_memories", '{"conversation_id": "小满", "pattern": "芒果"}')
+    today = datetime.now(ZoneInfo("Asia/Shanghai")).date()
+    listed = ("undo", "--memory", "--dry-run", "--until")
+    assert "Would bring back 1 memory." in cli(*listed, today.isoformat()).out
+    assert "Would bring back 0" in cli(*listed, (today - timedelta(days=1)).isoformat()).out
+
+
+def test_an_id_that_begins_several_is_refused_with_the_ids(cli: CommandLine) -> None:
     for number in range(40):
-        remembered_id(run, f"我喜欢吃披萨 {number}", "小明", 1_780_000_000_000 + number * 10**9)
+        remembered_id(cli, f"我喜欢吃披萨 {number}", "小明", 1_780_000_000_000 + number * 10**9)
     ids = [
-        line.split()[0] for line in run("list").out.splitlines() if re.match("[0-9a-f]{16} ", line)
+        line.split()[0] for line in cli("list").out.splitlines() if re.match("[0-9a-f]{16} ", line)
     ]
     [(common_letter, number_of_ids)] = Counter(memory_id[0] for memory_id in ids).most_common(1)
     assert number_of_ids > 1
-    status, _, err = run("pin", common_letter)
+    status, _, err = cli("pin", common_letter)
     assert status == 1
     assert "write more of it" in err
 
@@ -112,15 +114,9 @@ def test_an_id_that_begins_several_is_refused_with_the_ids(run: Run) -> None:
         ("delete", "forget"),
     ],
 )
-def test_a_wrong_command_gets_the_right_one(
-    run: Run, typed: str, meant: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        run(typed)
-    assert (
-        capfd.readouterr().err
-        == f"memory-server: There is no command `{typed}`; did you mean `{meant}`?\n"
-    )
+def test_a_wrong_command_gets_the_right_one(cli: CommandLine, typed: str, meant: str) -> None:
+    sentence = f"memory-server: There is no command `{typed}`; did you mean `{meant}`?\n"
+    assert cli(typed) == (2, "", sentence)
 
 
 @pytest.mark.parametrize(
@@ -149,6 +145,12 @@ def test_a_wrong_command_gets_the_right_one(
             ("zzz",),
             "There is no command `zzz`; `memory-server --help` lists",
             "没有命令 `zzz`；",
+        ),
+        (
+            "memory-server",
+            ("secrets", "find"),
+            "There is no command `secrets`; choose one of: secrets test, secrets erase",
+            "可以用：secrets test, secrets erase",
         ),
         (
             "trigger-sandbox",
@@ -184,15 +186,15 @@ def test_a_wrong_choice_gets_the_right_one_in_both_languages(
         assert "invalid choice" not in err
 
 
-def test_times_are_local_in_a_shell_and_in_utc_for_clients(run: Run) -> None:
-    mango = remembered_id(run, "我对芒果过敏", "小满")  # 20:26:40 in UTC
+def test_times_are_local_in_a_shell_and_in_utc_for_clients(cli: CommandLine) -> None:
+    mango = remembered_id(cli, "我对芒果过敏", "小满")  # 20:26:40 in UTC
     for command in (["list"], ["show", mango], ["search", "芒果"]):
-        assert "2026-05-29 04:26" in run(*command).out
-    run("call", "delete_short_term_memories", '{"conversation_id": "小满", "pattern": "芒果"}')
+        assert "2026-05-29 04:26" in cli(*command).out
+    cli("call", "delete_short_term_memories", '{"conversation_id": "小满", "pattern": "芒果"}')
     texts = [
-        run("search", "芒果", "--archived").out,
-        run("undo", "--memory", mango).out,
-        run("history").out,
+        cli("search", "芒果", "--archived").out,
+        cli("undo", "--memory", mango).out,
+        cli("history").out,
     ]
     assert not re.search(r"UTC|\d\dZ", "".join(texts))
 
@@ -212,7 +214,7 @@ def test_every_page_of_help_has_an_example_and_no_setting(
 def test_nobody_waits_at_a_terminal_without_a_word(tmp_path: Path) -> None:
     controller, terminal = pty.openpty()
     pipe = subprocess.PIPE
-    process = Program(["--data-dir", tmp_path, "recall"], stdin=terminal, stdout=pipe, stderr=pipe)
+    process = start(["--data-dir", tmp_path, "recall"], stdin=terminal, stdout=pipe, stderr=pipe)
     try:
         assert process.stderr is not None
         assert (
@@ -236,15 +238,15 @@ def test_without_standard_output_there_is_one_sentence(tmp_path: Path) -> None:
 
 
 def test_a_list_on_a_terminal_is_cut_at_its_edge_and_nothing_ends_with_blanks(
-    run: Run, tmp_path: Path
+    cli: CommandLine, tmp_path: Path
 ) -> None:
     text = "今天我们去了植物园，看了很多很多的花，还买了一盆小小的多肉植物放在窗台上，晚上又一起吃了火锅。"
-    remembered_id(run, text, "小明")
-    plain = run("list").out
+    remembered_id(cli, text, "小明")
+    plain = cli("list").out
     assert not [line for line in plain.splitlines() if line != line.rstrip()]
     controller, terminal = pty.openpty()
     environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm", "NO_COLOR": "1"}
-    with Program(["list"], stdout=terminal, env=environment) as process:
+    with start(["list"], stdout=terminal, env=environment) as process:
         assert process.wait(60) == 0
     os.close(terminal)
     screen = re.sub("\x1b\\[[0-9;]*m", "", os.read(controller, 10_000).decode())

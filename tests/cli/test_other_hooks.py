@@ -3,36 +3,27 @@ client was run."""
 
 from __future__ import annotations
 
-import io
 import json
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_program import CommandLine
 
-from memory_server.cli.parser import main
 from memory_server.operations.hook_events import event_of
 
 Run = Callable[[dict[str, Any]], str]
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+def run(cli: CommandLine) -> Run:
+    """What the hook prints for an event."""
 
     def run(hook_event: dict[str, Any]) -> str:
-        monkeypatch.setattr(
-            sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(hook_event).encode()))
-        )
-        assert (
-            main(["--data-dir", str(tmp_path / "data"), "--timezone", "Asia/Shanghai", "hook"]) == 0
-        )
-        out, err = capfd.readouterr()
-        assert err == ""
-        return out
+        outcome = cli("--timezone", "Asia/Shanghai", "hook", stdin=hook_event)
+        assert (outcome.status, outcome.err) == (0, "")
+        return outcome.out
 
     return run
 
@@ -155,4 +146,5 @@ def test_cursor(run: Run, tmp_path: Path) -> None:
 def test_the_folder_of_cursor_decides_the_conversation() -> None:
     assert event_of(cursor_event("stop", "")).cwd == "/tmp"
     assert event_of(cursor_event("stop", "", workspace_roots=[])).cwd is None
+    assert event_of(cursor_event("stop", "", cwd=None)).cwd == "/tmp"
     assert event_of(cursor_event("stop", "")).prompt_id == "g1"

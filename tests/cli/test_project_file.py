@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_outcome import Outcome
+from cli_program import CommandLine
 from hook_transcripts import event, transcript, user
 from stdio_process import command, running
 
-from memory_server.cli.parser import main
 from memory_server.config.project_file import MOST_BYTES, NAME, project_at, read, text_of
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.files import PRIVATE
 
-Run = Callable[..., Outcome]
 NOW = "2026-06-20T08:00:10Z"
 
 
@@ -90,18 +85,9 @@ def test_what_is_no_plain_file_is_not_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-    def run(*arguments: str, stdin: Any = None) -> Outcome:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(stdin).encode())))
-        status = main(["--now", NOW, *arguments])
-        out, err = capfd.readouterr()
-        return Outcome(status, out, err)
-
-    return run
+def cli(cli: CommandLine) -> CommandLine:
+    """The command, on the day of these tests."""
+    return cli.with_flags("--now", NOW)
 
 
 def stop_event(tmp_path: Path, text: str, folder: Path) -> dict[str, Any]:
@@ -117,15 +103,15 @@ def conversation_folders(folder: Path) -> list[Path]:
 
 @pytest.mark.parametrize("flags", [(), ("--conversation", "mine")])
 def test_what_is_said_in_a_project_lies_nowhere_else(
-    run: Run, tmp_path: Path, flags: tuple[str, ...]
+    cli: CommandLine, tmp_path: Path, flags: tuple[str, ...]
 ) -> None:
     project = tmp_path / "project" / "src"
     elsewhere = tmp_path / "elsewhere"
     project.mkdir(parents=True)
     elsewhere.mkdir()
     (tmp_path / "project" / NAME).write_text(text_of("heron"), encoding="utf-8")
-    assert run(*flags, "hook", stdin=stop_event(tmp_path, "代号是苍鹭", project)) == (0, "", "")
-    assert run(*flags, "hook", stdin=stop_event(tmp_path, "我喜欢披萨", elsewhere)) == (0, "", "")
+    assert cli(*flags, "hook", stdin=stop_event(tmp_path, "代号是苍鹭", project)) == (0, "", "")
+    assert cli(*flags, "hook", stdin=stop_event(tmp_path, "我喜欢披萨", elsewhere)) == (0, "", "")
     usual = flags[1] if flags else "default"
     folders = conversation_folders(tmp_path)
     texts = {
@@ -133,17 +119,17 @@ def test_what_is_said_in_a_project_lies_nowhere_else(
     }
     assert {name: "苍鹭" in text for name, text in texts.items()} == {"heron": True, usual: False}
     prompt = event("UserPromptSubmit", prompt="苍鹭是什么代号？", session_id="s2")
-    assert "苍鹭" in run(*flags, "hook", stdin=prompt | {"cwd": str(project)}).out
-    assert run(*flags, "hook", stdin=prompt | {"cwd": str(elsewhere)}).out == ""
+    assert "苍鹭" in cli(*flags, "hook", stdin=prompt | {"cwd": str(project)}).out
+    assert cli(*flags, "hook", stdin=prompt | {"cwd": str(elsewhere)}).out == ""
 
 
-def test_a_repository_says_nothing_but_a_name(run: Run, tmp_path: Path) -> None:
+def test_a_repository_says_nothing_but_a_name(cli: CommandLine, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (project / NAME).write_text(
         f'conversation = "x"\ndata_dir = "{tmp_path / "theirs"}"\nread_only = true', "utf-8"
     )
-    status, out, err = run("hook", stdin=stop_event(tmp_path, "我喜欢披萨", project))
+    status, out, err = cli("hook", stdin=stop_event(tmp_path, "我喜欢披萨", project))
     assert (status, out) == (0, "")
     assert (
         err
@@ -154,31 +140,31 @@ def test_a_repository_says_nothing_but_a_name(run: Run, tmp_path: Path) -> None:
 
 
 def test_where_the_file_cannot_be_used_a_hook_keeps_nothing_and_brings_nothing(
-    run: Run, tmp_path: Path
+    cli: CommandLine, tmp_path: Path
 ) -> None:
-    run("hook", stdin=stop_event(tmp_path, "我喜欢披萨", tmp_path))
+    cli("hook", stdin=stop_event(tmp_path, "我喜欢披萨", tmp_path))
     project = tmp_path / "project"
     project.mkdir()
     (project / NAME).write_text("conversation = heron", encoding="utf-8")
     stop = stop_event(tmp_path, "代号是苍鹭", project)
     prompt = event("UserPromptSubmit", prompt="披萨", cwd=str(project))
     for hook_event in (stop, prompt):
-        status, out, err = run("hook", stdin=hook_event)
+        status, out, err = cli("hook", stdin=hook_event)
         assert (status, out) == (0, "")
         assert err.count("\n") == 1
         assert "is not valid TOML" in err
-    assert len(json.loads(run("call", "get_memory_stats").out)["conversationCounts"]) == 1
+    assert len(json.loads(cli("call", "get_memory_stats").out)["conversationCounts"]) == 1
 
 
 def test_where_says_which_conversation_the_folder_has(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert "heron" not in run("where").out
+    assert "heron" not in cli("where").out
     (tmp_path / NAME).write_text(text_of("heron"), encoding="utf-8")
-    assert f"here      heron, set by {tmp_path / NAME} for" in run("where").out
+    assert f"here      heron, set by {tmp_path / NAME} for" in cli("where").out
     # What is typed names its conversation itself.
-    run("remember", stdin=[{"role": "user", "content": "我喜欢披萨"}])
+    cli("remember", stdin=[{"role": "user", "content": "我喜欢披萨"}])
     assert [folder.name for folder in (tmp_path / "data").iterdir()] == ["default"]
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_program import in_process
 from hook_transcripts import event, transcript, user
-from http_server import in_process
 
 NOTE = "The vault password is rotated each Monday at seven"
 

@@ -2,61 +2,47 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_outcome import Outcome
+from cli_program import CommandLine
 from forked_programs import run as run_program
 from hook_transcripts import assistant, event, transcript, user
 from sample_memories import DAY, memory
 
-from memory_server.cli.parser import main
 from memory_server.kernel.messages import Session
 from memory_server.kernel.recalled_block import OTHER_WORDS_ASKED, marked, without_recalled
 from memory_server.memories.turns import BEGINNING_CHARS, LAST_EXCHANGES, MOST_PINNED, left_off
 from memory_server.runtime.app import App
 from memory_server.storage.small_files import HOLDS_MS, AnsweredEvents, GivenLines
 
-Run = Callable[..., Outcome]
 NOW = "2026-06-20T12:00:00Z"
 ASKED = OTHER_WORDS_ASKED["zh"]
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-    def run(*arguments: str, stdin: Any = None, now: str = NOW) -> Outcome:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(stdin).encode())))
-        status = main(["--now", now, "--timezone", "Asia/Shanghai", *arguments])
-        out, err = capfd.readouterr()
-        return Outcome(status, out, err)
-
-    return run
+def cli(cli: CommandLine) -> CommandLine:
+    """The command in Shanghai, at the time of these tests."""
+    return cli.with_flags("--now", NOW, "--timezone", "Asia/Shanghai")
 
 
-def store_turns(run: Run, tmp_path: Path, *texts: str, session: str = "earlier") -> None:
+def store_turns(cli: CommandLine, tmp_path: Path, *texts: str, session: str = "earlier") -> None:
     for number, text in enumerate(texts):
         path = tmp_path / "session.jsonl"
         at = f"2026-06-20T0{number}:00:00.000Z"
         path.write_bytes(transcript(user(text, f"p{number}", at), assistant(f"好{number}", at=at)))
         ended = event("Stop", transcript_path=str(path), session_id=session)
-        assert run("hook", stdin=ended) == (0, "", "")
+        assert cli("hook", stdin=ended) == (0, "", "")
 
 
 def start_of_session(
-    run: Run, source: str, session: str = "new", cwd: str = "/tmp", **about: Any
+    cli: CommandLine, source: str, session: str = "new", cwd: str = "/tmp", **about: Any
 ) -> str:
-    status, out, err = run(
+    status, out, err = cli(
         "hook", stdin=event("SessionStart", source=source, session_id=session, cwd=cwd), **about
     )
     assert (status, err) == (0, "")
@@ -69,11 +55,11 @@ def start_of_session(
 
 @pytest.mark.parametrize("source", ["startup", "clear"])
 def test_a_new_session_is_told_where_the_last_one_left_off(
-    run: Run, tmp_path: Path, source: str
+    cli: CommandLine, tmp_path: Path, source: str
 ) -> None:
-    store_turns(run, tmp_path, "我喜欢披萨", "我们改到周五出发", "机票订好了")
+    store_turns(cli, tmp_path, "我喜欢披萨", "我们改到周五出发", "机票订好了")
     assert (
-        start_of_session(run, source)
+        start_of_session(cli, source)
         == marked(
             "上次说到：\n用户（11 小时前，上午）：我们改到周五出发[6 月 26 日，星期五：6 天后]\n助手（11 小时前，上午）：好1\n"
             "用户（10 小时前，上午）：机票订好了\n助手（10 小时前，上午）：好2",
@@ -83,50 +69,54 @@ def test_a_new_session_is_told_where_the_last_one_left_off(
     )
 
 
-def test_what_is_pinned_comes_first_and_stays_after_a_compaction(run: Run, tmp_path: Path) -> None:
-    store_turns(run, tmp_path, "我对花生过敏", "我们改到周五出发")
+def test_what_is_pinned_comes_first_and_stays_after_a_compaction(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    store_turns(cli, tmp_path, "我对花生过敏", "我们改到周五出发")
     (allergy, _) = json.loads(
         (tmp_path / "data" / "default" / "short-term-memory.json").read_bytes()
     )
-    run("pin", allergy["id"])
+    cli("pin", allergy["id"])
     pinned = "置顶的记忆：\n用户（12 小时前，早上）：我对花生过敏\n助手（12 小时前，早上）：好0"
     last = "上次说到：\n用户（11 小时前，上午）：我们改到周五出发[6 月 26 日，星期五：6 天后]\n助手（11 小时前，上午）：好1"
-    assert start_of_session(run, "startup") == marked(f"{pinned}\n{last}", "zh") + f"\n{ASKED}"
-    assert start_of_session(run, "compact", "earlier") == marked(pinned, "zh") + f"\n{ASKED}"
+    assert start_of_session(cli, "startup") == marked(f"{pinned}\n{last}", "zh") + f"\n{ASKED}"
+    assert start_of_session(cli, "compact", "earlier") == marked(pinned, "zh") + f"\n{ASKED}"
 
 
 @pytest.mark.parametrize("source", ["resume", "fork", "", "something new"])
 def test_a_session_that_brings_its_context_is_told_nothing(
-    run: Run, tmp_path: Path, source: str
+    cli: CommandLine, tmp_path: Path, source: str
 ) -> None:
-    store_turns(run, tmp_path, "我喜欢披萨")
-    assert start_of_session(run, source) == ""
+    store_turns(cli, tmp_path, "我喜欢披萨")
+    assert start_of_session(cli, source) == ""
 
 
-def test_with_nothing_to_tell_nothing_is_told_and_nothing_is_made(run: Run, tmp_path: Path) -> None:
-    assert start_of_session(run, "startup") == ""
+def test_with_nothing_to_tell_nothing_is_told_and_nothing_is_made(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    assert start_of_session(cli, "startup") == ""
     assert not (tmp_path / "data").exists()
 
 
-def test_it_is_short_however_long_the_memories_are(run: Run, tmp_path: Path) -> None:
-    store_turns(run, tmp_path, "披萨" * 3_000, "We leave on Friday. " * 300)
+def test_it_is_short_however_long_the_memories_are(cli: CommandLine, tmp_path: Path) -> None:
+    store_turns(cli, tmp_path, "披萨" * 3_000, "We leave on Friday. " * 300)
     for flags in ((), ("--chars", "400")):
         start = event("SessionStart", source="startup", session_id=f"s{flags}")
-        block = json.loads(run("hook", *flags, stdin=start).out)["hookSpecificOutput"][
+        block = json.loads(cli("hook", *flags, stdin=start).out)["hookSpecificOutput"][
             "additionalContext"
         ]
         assert 200 < len(block) <= (int(flags[1]) if flags else BEGINNING_CHARS)
 
 
 def test_the_model_is_asked_for_other_words_only_where_it_has_the_tool_and_there_is_something_to_find(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert start_of_session(run, "startup", "nothing to find") == ""
-    store_turns(run, tmp_path, "我喜欢披萨")
+    assert start_of_session(cli, "startup", "nothing to find") == ""
+    store_turns(cli, tmp_path, "我喜欢披萨")
     offers = {"turn,insight": True, "default": True, "all": True, "archive": False}
     for toolsets, has in offers.items():
         monkeypatch.setenv("MEMORY_SERVER_TOOLSETS", toolsets)
-        assert (ASKED in start_of_session(run, "startup", toolsets)) is has, toolsets
+        assert (ASKED in start_of_session(cli, "startup", toolsets)) is has, toolsets
     monkeypatch.delenv("MEMORY_SERVER_TOOLSETS")
     for name, tools, has in (
         ("TOOLS", "forget", False),
@@ -134,43 +124,43 @@ def test_the_model_is_asked_for_other_words_only_where_it_has_the_tool_and_there
         ("EXCLUDE_TOOLS", "recall_turn", False),
     ):
         monkeypatch.setenv(f"MEMORY_SERVER_{name}", tools)
-        assert (ASKED in start_of_session(run, "startup", f"{name} {tools}")) is has
+        assert (ASKED in start_of_session(cli, "startup", f"{name} {tools}")) is has
         monkeypatch.delenv(f"MEMORY_SERVER_{name}")
 
 
 def test_what_the_model_is_asked_is_in_the_language_of_the_memories_short_and_never_remembered(
-    run: Run, tmp_path: Path
+    cli: CommandLine, tmp_path: Path
 ) -> None:
-    run(
+    cli(
         "remember",
         "--session",
         "earlier",
         stdin=[{"role": "user", "content": "We leave on Friday."}],
     )
     english = OTHER_WORDS_ASKED["en"]
-    run(
+    cli(
         "pin",
         json.loads((tmp_path / "data" / "default" / "short-term-memory.json").read_bytes())[0][
             "id"
         ],
     )
-    block = start_of_session(run, "startup")
+    block = start_of_session(cli, "startup")
     assert block.endswith(f"\n{english}")
     assert without_recalled(f"{block}\nWater the garden.") == "Water the garden."
     assert without_recalled(english) == ""
     assert max(map(len, OTHER_WORDS_ASKED.values())) <= BEGINNING_CHARS // 4
     start = event("SessionStart", source="startup", session_id="narrow")
-    narrow_block = json.loads(run("hook", "--chars", "300", stdin=start).out)["hookSpecificOutput"][
+    narrow_block = json.loads(cli("hook", "--chars", "300", stdin=start).out)["hookSpecificOutput"][
         "additionalContext"
     ]
     assert english not in narrow_block
     assert "Friday" in narrow_block
 
 
-def test_while_it_is_paused_nothing_is_told(run: Run, tmp_path: Path) -> None:
-    store_turns(run, tmp_path, "我喜欢披萨")
-    run("pause")
-    status, out, err = run("hook", stdin=event("SessionStart", source="startup"))
+def test_while_it_is_paused_nothing_is_told(cli: CommandLine, tmp_path: Path) -> None:
+    store_turns(cli, tmp_path, "我喜欢披萨")
+    cli("pause")
+    status, out, err = cli("hook", stdin=event("SessionStart", source="startup"))
     assert (status, out) == (0, "")
     assert "paused until" in err
 
@@ -199,7 +189,7 @@ def test_what_a_session_is_told_is_chosen_by_who_said_it_and_where() -> None:
 
 
 def test_where_the_last_session_left_off_is_of_this_folder_and_a_search_is_of_all(
-    run: Run, tmp_path: Path
+    cli: CommandLine, tmp_path: Path
 ) -> None:
     shop = tmp_path / "shop"
     garden = tmp_path / "garden"
@@ -208,11 +198,11 @@ def test_where_the_last_session_left_off_is_of_this_folder_and_a_search_is_of_al
     path = tmp_path / "session.jsonl"
     path.write_bytes(transcript(user("天气服务的密钥十二月三日过期"), assistant("记住了")))
     ended = event("Stop", transcript_path=str(path), session_id="earlier", cwd=str(shop / "src"))
-    assert run("hook", stdin=ended) == (0, "", "")
+    assert cli("hook", stdin=ended) == (0, "", "")
     [memory] = json.loads((tmp_path / "data" / "default" / "short-term-memory.json").read_bytes())
     assert memory["folder"] == str(shop), "the top of the repository"
-    assert "密钥" in start_in(run, shop)
-    assert start_in(run, garden) == ASKED, "nothing was said here, and a search is of all folders"
+    assert "密钥" in start_in(cli, shop)
+    assert start_in(cli, garden) == ASKED, "nothing was said here, and a search is of all folders"
 
     def asked(folder: Path, session: str) -> str:
         prompt_event = event(
@@ -222,7 +212,7 @@ def test_where_the_last_session_left_off_is_of_this_folder_and_a_search_is_of_al
             cwd=str(folder),
         )
         return str(
-            json.loads(run("hook", stdin=prompt_event).out)["hookSpecificOutput"][
+            json.loads(cli("hook", stdin=prompt_event).out)["hookSpecificOutput"][
                 "additionalContext"
             ]
         )
@@ -233,18 +223,18 @@ def test_where_the_last_session_left_off_is_of_this_folder_and_a_search_is_of_al
     assert without_recalled(f"{block}\n今天浇花") == "今天浇花"
 
 
-def start_in(run: Run, folder: Path) -> str:
-    return start_of_session(run, "startup", f"begun in {folder}", cwd=str(folder))
+def start_in(cli: CommandLine, folder: Path) -> str:
+    return start_of_session(cli, "startup", f"begun in {folder}", cwd=str(folder))
 
 
 def test_an_event_is_answered_by_one_hook_and_asked_again_by_the_same(
-    run: Run, tmp_path: Path
+    cli: CommandLine, tmp_path: Path
 ) -> None:
-    store_turns(run, tmp_path, "我喜欢披萨")
-    assert start_of_session(run, "startup")
-    assert start_of_session(run, "startup") == "", "another hook for the same event"
-    assert start_of_session(run, "startup", "another")
-    assert start_of_session(run, "startup", now="2026-06-20T12:00:11Z")
+    store_turns(cli, tmp_path, "我喜欢披萨")
+    assert start_of_session(cli, "startup")
+    assert start_of_session(cli, "startup") == "", "another hook for the same event"
+    assert start_of_session(cli, "startup", "another")
+    assert start_of_session(cli, "startup", now="2026-06-20T12:00:11Z")
     # Each question in a session of its own: none is given the same line twice.
     questions = (
         ("p1", "a", True),
@@ -257,7 +247,7 @@ def test_an_event_is_answered_by_one_hook_and_asked_again_by_the_same(
         prompt_event = event("UserPromptSubmit", prompt="晚上吃披萨吗？", session_id=session)
         if prompt_id is not None:
             prompt_event["prompt_id"] = prompt_id
-        assert bool(run("hook", stdin=prompt_event).out) is comes
+        assert bool(cli("hook", stdin=prompt_event).out) is comes
 
 
 def test_of_two_processes_at_once_one_answers(tmp_path: Path) -> None:
@@ -283,10 +273,10 @@ def test_of_two_processes_at_once_one_answers(tmp_path: Path) -> None:
 
 
 def test_a_hook_that_ends_before_its_answer_has_given_no_lines(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one that is taken back while it closes: the hook that recalls in its place must find all lines."""
-    store_turns(run, tmp_path, "我喜欢披萨")
+    store_turns(cli, tmp_path, "我喜欢披萨")
     prompt_event = event(
         "UserPromptSubmit", prompt="晚上吃披萨吗？", prompt_id="p", session_id="new"
     )
@@ -299,9 +289,9 @@ def test_a_hook_that_ends_before_its_answer_has_given_no_lines(
 
     with monkeypatch.context() as patched:
         patched.setattr(App, "__aexit__", ended)
-        assert run("hook", stdin=prompt_event)[1:] == ("", "memory-server: hook: taken back\n")
-    assert "我喜欢披萨" in run("hook", stdin=prompt_event).out
-    assert run("hook", stdin=prompt_event | {"prompt_id": "p2"}).out == "", (
+        assert cli("hook", stdin=prompt_event)[1:] == ("", "memory-server: hook: taken back\n")
+    assert "我喜欢披萨" in cli("hook", stdin=prompt_event).out
+    assert cli("hook", stdin=prompt_event | {"prompt_id": "p2"}).out == "", (
         "it is in the context now"
     )
 

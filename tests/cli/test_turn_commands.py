@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shlex
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_outcome import Outcome
+from cli_program import CommandLine
 from mcp import Client
 
 from memory_server import open_memory
-from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.kernel.messages import Message
 from memory_server.kernel.recalled_block import TAG, marked, without_recalled
@@ -23,7 +19,6 @@ from memory_server.serving.server import build_server
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import ToolFailed, call
 
-Run = Callable[..., Outcome]
 THEN = "2026-06-20T08:00:10Z"
 LATER = "2026-06-25T08:00:00Z"
 TURN = [
@@ -34,54 +29,41 @@ ASK = [{"role": "user", "content": "晚上吃披萨吗？"}]
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-    def run(*arguments: str, stdin: Any = None, now: str = LATER) -> Outcome:
-        text = stdin if isinstance(stdin, bytes) else json.dumps(stdin).encode()
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
-        status = main(["--now", now, "--timezone", "Asia/Shanghai", *arguments])
-        out, err = capfd.readouterr()
-        return Outcome(status, out, err)
-
-    return run
+def cli(cli: CommandLine) -> CommandLine:
+    """The command in Shanghai, on the day after the turns."""
+    return cli.with_flags("--now", LATER, "--timezone", "Asia/Shanghai")
 
 
-def test_what_is_remembered_is_recalled(run: Run) -> None:
-    assert run("recall", "晚上吃披萨吗？") == (0, "", "")
-    status, out, err = run("remember", stdin=TURN, now=THEN)
+def test_what_is_remembered_is_recalled(cli: CommandLine) -> None:
+    assert cli("recall", "晚上吃披萨吗？") == (0, "", "")
+    status, out, err = cli("remember", stdin=TURN, now=THEN)
     assert (status, err) == (0, "")
     assert out.endswith("; 1 memory in this conversation.\n")
-    status, out, err = run("recall", "晚上吃披萨吗？")
+    status, out, err = cli("recall", "晚上吃披萨吗？")
     assert (status, err) == (0, "")
     assert out.startswith(f"<{TAG}>\n")
     assert "小明（5 天前，下午）：我喜欢吃披萨\n" in out
-    assert run("recall", stdin=ASK).out == out
-    assert run("recall", stdin={"messages": ASK, "conversation_id": "other"}).out == ""
+    assert cli("recall", stdin=ASK).out == out
+    assert cli("recall", stdin={"messages": ASK, "conversation_id": "other"}).out == ""
 
 
-def test_words_need_no_quotation_marks(run: Run) -> None:
-    assert run("remember", "My", "cat", "is", "called", "Miso", now=THEN).status == 0
-    assert "My cat is called Miso" in run("list").out
+def test_words_need_no_quotation_marks(cli: CommandLine) -> None:
+    assert cli("remember", "My", "cat", "is", "called", "Miso", now=THEN).status == 0
+    assert "My cat is called Miso" in cli("list").out
     for command, *flags in (
         ("recall", "--flashbacks", "0"),
         ("search",),
         ("explain", "--ask", "How is my cat?"),
     ):
-        quoted = run(command, "called Miso", *flags)
-        plain = run(command, "called", "Miso", *flags)
+        quoted = cli(command, "called Miso", *flags)
+        plain = cli(command, "called", "Miso", *flags)
         assert plain == quoted
         assert plain[0] == 0
         assert "Miso" in plain[1]
     for wrong in (["search", "called", "Miso", "--bogus"], ["search", "it", "costs", "-5"]):
-        with pytest.raises(SystemExit):
-            run(*wrong)
-    with pytest.raises(SystemExit):
-        run(
-            "explain", "Miso", "--ask", "How", "is", "my", "cat?"
-        )  # those are not words of the memory
+        assert cli(*wrong).status == 2
+    # Those are not words of the memory.
+    assert cli("explain", "Miso", "--ask", "How", "is", "my", "cat?").status == 2
 
 
 @pytest.mark.parametrize(
@@ -89,11 +71,11 @@ def test_words_need_no_quotation_marks(run: Run) -> None:
     [("", "", True), ("", "b", True), ("a", "", True), ("a", "b", True), ("a", "a", False)],
 )
 def test_only_what_the_same_session_said_is_held_back(
-    run: Run, stored: str, asking: str, comes: bool
+    cli: CommandLine, stored: str, asking: str, comes: bool
 ) -> None:
     """What a shell stored without a session is in nobody's context."""
-    run("remember", *(["--session", stored] if stored else []), "我喜欢吃披萨", now=THEN)
-    out = run(
+    cli("remember", *(["--session", stored] if stored else []), "我喜欢吃披萨", now=THEN)
+    out = cli(
         "recall",
         *(["--session", asking] if asking else []),
         "晚上吃披萨吗？",
@@ -102,34 +84,34 @@ def test_only_what_the_same_session_said_is_held_back(
     assert ("我喜欢吃披萨" in out) == comes
 
 
-def test_what_only_the_archive_has_is_told_beside_the_prompt(run: Run) -> None:
-    run("remember", stdin=TURN, now=THEN)
-    assert run("call", "delete_short_term_memories", '{"pattern": "披萨"}').status == 0
-    status, out, err = run("recall", "晚上吃披萨吗？")
+def test_what_only_the_archive_has_is_told_beside_the_prompt(cli: CommandLine) -> None:
+    cli("remember", stdin=TURN, now=THEN)
+    assert cli("call", "delete_short_term_memories", '{"pattern": "披萨"}').status == 0
+    status, out, err = cli("recall", "晚上吃披萨吗？")
     assert (status, out) == (0, "")
     assert "The archive has 1 memory that would match" in err
     # The hook speaks to a model at every prompt: it does not.
     asked = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "晚上吃披萨吗？"}
-    assert run("hook", stdin=asked) == (0, "", "")
+    assert cli("hook", stdin=asked) == (0, "", "")
     command = shlex.split(err.split("`")[1])[1:]
-    assert "我喜欢吃披萨" in run(*command).out
-    restore = shlex.split(run(*command).out.split("`")[1])[1:]
-    assert run(*restore).status == 0
-    assert "我喜欢吃披萨" in run("recall", "晚上吃披萨吗？").out
+    assert "我喜欢吃披萨" in cli(*command).out
+    restore = shlex.split(cli(*command).out.split("`")[1])[1:]
+    assert cli(*restore).status == 0
+    assert "我喜欢吃披萨" in cli("recall", "晚上吃披萨吗？").out
 
 
-def test_words_are_words_even_with_a_bracket_before_them(run: Run) -> None:
-    run("remember", "[图片] 披萨", now=THEN)
-    assert "[图片] 披萨" in run("recall", "{披萨}").out
+def test_words_are_words_even_with_a_bracket_before_them(cli: CommandLine) -> None:
+    cli("remember", "[图片] 披萨", now=THEN)
+    assert "[图片] 披萨" in cli("recall", "{披萨}").out
 
 
-def test_json_has_the_shapes_of_the_tools(run: Run) -> None:
-    stored = json.loads(run("remember", "--json", "--turn", "t1", stdin=TURN, now=THEN).out)
+def test_json_has_the_shapes_of_the_tools(cli: CommandLine) -> None:
+    stored = json.loads(cli("remember", "--json", "--turn", "t1", stdin=TURN, now=THEN).out)
     assert stored["stored"] is True
-    again = json.loads(run("remember", "--json", "--turn", "t1", stdin=TURN, now=THEN).out)
+    again = json.loads(cli("remember", "--json", "--turn", "t1", stdin=TURN, now=THEN).out)
     assert (again["stored"], again["id"], again["totalMemories"]) == (False, stored["id"], 1)
     assert "changeId" not in again
-    result = json.loads(run("recall", "--json", "--chars", "300", stdin=ASK).out)
+    result = json.loads(cli("recall", "--json", "--chars", "300", stdin=ASK).out)
     assert set(result) == {"prompt", "shortTerm", "longTerm"}
     assert [item["id"] for item in result["shortTerm"]["topRelevant"]] == [stored["id"]]
     assert len(result["prompt"]) <= 300
@@ -148,28 +130,28 @@ def test_json_has_the_shapes_of_the_tools(run: Run) -> None:
     ],
 )
 def test_what_cannot_be_used_is_told(
-    run: Run, arguments: list[str], stdin: Any, sentence: str
+    cli: CommandLine, arguments: list[str], stdin: Any, sentence: str
 ) -> None:
-    status, out, err = run(*arguments, stdin=stdin)
+    status, out, err = cli(*arguments, stdin=stdin)
     assert status in (1, 2)
     assert out == ""
     assert sentence in err
 
 
-def test_what_is_private_is_not_remembered_and_no_mistake(run: Run) -> None:
-    status, out, err = run("remember", "<private>我的密码是 1234</private>")
+def test_what_is_private_is_not_remembered_and_no_mistake(cli: CommandLine) -> None:
+    status, out, err = cli("remember", "<private>我的密码是 1234</private>")
     assert (status, out, err) == (
         0,
         "All of the text is marked as private, so nothing was stored.\n",
         "",
     )
-    assert json.loads(run("remember", "--json", "<private>1234</private>").out)["stored"] is False
+    assert json.loads(cli("remember", "--json", "<private>1234</private>").out)["stored"] is False
 
 
-def test_a_memory_that_nobody_changes_is_not_added_to(run: Run) -> None:
-    run("remember", stdin=TURN, now=THEN)
-    assert run("--read-only", "remember", "更多").status == 2
-    assert "披萨" in run("--read-only", "recall", "披萨").out
+def test_a_memory_that_nobody_changes_is_not_added_to(cli: CommandLine) -> None:
+    cli("remember", stdin=TURN, now=THEN)
+    assert cli("--read-only", "remember", "更多").status == 2
+    assert "披萨" in cli("--read-only", "recall", "披萨").out
 
 
 @pytest.mark.anyio

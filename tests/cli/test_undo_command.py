@@ -5,16 +5,11 @@ from __future__ import annotations
 import io
 import json
 import re
-import sys
-from collections.abc import Callable
-from pathlib import Path
+from itertools import count
 
 import pytest
-from command_outcome import Outcome
+from cli_program import CommandLine
 
-from memory_server.cli.parser import main
-
-Run = Callable[..., Outcome]
 NOTE = {"type": "tech", "topic": "port", "content": "The service listens on port 8080."}
 TRIGGER = {"name": "birthday", "prompt": "Congratulate.", "trigger": "new Date().getMonth() === 5"}
 FACT = {"messages": "Allergic to mango.", "user_id": "ana", "mode": "direct"}
@@ -32,73 +27,58 @@ class Terminal(io.TextIOWrapper):
 
 
 @pytest.fixture
-def run(
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    elsewhere: None,
-) -> Run:
-    """`run("undo")`: exit status, output, errors; `typed` is what a person types when asked."""
-    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    seconds = iter(range(3_600))
-
-    def run(*arguments: str, typed: str | None = None) -> Outcome:
-        stdin = io.TextIOWrapper(io.BytesIO()) if typed is None else Terminal(typed)
-        monkeypatch.setattr(sys, "stdin", stdin)
-        minute, second = divmod(next(seconds), 60)
-        now = f"2026-06-25T08:{minute:02}:{second:02}Z"
-        status = main(["--now", now, "--timezone", "Asia/Shanghai", *arguments])
-        out, err = capfd.readouterr()
-        return Outcome(status, out, err)
-
-    return run
+def cli(cli: CommandLine, elsewhere: None) -> CommandLine:
+    """Each command is a second later than the last one."""
+    times = (f"2026-06-25T08:{n // 60:02}:{n % 60:02}Z" for n in count())
+    return cli.at(times).with_flags("--timezone", "Asia/Shanghai")
 
 
-def test_without_a_terminal_it_says_what_the_last_change_did_and_how_to_undo_it(run: Run) -> None:
-    run("remember", "The cat is called Miso.")
-    run("remember", "My dentist is Dr. Halloran.")
-    status, out, err = run("undo")
+def test_without_a_terminal_it_says_what_the_last_change_did_and_how_to_undo_it(
+    cli: CommandLine,
+) -> None:
+    cli("remember", "The cat is called Miso.")
+    cli("remember", "My dentist is Dr. Halloran.")
+    status, out, err = cli("undo")
     assert status == 2
     [change] = re.findall(r"`memory-server undo (\S+)`", err)
     assert out.startswith(f"The last change is {change}, 2026-06-25 16:00, by ")
     assert "Dr. Halloran" in out
     assert "Miso" not in out
     assert "Nothing was undone" in err
-    assert "Halloran" in run("list").out
-    assert run("undo", change).status == 0
-    assert "Halloran" not in run("list").out
+    assert "Halloran" in cli("list").out
+    assert cli("undo", change).status == 0
+    assert "Halloran" not in cli("list").out
 
 
 @pytest.mark.parametrize(
     ("typed", "stays"), [("y\n", False), ("是\n", False), ("\n", True), ("no\n", True), ("", True)]
 )
-def test_on_a_terminal_it_asks(run: Run, typed: str, stays: bool) -> None:
-    run("remember", "The cat is called Miso.")
-    status, out, err = run("undo", typed=typed)
+def test_on_a_terminal_it_asks(cli: CommandLine, typed: str, stays: bool) -> None:
+    cli("remember", "The cat is called Miso.")
+    status, out, err = cli("undo", stdin=Terminal(typed))
     assert status == 0
     assert "Undo it? [y/N]" in err
     assert ("Nothing was undone." in out) == stays
     assert ("Undid " in out) != stays
-    assert ("Miso" in run("list").out) == stays
+    assert ("Miso" in cli("list").out) == stays
 
 
-def test_yes_asks_nobody_and_a_dry_run_changes_nothing(run: Run) -> None:
-    run("remember", "The cat is called Miso.")
-    status, out, err = run("undo", "--dry-run")
+def test_yes_asks_nobody_and_a_dry_run_changes_nothing(cli: CommandLine) -> None:
+    cli("remember", "The cat is called Miso.")
+    status, out, err = cli("undo", "--dry-run")
     assert (status, err) == (0, "")
     assert "Miso" in out
-    assert "Miso" in run("list").out
-    assert "Undid " in run("undo", "--yes").out
-    assert "Miso" not in run("list").out
+    assert "Miso" in cli("list").out
+    assert "Undid " in cli("undo", "--yes").out
+    assert "Miso" not in cli("list").out
 
 
-def test_a_recall_that_only_counted_a_message_is_not_the_last_change(run: Run) -> None:
+def test_a_recall_that_only_counted_a_message_is_not_the_last_change(cli: CommandLine) -> None:
     memory = {"name": "Bell", "prompt": "It rings.", "trigger": "true", "cooldown": 3}
-    run("call", "add_long_term_memory", json.dumps(memory))
-    run("recall", "--session", "s", "Do you hear the bell?")
-    assert "counted" in run("history").out, "otherwise this test shows nothing"
-    assert "Bell" in run("undo", "--yes").out
+    cli("call", "add_long_term_memory", json.dumps(memory))
+    cli("recall", "--session", "s", "Do you hear the bell?")
+    assert "counted" in cli("history").out, "otherwise this test shows nothing"
+    assert "Bell" in cli("undo", "--yes").out
 
 
 @pytest.mark.parametrize(
@@ -117,7 +97,7 @@ def test_a_recall_that_only_counted_a_message_is_not_the_last_change(run: Run) -
     ],
 )
 def test_the_last_change_of_a_family_is_found_behind_a_later_one_of_another(
-    run: Run, family: str, tool: str, arguments: dict[str, object], word: str
+    cli: CommandLine, family: str, tool: str, arguments: dict[str, object], word: str
 ) -> None:
     later_call: tuple[str, dict[str, object]] = ("add_long_term_memory", {**TRIGGER})
     later_family = "triggers"
@@ -125,44 +105,44 @@ def test_the_last_change_of_a_family_is_found_behind_a_later_one_of_another(
         later_call = ("remember", {**NOTE})
         later_family = "notes"
     for name, call_arguments in ((tool, arguments), later_call):
-        status, _out, err = run("call", name, json.dumps(call_arguments))
+        status, _out, err = cli("call", name, json.dumps(call_arguments))
         assert status == 0, err
-    status, out, _err = run("undo", "--family", family, "--yes")
+    status, out, _err = cli("undo", "--family", family, "--yes")
     assert status == 0
     assert word in out
-    assert word not in run("list", "--family", family).out
-    assert not run("list", "--family", later_family).out.startswith("No ")
+    assert word not in cli("list", "--family", family).out
+    assert not cli("list", "--family", later_family).out.startswith("No ")
 
 
-def test_c_takes_the_last_change_of_that_conversation(run: Run) -> None:
-    run("remember", "The cat is called Miso.", "-c", "home")
-    run("remember", "The build is red.", "-c", "work")
-    assert "Miso" in run("undo", "-c", "home", "--yes").out
-    assert "build" in run("list", "-c", "work").out
+def test_c_takes_the_last_change_of_that_conversation(cli: CommandLine) -> None:
+    cli("remember", "The cat is called Miso.", "-c", "home")
+    cli("remember", "The build is red.", "-c", "work")
+    assert "Miso" in cli("undo", "-c", "home", "--yes").out
+    assert "build" in cli("list", "-c", "work").out
 
 
-def test_a_clean_up_that_forgot_nothing_is_not_the_last_change(run: Run) -> None:
-    run("remember", "about otters")
-    run("cleanup")
-    assert "by remember_turn" in run("undo", "--dry-run").out
+def test_a_clean_up_that_forgot_nothing_is_not_the_last_change(cli: CommandLine) -> None:
+    cli("remember", "about otters")
+    cli("cleanup")
+    assert "by remember_turn" in cli("undo", "--dry-run").out
 
 
-def test_all_parts_of_a_change_are_shown_and_undone_together(run: Run) -> None:
-    run("remember", "The mango is ripe.")
-    run("call", "remember", json.dumps({**NOTE, "content": "mango farms listen on 8080"}))
-    run("forget", "mango", "--yes")
-    _status, out, _err = run("undo", "--yes")
+def test_all_parts_of_a_change_are_shown_and_undone_together(cli: CommandLine) -> None:
+    cli("remember", "The mango is ripe.")
+    cli("call", "remember", json.dumps({**NOTE, "content": "mango farms listen on 8080"}))
+    cli("forget", "mango", "--yes")
+    _status, out, _err = cli("undo", "--yes")
     assert out.count("mango") >= 2
-    assert "mango is ripe" in run("search", "mango").out
-    assert "mango farms" in run("search", "mango").out
+    assert "mango is ripe" in cli("search", "mango").out
+    assert "mango farms" in cli("search", "mango").out
 
 
-def test_a_recall_that_reinforced_memories_is_not_the_last_change(run: Run) -> None:
-    run("remember", "The cat is called Miso.")
-    run("recall", "What is the cat called?")
-    assert "reinforced" in run("history").out, "otherwise this test shows nothing"
-    assert "Miso" in run("undo", "--yes").out
-    assert "Miso" not in run("list").out
+def test_a_recall_that_reinforced_memories_is_not_the_last_change(cli: CommandLine) -> None:
+    cli("remember", "The cat is called Miso.")
+    cli("recall", "What is the cat called?")
+    assert "reinforced" in cli("history").out, "otherwise this test shows nothing"
+    assert "Miso" in cli("undo", "--yes").out
+    assert "Miso" not in cli("list").out
 
 
 @pytest.mark.parametrize(
@@ -177,19 +157,19 @@ def test_a_recall_that_reinforced_memories_is_not_the_last_change(run: Run) -> N
     ],
 )
 def test_what_cannot_be_undone_is_one_sentence(
-    run: Run, arguments: tuple[str, ...], sentence: str
+    cli: CommandLine, arguments: tuple[str, ...], sentence: str
 ) -> None:
-    status, out, err = run("undo", *arguments)
+    status, out, err = cli("undo", *arguments)
     assert (status, out) == (2, "")
     assert sentence in err
     assert err.count("\n") == 1
 
 
-def test_a_dry_run_of_a_change_shows_it_and_undoes_nothing(run: Run) -> None:
-    run("remember", "My cat is called Miso.")
-    change = re.search(r"^(\S+) ", run("history").out)
+def test_a_dry_run_of_a_change_shows_it_and_undoes_nothing(cli: CommandLine) -> None:
+    cli("remember", "My cat is called Miso.")
+    change = re.search(r"^(\S+) ", cli("history").out)
     assert change is not None
-    shown = run("undo", change[1], "--dry-run").out
+    shown = cli("undo", change[1], "--dry-run").out
     assert f"The change {change[1]}, " in shown
     assert "My cat is called Miso." in shown
-    assert "Miso" in run("recall", "What is my cat called?", "--session", "other").out
+    assert "Miso" in cli("recall", "What is my cat called?", "--session", "other").out

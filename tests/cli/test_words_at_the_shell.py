@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_program import CommandLine
 
 from languages import speaking
 from languages.columns import cells
 from memory_server.cli import daemon
 from memory_server.cli.inspection import taken_text
-from memory_server.cli.parser import main
+from memory_server.cli.terminal import print_plain, progress, say
 from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.messages import said_beginning, with_roles
 from memory_server.kernel.text import beginning
 from memory_server.tools.backup import tally_text
 
-Run = Callable[..., str]
 MESSAGES = [
     {"role": "user", "content": "我喜欢喝乌龙茶", "timestamp": 1782000000000},
     {"role": "assistant", "content": "记住了", "timestamp": 1782000001000},
@@ -30,30 +29,21 @@ ASKED = {"conversation_id": "阿遥", "recentMessages": [{"role": "user", "conte
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """`run("list")`: what it prints, in Chinese, in a home of its own."""
-    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+def cli(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """The command, for a reader of Chinese."""
     monkeypatch.setenv("MEMORY_SERVER_LANGUAGE", "zh")
-
-    def run(*arguments: str, status: int = 0) -> str:
-        ended = main(list(arguments))
-        out, err = capfd.readouterr()
-        assert ended == status, err
-        return out
-
-    return run
+    return cli
 
 
 @pytest.fixture
-def memory_id(run: Run) -> str:
+def memory_id(cli: CommandLine) -> str:
     """The id of a memory with two speakers."""
-    run(
+    cli.text(
         "call",
         "add_short_term_memory",
         json.dumps({"conversation_id": "阿遥", "messages": MESSAGES}),
     )
-    memory_id: str = json.loads(run("list", "-c", "阿遥", "--json").splitlines()[0])["id"]
+    memory_id: str = json.loads(cli.text("list", "-c", "阿遥", "--json").splitlines()[0])["id"]
     return memory_id
 
 
@@ -78,16 +68,18 @@ def memory_id(run: Run) -> str:
     ids=lambda command: command[0],
 )
 def test_roles_are_in_the_language_of_the_reader(
-    run: Run, memory_id: str, command: tuple[str, ...]
+    cli: CommandLine, memory_id: str, command: tuple[str, ...]
 ) -> None:
-    out = run(*(word.replace("ID", memory_id) for word in command))
+    out = cli.text(*(word.replace("ID", memory_id) for word in command))
     assert "用户: 我喜欢喝乌龙茶" in out
     assert "user:" not in out
     assert "assistant:" not in out
 
 
-def test_the_place_of_what_would_be_forgotten_is_translated(run: Run, memory_id: str) -> None:
-    out = run("forget", "乌龙茶", "--dry-run")
+def test_the_place_of_what_would_be_forgotten_is_translated(
+    cli: CommandLine, memory_id: str
+) -> None:
+    out = cli.text("forget", "乌龙茶", "--dry-run")
     assert "记忆 阿遥" in out
     assert "memories" not in out
 
@@ -147,19 +139,21 @@ def test_what_a_restore_did_is_a_sentence(
     assert chinese in (None, translated)
 
 
-def test_doctor_and_where_put_their_columns_below_each_other(run: Run, memory_id: str) -> None:
-    lines = run("doctor").splitlines()[:-1]
+def test_doctor_and_where_put_their_columns_below_each_other(
+    cli: CommandLine, memory_id: str
+) -> None:
+    lines = cli.text("doctor").splitlines()[:-1]
     ends = {cells(re.sub(r"(\S+ +\S+ +).*", r"\1", line)) for line in lines}
     assert len(ends) == 1, lines
-    run("call", "add_short_term_memory", json.dumps({"messages": MESSAGES}))
-    out = run("where").splitlines()
+    cli.text("call", "add_short_term_memory", json.dumps({"messages": MESSAGES}))
+    out = cli.text("where").splitlines()
     heading = next(number for number, line in enumerate(out) if line.startswith("对话"))
     ends = {cells(re.sub(r"(\S+ +).*", r"\1", line)) for line in out[heading : heading + 3]}
     assert len(ends) == 1, out
 
 
 def test_doctor_names_only_shared_processes_of_this_folder(
-    run: Run, memory_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, memory_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = {"pid": 11, "sessions": 1, "since": 1782000000, "place": str(tmp_path / "data")}
     theirs = ours | {"pid": 22, "place": "/elsewhere"}
@@ -167,14 +161,14 @@ def test_doctor_names_only_shared_processes_of_this_folder(
         daemon, "running", lambda: [(Path("a.sock"), ours), (Path("b.sock"), theirs)]
     )
     for command in ("doctor", "where"):
-        out = run(command)
+        out = cli.text(command)
         assert "11" in out
         assert "/elsewhere" not in out
 
 
 @pytest.mark.parametrize("names_folder", [True, False])
 def test_uninstall_says_where_the_memories_stay_and_how_long_the_shared_process(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names_folder: bool
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names_folder: bool
 ) -> None:
     home = tmp_path / "home"
     home.mkdir()
@@ -184,11 +178,32 @@ def test_uninstall_says_where_the_memories_stay_and_how_long_the_shared_process(
     folder.mkdir(exist_ok=True)
     process_note: dict[str, Any] = {"place": str(folder)}
     monkeypatch.setattr(daemon, "running", lambda: [(Path("a.sock"), process_note)])
-    run("install", "cursor", *(["--data-dir", str(folder)] if names_folder else []))
-    out = run("uninstall", "cursor", "--dry-run")
+    cli.text("install", "cursor", *(["--data-dir", str(folder)] if names_folder else []))
+    out = cli.text("uninstall", "cursor", "--dry-run")
     assert "记忆还在" not in out, "nothing was taken out"
-    out = run("uninstall", "cursor")
+    out = cli.text("uninstall", "cursor")
     assert f"记忆还在 {folder} 里" in out
     assert "10 分钟" in out
     assert "memory-server daemon stop" in out
-    assert "记忆还在" not in run("uninstall", "cursor"), "nothing was changed"
+    assert "记忆还在" not in cli.text("uninstall", "cursor"), "nothing was changed"
+
+
+@pytest.mark.parametrize("text", ["a :cat: b", "[bold]x[/] {y}"])
+def test_a_text_in_a_message_is_shown_as_it_is(
+    text: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    say("Revoked the token {name}.", text)
+    print_plain(text)
+    assert capfd.readouterr().out == f"Revoked the token {text}.\n{text}\n"
+
+
+@pytest.mark.parametrize("title", ["importing [/] x", "importing [bold]x", "importing \x1b[2Jx"])
+def test_the_title_of_a_progress_bar_may_hold_any_name(
+    title: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")  # the bar is only shown on a terminal
+    monkeypatch.setenv("COLUMNS", "100")
+    with progress(title, 1) as advance:
+        advance()
+    shown = capsys.readouterr().err
+    assert title.replace("\x1b", "\ufffd") in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)

@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from http_server import in_process
+from cli_program import in_process
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes and pipes of POSIX")
 

@@ -16,8 +16,7 @@ from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.services import Services
 from memory_server.kernel.errors import MemoryNotFound
 from memory_server.lore.books import HeldBook
-from memory_server.lore.memory import BookEntry, LongTermMemory, TriggerSet
-from memory_server.lore.rules import FiringRules, GroupRules
+from memory_server.lore.memory import BookEntry, FiringRules, GroupRules, LongTermMemory, TriggerSet
 
 pytestmark = pytest.mark.anyio
 

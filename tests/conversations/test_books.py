@@ -24,9 +24,8 @@ from memory_server.lore.books import (
     removing_book,
     switching,
 )
-from memory_server.lore.firing_forms import imported_fingerprint
-from memory_server.lore.memory import BookEntry, LongTermMemory, TriggerRemoved
-from memory_server.lore.rules import PLAIN, FiringRules
+from memory_server.lore.forms import imported_fingerprint
+from memory_server.lore.memory import PLAIN, BookEntry, FiringRules, LongTermMemory, TriggerRemoved
 
 BOOK_ID = "0123456789abcdef"
 LATER = NOW + 1_000

@@ -33,12 +33,12 @@ from memory_server.interchange.forms import format_of
 from memory_server.kernel import json_text
 from memory_server.kernel.backups import BackupBroken
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.json_text import DEEPEST
 from memory_server.kernel.messages import MAX_CONTENT_CHARS, MAX_MESSAGES, MAX_NAME_CHARS, Message
-from memory_server.kernel.strict_json import DEEPEST
 from memory_server.kernel.text import Finding
 from memory_server.lore.memory import LongTermMemory, TriggerSet
 from memory_server.runtime.app import App
-from memory_server.storage.backups import files, reading
+from memory_server.storage.backups import files
 from memory_server.storage.backups.files import ENDING, BackupFolder
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store import repair, snapshots
@@ -518,8 +518,8 @@ def test_a_backup_is_unpacked_only_as_far_as_memories_go(
             unpacked_bytes += count
             return count
 
-    monkeypatch.setattr(reading.gzip, "GzipFile", Counted)
-    monkeypatch.setattr(reading, "LEAST_UNPACKED_BYTES", 4 * 1024 * 1024)
+    monkeypatch.setattr(files.gzip, "GzipFile", Counted)
+    monkeypatch.setattr(files, "LEAST_UNPACKED_BYTES", 4 * 1024 * 1024)
     monkeypatch.setattr(record_lines, "LONGEST_LINE", 1024 * 1024)
     record = b'{"short":%s}\n' % json_text.dumps(
         codec.short_term_json(memory("a", text="a" * 10_000))

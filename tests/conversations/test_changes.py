@@ -18,6 +18,7 @@ from sample_memories import (
     trigger,
 )
 
+from memory_server.conversations.change_forms import change_json, changes_of
 from memory_server.conversations.changes import (
     Added,
     Change,
@@ -30,8 +31,9 @@ from memory_server.conversations.changes import (
     Restored,
     Unpinned,
     apply,
+    merged,
 )
-from memory_server.conversations.model import ConversationState
+from memory_server.conversations.model import ConversationState, UnusableRecord
 from memory_server.lore.memory import TriggerRemoved, TriggerSet
 
 A = memory("a", score=1)
@@ -106,3 +108,34 @@ def test_replaying_a_whole_journal_over_any_later_snapshot_changes_nothing(
         assert state.short_term == final.short_term
         assert state.long_term == final.long_term
         assert state.last_cleanup_ms == final.last_cleanup_ms
+
+
+@pytest.mark.parametrize("edited_words", [{"pizza": 9.0}, {"pasta": 5.0}, {"pizza": 5.0}])
+def test_an_edit_by_hand_changes_words_and_weights_together_beside_a_reindex(
+    edited_words: dict[str, float],
+) -> None:
+    base = memory("a", words={"pizza": 5.0})
+    edited = memory("a", words=edited_words, score=3.0)
+    reindexed = memory("a", words={"pizza": 4.0, "evening": 3.0, "rome": 2.0})
+
+    after = merged(base, edited, reindexed)
+    assert len(after.words) == len(after.weights)
+    assert after.score == 3.0
+    if edited_words == {"pizza": 5.0}:
+        assert after.words == reindexed.words
+    else:
+        assert dict(zip(after.words, after.weights, strict=True)) == edited_words
+
+
+def test_a_record_that_is_no_change_is_passed_over_and_named_if_somebody_asks() -> None:
+    whole = [change_json(Pinned("a")), {"type": "dreamt"}, change_json(Unpinned("a")), 7]
+    changes = (Pinned("a"), Unpinned("a"))
+    assert changes_of(whole) == (changes, 0)
+    unusable: list[UnusableRecord] = []
+    assert changes_of(whole, unusable=unusable) == (changes, 0)
+    assert [(record.kind, record.record) for record in unusable] == [
+        ("change", {"type": "dreamt"}),
+        ("change", 7),
+    ]
+    assert changes_of(whole, 1) == (changes[:1], 3)
+    assert changes_of(change_json(Pinned("a"))) == (changes[:1], 0)

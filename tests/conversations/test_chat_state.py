@@ -21,10 +21,9 @@ from memory_server.lore.chat_state import (
     Firing,
     advanced,
     firing_key,
-    timing_of,
+    timed_effects_of,
 )
-from memory_server.lore.memory import TriggerRemoved, TriggerSet
-from memory_server.lore.rules import PLAIN, FiringRules
+from memory_server.lore.memory import PLAIN, FiringRules, TriggerRemoved, TriggerSet
 
 KEY = "sword"
 
@@ -45,7 +44,7 @@ def played(rules: FiringRules, messages: Sequence[int], key_is_said: str) -> str
     state = ChatState()
     moments = ""
     for count, fires in zip(messages, key_is_said, strict=True):
-        timing = timing_of(rules, state.firings.get(KEY), count)
+        timing = timed_effects_of(rules, state.firings.get(KEY), count)
         comes = not timing.holds_back and (fires == "x" or timing.is_sticky)
         memory = [Came(KEY, rules)]
         if comes:
@@ -113,8 +112,8 @@ def test_a_memory_comes_in_a_chat_as_its_rules_say(line: Line) -> None:
 def test_delay_holds_back_what_is_sticky_too() -> None:
     rules = FiringRules(sticky=9, delay=4)
     sticky = Firing(2, NOW, sticky=Effect(2, 11))
-    assert timing_of(rules, sticky, 3).holds_back
-    assert not timing_of(rules, sticky, 4).holds_back
+    assert timed_effects_of(rules, sticky, 3).holds_back
+    assert not timed_effects_of(rules, sticky, 4).holds_back
 
 
 class TimedEffects:

@@ -15,9 +15,15 @@ from memory_server.conversations.long_term import LongTermManager
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.services import Services
 from memory_server.kernel.errors import InvalidInput
-from memory_server.lore.given_rules import NO_RULES, GivenRules
-from memory_server.lore.memory import BookEntry, LongTermMemory, TriggerSet
-from memory_server.lore.rules import PLAIN, FiringRules, GroupRules
+from memory_server.lore.forms import NO_RULES, GivenRules
+from memory_server.lore.memory import (
+    PLAIN,
+    BookEntry,
+    FiringRules,
+    GroupRules,
+    LongTermMemory,
+    TriggerSet,
+)
 
 pytestmark = pytest.mark.anyio
 

@@ -251,7 +251,7 @@ async def test_a_search_in_a_read_only_folder_answers_without_reinforcing(
     def read_only(path: Path) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("memory_server.storage.json_store.open_conversation.try_lock", read_only)
+    monkeypatch.setattr("memory_server.storage.json_store.store.try_lock", read_only)
     results = await on_disk.chat.short_term.search([ASK])
     assert [item.memory.id for item in results.recall.top] == ["a"]
     assert not results.reinforced

@@ -25,9 +25,14 @@ from memory_server.conversations.services import Services
 from memory_server.conversations.trigger_search import Activation
 from memory_server.kernel.messages import Message
 from memory_server.lore.macros import MOST_FILLED_CHARS, MacroContext, filled
-from memory_server.lore.memory import BookEntry, LongTermMemory, TriggerSet
+from memory_server.lore.memory import (
+    BookEntry,
+    FiringRules,
+    LongTermMemory,
+    RecursionRules,
+    TriggerSet,
+)
 from memory_server.lore.rounds import message_seed
-from memory_server.lore.rules import FiringRules, RecursionRules
 from memory_server.lore.shelf import most_triggers, shelf_of
 from sandbox.conditions import speaker_names
 from sandbox.limits import MOST_NAME_CHARS

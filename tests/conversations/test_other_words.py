@@ -19,16 +19,17 @@ from memory_server.config.recall import parameters
 from memory_server.conversations import codec
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall import selection
-from memory_server.conversations.recall.columns import Searched
+from memory_server.conversations.recall.columns import IndexedMemories
 from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import RecallParameters
+from memory_server.conversations.recall.receipts import ThresholdRule
 from memory_server.conversations.recall.request import RecallContext, RecallRequest
 from memory_server.conversations.recall.selection import Recall, Recalled
-from memory_server.conversations.recall.words import Known
+from memory_server.conversations.recall.words import QueryContext
 from memory_server.conversations.short_term import Origin
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.items import Sought
+from memory_server.kernel.items import ItemFilter
 from memory_server.kernel.messages import Message, context_text
 from memory_server.kernel.other_words import other_words_of
 from memory_server.memories import forgetting
@@ -76,12 +77,12 @@ def recall_by(
 ) -> Recall:
     """What comes by a message and other words, after seeing that both ways to count decide the same."""
     keeps_words = any(memory.other_words for memory in memories)
-    known = Known(keeps_words=keeps_words)
+    known = QueryContext(keeps_words=keeps_words)
     query = WORDING.of_query([Message("user", text)], NOW, other_words=other_words, known=known)
     about = {"conversation_id": "elsewhere", "now_ms": NOW, "parameters": recall}
     index = Index(memories, WORDING)
     chosen = decide(
-        [Searched({memory.id: memory for memory in memories}, index)],
+        [IndexedMemories({memory.id: memory for memory in memories}, index)],
         query,
         RecallContext(rng=Random(1), **about),
     ).recall  # type: ignore[arg-type]
@@ -146,6 +147,38 @@ FOUND = [
         ("insomnia", "medicine"),
         False,
     ),
+    (
+        "words that nobody said and that agree",
+        PILLS,
+        ("insomnia", "medicine", "nightmares"),
+        "Again the ceiling kept me company until dawn",
+        ("insomnia", "medicine", "nightmares"),
+        True,
+    ),
+    (
+        "one word that nobody said",
+        PILLS,
+        ("insomnia", "medicine", "nightmares"),
+        "Again the ceiling kept me company until dawn",
+        ("insomnia", "coffee", "owls"),
+        False,
+    ),
+    (
+        "words for a message that says little",
+        PILLS,
+        ("insomnia", "medicine", "nightmares"),
+        "Good morning",
+        ("trazodone", "insomnia", "medicine", "nightmares"),
+        False,
+    ),
+    (
+        "words that nobody said, after a question",
+        PILLS,
+        ("insomnia", "medicine", "nightmares"),
+        "Why does the ceiling keep me company until dawn?",
+        ("insomnia", "medicine", "nightmares"),
+        False,
+    ),
     ("Chinese", "我每晚吃曲唑酮", ("安眠药", "失眠"), "我的安眠药叫什么？", (), True),
     ("Traditional", "我每晚吃曲唑酮", ("安眠药", "失眠"), "我的安眠藥叫什麼？", (), True),
     ("Traditional kept", "我每晚吃曲唑酮", ("安眠藥", "失眠"), "我的安眠药叫什么？", (), True),
@@ -189,6 +222,29 @@ def test_other_words_find_what_the_messages_do_not_name(
         assert ids_that_came == ["pills"], name
     else:
         assert "pills" not in ids_that_came, name
+
+
+def test_other_words_count_less_after_a_remark_that_says_little() -> None:
+    shares: list[float] = []
+    for text in ("Good morning", "Again the ceiling kept me company until dawn"):
+        query = WORDING.of_query([Message("user", text)], NOW)
+        shares.append(ThresholdRule.of(query, CHANCELESS).share_of_others(2))
+    assert shares[0] == pytest.approx(0.7 * shares[1])
+
+
+def test_a_kept_word_of_an_earlier_message_does_not_count_after_a_statement() -> None:
+    memories = [memory_of("pills", PILLS, "invoice", "receipt"), *other_memories()]
+    earlier = Message("user", "I sent the invoice and the receipt to my boss")
+    last = Message("user", "The parcel with the curtains came today")
+    query = WORDING.of_query([earlier, last], NOW, known=QueryContext(keeps_words=True))
+    chosen = decide(
+        [IndexedMemories({memory.id: memory for memory in memories}, Index(memories, WORDING))],
+        query,
+        RecallContext(
+            conversation_id="elsewhere", now_ms=NOW, parameters=CHANCELESS, rng=Random(1)
+        ),
+    ).recall
+    assert ids(chosen) == []
 
 
 def test_a_word_of_the_message_counts_once_if_it_is_given_too() -> None:
@@ -420,9 +476,9 @@ async def test_forgetting_words_never_takes_a_memory_that_nobody_said_them_in(
         chat = app.conversation().short_term
         spared = (await chat.add([Message("user", PILLS)], other_words=["walrus pills"])).memory
         meant = (await chat.add([Message("user", "My walrus figure broke")])).memory
-        items, words = await forgetting.find(app.memories.engines, ["walrus"], Sought())
+        items, words = await forgetting.find(app.memories.engines, ["walrus"], ItemFilter())
         assert [item.id for item in items] == [meant.id]
-        beside = await forgetting.beside(app.memories.engines, words, Sought())
+        beside = await forgetting.beside(app.memories.engines, words, ItemFilter())
         assert [item.id for item in beside] == [spared.id]
         assert "takes the words away" in forgetting.beside_text(beside)
         answer = await called(app, "forget", {"words": "walrus", "confirm": True})
@@ -447,7 +503,9 @@ async def test_the_record_of_recalls_has_what_was_given_and_erasing_takes_it(
         assert set(item["given"]) == {"insomnia", "trazodone", "bed"}
         assert item.get("words", {}) == {}
         erasure = await forgetting.erasure_of(app.memories.engines, (), ("insomnia",))
-        await forgetting.erase(app.memories.engines, erasure, app.home.erased, app.home.recalls)
+        await forgetting.erase(
+            app.memories.engines, erasure, app.home.erased, app.home.recalls, app.home.questions
+        )
         assert app.home.recalls.lines() == []
 
 

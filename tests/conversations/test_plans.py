@@ -15,6 +15,7 @@ from trigger_table import TableRunner
 from memory_server.config.recall import parameters
 from memory_server.config.settings import Settings
 from memory_server.conversations.conversation import Conversations
+from memory_server.conversations.recall import plans
 from memory_server.conversations.recall.plans import plan_text
 from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.services import Services
@@ -251,6 +252,30 @@ async def test_a_memory_that_comes_later_on_the_day_is_seen() -> None:
     said = Message("user", "My driving test is on Thursday", time_ms=MONDAY)
     await talk.conversations.get("chat").short_term.add([said])
     assert (await talk.turn()).startswith("Today: ")
+
+
+async def test_a_plan_that_was_said_many_memories_ago_comes_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plans, "_LOOKED_AT", 3)
+    talk = Talk()
+    await talk.say("I fly to Oslo in three weeks")
+    for number in range(10):
+        await talk.say(f"Cake number {number} is good")
+    talk.now_ms += DAY
+    assert await talk.came("What do I have planned?") == ["user: I fly to Oslo in three weeks"]
+    talk.now_ms += 20 * DAY
+    assert (await talk.turn()).startswith("Today: ")
+
+
+async def test_two_plans_of_a_sentence_come_each_on_its_day() -> None:
+    talk = Talk()
+    await talk.say("我周三看牙，周四去罗马")
+    talk.now_ms += 2 * DAY
+    assert (await talk.turn("在吗")).startswith("今天：")
+    assert await talk.turn("在吗") == ""
+    talk.now_ms += DAY
+    assert (await talk.turn("在吗")).startswith("今天：")
 
 
 async def test_the_day_is_that_of_the_readers() -> None:

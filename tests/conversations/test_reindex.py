@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_program import CommandLine
 from sample_memories import DAY, NOW, memory
 
 from memory_server import Message, Settings, open_memory
-from memory_server.cli.parser import main
 from memory_server.conversations import codec
 from memory_server.conversations.changes import Added, Reinforced
 from memory_server.conversations.recall.words import KeywordOptions
@@ -198,38 +198,31 @@ async def test_a_start_and_the_upkeep_tell_of_words_of_other_settings(
         assert "2 memories were indexed with other words settings" in caplog.text
 
 
-def test_the_command_shows_and_then_does(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+def test_the_command_shows_and_then_does(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORY_SERVER_TIMEZONE", "UTC")
-
-    def run(*arguments: str) -> str:
-        assert main(list(arguments)) == 0
-        return capsys.readouterr().out
-
-    assert run("doctor", "--reindex") == "Nothing is stored yet.\n"
+    assert cli.text("doctor", "--reindex") == "Nothing is stored yet.\n"
     monkeypatch.setenv("MEMORY_SERVER_COMPAT", "node")
-    run(
+    cli.text(
         "call",
         "add_short_term_memory",
         json.dumps({"messages": [{"role": "user", "content": "5月2号去爬山"}]}),
     )
     monkeypatch.delenv("MEMORY_SERVER_COMPAT")
-    assert "1 memory was indexed with other words settings" in run("doctor")
-    planned = run("doctor", "--reindex", "--dry-run").splitlines()
+    assert "1 memory was indexed with other words settings" in cli.text("doctor")
+    planned = cli.text("doctor", "--reindex", "--dry-run").splitlines()
     assert planned[0] == "default would change 1 of 1"
     assert "+5月2日" in planned[1]
-    assert run("doctor", "--reindex", "-c", "default").startswith("default changed 1 of 1, change ")
-    assert run("doctor", "--reindex") == "default changed 0 of 1\n"
-    assert "indexed with the current settings" in run("doctor")
-    assert "reindex" in run("history")
+    assert cli.text("doctor", "--reindex", "-c", "default").startswith(
+        "default changed 1 of 1, change "
+    )
+    assert cli.text("doctor", "--reindex") == "default changed 0 of 1\n"
+    assert "indexed with the current settings" in cli.text("doctor")
+    assert "reindex" in cli.text("history")
     # A name that no memory holds: only the note of the settings is new, and nothing is worth showing.
     monkeypatch.setenv("MEMORY_SERVER_WORDS__NAMES", "星露谷")
-    assert run("doctor", "--reindex", "--dry-run") == "default would change 0 of 1\n"
-    assert run("doctor", "--reindex").startswith("default changed 0 of 1, change ")
-    assert "indexed with the current settings" in run("doctor")
+    assert cli.text("doctor", "--reindex", "--dry-run") == "default would change 0 of 1\n"
+    assert cli.text("doctor", "--reindex").startswith("default changed 0 of 1, change ")
+    assert "indexed with the current settings" in cli.text("doctor")
 
 
 def test_an_added_memory_carries_the_options_it_was_indexed_with() -> None:

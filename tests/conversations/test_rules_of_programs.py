@@ -9,7 +9,7 @@ import pytest
 
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput
-from memory_server.lore.rules import FiringRules
+from memory_server.lore.memory import FiringRules
 from memory_server.runtime.app import App
 
 pytestmark = pytest.mark.anyio

@@ -20,8 +20,8 @@ from memory_server.conversations.model import (
 from memory_server.conversations.word_giving import (
     AT_ONCE,
     MOST_SENT_CHARS,
-    asked_once,
-    keeping,
+    changes_keeping,
+    counted_as_asked,
     request_for,
     requests_of,
     within,
@@ -145,25 +145,27 @@ def state_with(*memories: ShortTermMemory) -> ConversationState:
 
 
 def test_words_go_to_memories_as_they_were_sent_only() -> None:
-    after = [asked_once(ONE, ("药",)), asked_once(OTHER, ())]
-    changes, result = keeping(state_with(ONE, OTHER), [ONE, OTHER], after)
+    after = [counted_as_asked(ONE, ("药",)), counted_as_asked(OTHER, ())]
+    changes, result = changes_keeping(state_with(ONE, OTHER), [ONE, OTHER], after)
     assert result.memories == 1
     assert result.words == 1
     assert len(changes) == 2
     pinned = replace(ONE, pinned=True, score=9.0)
-    [change], _ = keeping(state_with(pinned), [ONE], after[:1])
+    [change], _ = changes_keeping(state_with(pinned), [ONE], after[:1])
     assert change == Edited(replace(after[0], pinned=True, score=9.0), pinned)
-    assert keeping(state_with(), [ONE], after[:1])[0] == []
-    assert keeping(state_with(replace(ONE, text="other")), [ONE], after[:1])[0] == []
+    assert changes_keeping(state_with(), [ONE], after[:1])[0] == []
+    assert changes_keeping(state_with(replace(ONE, text="other")), [ONE], after[:1])[0] == []
     edited = replace(ONE, other_words=("mine",))
-    [change], result = keeping(state_with(edited), [ONE], after[:1])
+    [change], result = changes_keeping(state_with(edited), [ONE], after[:1])
     assert change == Edited(replace(edited, word_tries=MOST_WORD_TRIES), edited)
     assert result.memories == 0
 
 
 def test_what_was_sent_stays_sent_when_its_words_are_taken_back() -> None:
     state = state_with(ONE, OTHER)
-    changes, _ = keeping(state, [ONE, OTHER], [asked_once(ONE, ("药",)), asked_once(OTHER, ())])
+    changes, _ = changes_keeping(
+        state, [ONE, OTHER], [counted_as_asked(ONE, ("药",)), counted_as_asked(OTHER, ())]
+    )
     apply(state, changes)
     undoing = taking_back(state, Commit(1, 0, "words", tuple(changes)))
     apply(state, undoing)
@@ -177,7 +179,7 @@ def test_an_unusable_answer_counts_as_a_try() -> None:
     tried = ONE
     for tries in range(1, MOST_WORD_TRIES + 1):
         assert requests_of([tried])
-        tried = asked_once(tried, None)
+        tried = counted_as_asked(tried, None)
         assert tried.word_tries == tries
         assert tried.other_words == ()
     assert requests_of([tried]) == []

@@ -31,18 +31,18 @@ import memory_server.cli.forget
 import memory_server.process.command_runner
 import memory_server.process.logs
 import memory_server.runtime.composition
-import memory_server.storage.homes  # noqa: F401
+import memory_server.runtime.homes  # noqa: F401
 import nlp
 from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.conversations.short_term import Origin
 from memory_server.kernel import files
-from memory_server.kernel.items import Sought
+from memory_server.kernel.items import ItemFilter
 from memory_server.kernel.messages import Message
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.memories import forgetting
 from memory_server.runtime.app import App, open_memory
-from memory_server.storage.entries import operations, sqlite_store, sqlite_work
+from memory_server.storage.entries import sqlite_store, store
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
 
@@ -153,7 +153,7 @@ async def restore(app: App, marker: str, rng: Random) -> None:
 
 async def forget(app: App, marker: str, rng: Random) -> None:
     engines = app.memories.engines
-    items, _ = await forgetting.find(engines, [marker], Sought())
+    items, _ = await forgetting.find(engines, [marker], ItemFilter())
     change = await forgetting.forget(engines, items)
     if change and rng.random() < 0.5:
         await forgetting.undo(engines, change, by="undo")
@@ -222,10 +222,8 @@ def erase(folder: Path, marker: str, kill_at: float = 0) -> None:
     if kill_at:
         for name in ("replace_file", "take_name", "remove_file", "append_durably", "write_aside"):
             setattr(files, name, dying(getattr(files, name)))
-        operations.erase = dying(operations.erase)
-        sqlite_work.operations = operations
-        for module in (sqlite_work, sqlite_store):
-            module.empty_free_pages = dying(module.empty_free_pages)  # type: ignore[attr-defined]
+        store.erase = dying(store.erase)
+        sqlite_store.empty_free_pages = dying(sqlite_store.empty_free_pages)
         if STORE is not None:
             from memory_server.storage.postgres.connection import Connection
 
@@ -268,7 +266,7 @@ def has_text(path: Path, marker: str) -> bool:
 async def check(app: App, marker: str, rng: Random) -> None:
     """What stays is there, nothing is broken, and nothing brings back what was erased."""
     engines = app.memories.engines
-    items, _ = await forgetting.find(engines, [], Sought())
+    items, _ = await forgetting.find(engines, [], ItemFilter())
     remaining = {(item.family, item.text) for item in items}
     for family, text in (
         ("memories", "user: The cat is called Miso.\nassistant: Nice."),
@@ -289,7 +287,7 @@ async def check(app: App, marker: str, rng: Random) -> None:
     if STORE is None:
         await app.memories.backups.restore("b1", "merge")
         await app.memories.backups.restore("b1", "overwrite")
-    items, _ = await forgetting.find(engines, [marker], Sought(archived=None))
+    items, _ = await forgetting.find(engines, [marker], ItemFilter(archived=None))
     if items:
         print(f"it came back: {items}")
 

@@ -17,7 +17,7 @@ from sample_memories import DAY, NOW, contents, memory, trigger
 from store_on_disk import commit, open_store
 from trigger_table import TableRunner
 
-from memory_server.conversations.archive import Archived
+from memory_server.conversations.archive import ArchivedMemory
 from memory_server.conversations.changes import Added, CleanedUp, Forgotten, change_id
 from memory_server.conversations.conversation import Conversations
 from memory_server.conversations.history import name_of
@@ -66,7 +66,7 @@ class House:
     async def everything(self) -> dict[str, Any]:
         """Everything that must be as before or as after."""
         short, long, cleaned_ms, chats = contents(await self.store.read(CHAT))
-        archived: tuple[Archived, ...] = await self.store.archive(CHAT)
+        archived: tuple[ArchivedMemory, ...] = await self.store.archive(CHAT)
         return {
             "contents": (sorted(short, key=str), sorted(long, key=str), cleaned_ms, chats),
             "names": {*(memory.id for memory in short), *(trigger.name for trigger in long)},

@@ -125,9 +125,10 @@ def _run(command: str, monkeypatch: pytest.MonkeyPatch) -> str:
         )
         return process.stdout.decode() + process.stderr.decode()
     match shlex.split(command):
-        case ["export", assignment]:
-            variable, _, value = assignment.partition("=")
-            monkeypatch.setenv(variable, value)
+        case ["export", *assignments]:
+            for assignment in assignments:
+                variable, _, value = assignment.partition("=")
+                monkeypatch.setenv(variable, value)
             return ""
         case [program, *arguments]:
             # A file, because `export` writes bytes.

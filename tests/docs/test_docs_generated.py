@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import importlib.util
 import subprocess
 import sys
@@ -83,3 +85,52 @@ def test_each_lint_rule_finds_its_bad_example_and_nothing_in_the_good_one(
     for rule in sys.modules[generate.lint_rules_page.__module__].RULES:
         assert rule.name in [finding.rule for finding in lint(parse(rule.bad), now)], rule.name
         assert lint(parse(rule.good), now) == [], rule.name
+
+
+def test_each_meaning_that_the_pages_of_tools_leave_out_is_one_of_a_field(
+    generate: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = sys.modules[generate.tools_page.__module__]
+    left_out = page.SAID_BY_THE_NAME | set(page.ELSEWHERE)
+    monkeypatch.setattr(page, "ELSEWHERE", {})
+    meanings = {
+        field.meaning for tools in page.TOOLSETS.values() for field in page._fields_of(tools)
+    }
+    for name, shape in page._all_shapes().items():
+        for arguments in (False, True):
+            meanings |= {field.meaning for field in page._fields(shape, name, arguments=arguments)}
+    assert sorted(left_out - meanings) == []
+
+
+def test_each_meaning_that_the_page_of_commands_leaves_out_is_one_of_an_argument(
+    generate: ModuleType,
+) -> None:
+    page = sys.modules[generate.commands_page.__module__]
+    meanings: set[str] = set()
+    parsers = [page.parser.parser(), page.sandbox_cli.command_parser()]
+    while parsers:
+        for action in parsers.pop()._actions:
+            meanings.add(page._sentence(action.help or ""))
+            if isinstance(action, argparse._SubParsersAction):
+                parsers.extend(action.choices.values())
+    assert sorted(page.SAID_BY_THE_NAME - meanings) == []
+
+
+def test_what_the_page_of_the_python_api_leaves_out_exists(generate: ModuleType) -> None:
+    """A renamed call does not leave its old name in the lists of the page."""
+    page = sys.modules[generate.python_api_page.__module__]
+    definitions = page.definitions()
+    for owner, names in page.INTERNAL.items():
+        [(module, _)] = definitions[owner]
+        members = dir(getattr(importlib.import_module(module), owner))
+        assert not [name for name in names if name not in members], owner
+    for name in page.WHOLE:
+        assert name.partition(".")[0] in page.API, name
+    [(module, _)] = definitions["Knowledge"]
+    families = dir(importlib.import_module(module).Knowledge)
+    for place, _ in page.AS_TOOLS.values():
+        assert place.partition("[")[0] in families, place
+    for name in page.PLAIN:
+        owner, _, call = name.partition(".")
+        [(module, _)] = definitions[owner]
+        assert call in ("", *dir(getattr(importlib.import_module(module), owner))), name

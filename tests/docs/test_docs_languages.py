@@ -15,7 +15,6 @@ _HAN = re.compile(r"[\u3400-\u9fff]")
 CHINESE_IS_THE_SUBJECT = {
     "docs/project/decisions.md": "how Chinese is cut into words",
     "docs/explanation/recall.md": "words, pairs of characters and single characters of Chinese",
-    "docs/project/recall-quality.md": "measured on Chinese data",
     "docs/how-to/connect-a-client.md": "the commands in Chinese",
     "docs/reference/lint-rules.md": "keys of both scripts",
     "docs/reference/trigger-api.md": "how keys of both scripts match",
@@ -57,6 +56,8 @@ REPLACED = {
     "带着条件记住": "按条件记住",
     "允许再被忘掉": "取消固定",
     "它还说了": "触发器补充",
+    "其他代理": "其他智能体",
+    "子代理": "子智能体",
 }
 """Words that readers took for a translation, and what stands in their place."""
 

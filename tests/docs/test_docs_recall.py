@@ -114,13 +114,3 @@ def test_the_constants_in_the_prose() -> None:
     )
     plain = " ".join(TEXT.split())
     assert not [sentence for sentence in sentences if sentence not in plain]
-
-
-def test_the_worked_example_adds_up() -> None:
-    numbers = [
-        float(n)
-        for n in re.findall(r"\*\*(\d+\.\d+)\*\*", TEXT.split("## A worked example")[1])[:4]
-    ]
-    weight_in_memory, weight_in_question, match, decay_points = numbers
-    assert f"{weight_in_memory + weight_in_question:.1f}" == f"{match:.1f}"
-    assert f"{match - decay_points + 5:.2f}" == "77.93"

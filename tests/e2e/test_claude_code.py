@@ -1,6 +1,10 @@
 """With the real Claude Code, where it is installed: our server connects, and memories reach the model unasked.
 
 No model is asked: a stand-in on the loopback interface answers. The home is one of the test's own.
+
+`make test` has a session of each kind: typed and printed, with hooks and with tools, in a home and in a project. What
+the long form adds, cli/test_session_start.py, cli/test_forget_command.py, link/test_link.py and
+e2e/test_layers_and_refs_over_stdio.py show with the events and the calls that Claude Code makes.
 """
 
 from __future__ import annotations
@@ -24,12 +28,11 @@ from web_page import opened
 
 from memory_server.kernel.recalled_block import OTHER_WORDS_ASKED
 
-CLAUDE = shutil.which("claude")
+INSTALLED = Path(__file__).parents[1] / "claude_code" / "node_modules" / ".bin"
+CLAUDE = shutil.which("claude", path=INSTALLED) or shutil.which("claude")
 SERVER = Path(sys.executable).parent / "memory-server"
 pytestmark = [
-    pytest.mark.skipif(
-        CLAUDE is None, reason="needs Claude Code: `npm install -g @anthropic-ai/claude-code`"
-    ),
+    pytest.mark.skipif(CLAUDE is None, reason="needs Claude Code: `make clients` installs it"),
     pytest.mark.skipif(not SERVER.exists(), reason="needs the installed command memory-server"),
     pytest.mark.usefixtures("process"),
 ]
@@ -51,10 +54,12 @@ class User:
             if not name.startswith(("MEMORY_SERVER", "ANTHROPIC"))
         }
         self.environment = environment | {
+            "PATH": os.pathsep.join((str(INSTALLED), os.environ["PATH"])),
             "HOME": str(self.home),
             "CLAUDE_CONFIG_DIR": str(self.home / ".claude"),
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
+            "MCP_CONNECT_TIMEOUT_MS": "60000",  # on a busy machine a server starts slowly
             "ENABLE_TOOL_SEARCH": "true",  # otherwise only a server of Anthropic gets it
             "ANTHROPIC_API_KEY": "none",
         }
@@ -82,6 +87,10 @@ class User:
             environment=self.environment | environment,
             seconds=SECONDS,
         )
+
+    def prints(self, prompt: str, *flags: str, **environment: str) -> None:
+        """Give a prompt to `claude -p`, which waits for our tools before it asks the model: a typed session does not."""
+        self.run("claude", "-p", prompt, *flags, **environment)
 
     def kept(self, conversation: str) -> list[dict[str, Any]]:
         end_shared()
@@ -155,6 +164,7 @@ def recalled(bodies: list[str]) -> str:
     return context
 
 
+@pytest.mark.full
 def test_a_new_session_knows_at_once_and_the_same_one_again_after_a_compaction(user: User) -> None:
     user.server("install", "claude-code", "--with-hooks")
     # All of it is said within ten minutes: each memory is to come by itself.
@@ -215,7 +225,7 @@ def test_the_model_looks_again_with_other_words_and_the_receipt_says_who_gave_th
     recall = json.loads(user.server("recalls", "--json", "-n", "1"))
     (item,) = recall["came"]
     assert (recall["by"], recall["said"], recall["otherWords"]) == ("tool", NERVOUS, WORDS)
-    assert (item["words"], sorted(item["given"])) == ({}, ["chopin", "recit"]), (
+    assert (item["words"], sorted(item["given"])) == ({}, ["Chopin", "recital"]), (
         "the user said none of them"
     )
     end_shared()
@@ -234,6 +244,7 @@ DENTIST = "My dentist is Dr. Halloran on Elm Street."
 FORGET = "Please forget that my dentist is Dr. Halloran."
 
 
+@pytest.mark.full
 def test_what_was_asked_to_be_forgotten_no_new_session_knows_and_the_request_is_not_stored(
     user: User,
 ) -> None:
@@ -247,7 +258,7 @@ def test_what_was_asked_to_be_forgotten_no_new_session_knows_and_the_request_is_
         ("mcp__memory__forget", {"words": "Halloran", "confirm": True}),
     )
     with messages_api("It is forgotten.", *calls) as (address, requests):
-        user.types(
+        user.prints(
             FORGET,
             "--allowedTools",
             "mcp__memory__forget",
@@ -302,7 +313,7 @@ def coder(user: User) -> User:
 def results_of(user: User, *calls: Call) -> list[Any]:
     """What the client tells the model of calls that it makes in one session."""
     with messages_api("Done.", *calls) as (address, requests):
-        user.types("Go on.", ANTHROPIC_BASE_URL=address)
+        user.prints("Go on.", ANTHROPIC_BASE_URL=address)
     results = tool_results(requests[-1])
     assert len(results) == len(calls)
     return results
@@ -345,6 +356,7 @@ def test_a_note_of_one_session_is_recalled_in_another_and_its_page_is_in_every_o
     assert any("## error handling" in body for body in requests)
 
 
+@pytest.mark.full
 def test_what_one_agent_saves_in_a_layer_another_one_finds_as_a_file(coder: User) -> None:
     coder.server("install", "claude-code", "--name", "knowledge", "--toolsets", "layers")
     saved = {
@@ -361,6 +373,7 @@ def test_what_one_agent_saves_in_a_layer_another_one_finds_as_a_file(coder: User
     assert [entry["content"] for entry in answer["entries"]] == ["The pool has 30 connections."]
 
 
+@pytest.mark.full
 def test_a_long_output_stays_out_of_the_context_until_a_page_of_it_is_read(coder: User) -> None:
     coder.server("install", "claude-code", "--name", "refs", "--toolsets", "refs")
     output = "build log: 3 failed: test_pool\n" + "compiled one more file\n" * 3_000
@@ -377,6 +390,7 @@ def test_a_long_output_stays_out_of_the_context_until_a_page_of_it_is_read(coder
     assert page["data"]["next"] == len(page["data"]["content"])
 
 
+@pytest.mark.full
 def test_what_one_machine_was_told_another_one_knows(tmp_path: Path) -> None:
     (tmp_path / "server").mkdir()
     with serving(tmp_path / "server" / "data", http__token=TOKEN, hooks="true") as server:
@@ -389,7 +403,7 @@ def test_what_one_machine_was_told_another_one_knows(tmp_path: Path) -> None:
         with messages_api("Dr. Halloran.", asks) as (address, requests):
             question = "Who is my dentist, on which street?"
             allowed = ("--allowedTools", "mcp__memory__forget")
-            desktop.types(question, *allowed, ANTHROPIC_BASE_URL=address)
+            desktop.prints(question, *allowed, ANTHROPIC_BASE_URL=address)
         assert any("<recalled-memories>" in body and "Elm Street" in body for body in requests), (
             "it comes unasked"
         )

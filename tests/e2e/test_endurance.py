@@ -27,6 +27,10 @@ SOON = {"MEMORY_SERVER_UPKEEP__ENABLED": "false", "MEMORY_SERVER_STORAGE__IDLE_S
 """The daily work, which begins 10 s after the start, is left out, and files are tidied after half a second, not 3."""
 
 
+_LATE_THREADS = 2
+"""Threads of the pool that may start after the first calls; a thread lost in each round would be more."""
+
+
 @dataclass(frozen=True)
 class Figures:
     """What a server and its workers hold; MiB of resident memory, of workers that of the largest."""
@@ -51,6 +55,15 @@ class Figures:
     @property
     def counted(self) -> tuple[int, int, int]:
         return self.descriptors, self.threads, self.workers
+
+    def has_no_more_than(self, first: Figures) -> bool:
+        """Whether nothing was left open since `first`. The pool of threads is full when the most calls wait at once,
+        which may happen later on a busy machine."""
+        return (
+            self.descriptors <= first.descriptors
+            and self.workers == first.workers
+            and self.threads <= first.threads + _LATE_THREADS
+        )
 
 
 def calls(rng: Random) -> Iterator[dict[str, Any]]:
@@ -117,7 +130,7 @@ def settled_figures(
     while time.monotonic() < deadline:
         time.sleep(0.3)  # there is nothing that tells when the files are tidied
         now = Figures.of(process)
-        if like is not None and now.counted == like.counted:
+        if like is not None and now.has_no_more_than(like):
             return now
         if now.counted != last.counted:
             since = time.monotonic()
@@ -134,7 +147,7 @@ def settled_figures(
         pytest.param({}, 12.0, 2_000, 10, 2_000, 24, marks=pytest.mark.full, id="20,000"),
     ],
 )
-def test_descriptors_threads_and_memory_are_the_same_after_many_calls(
+def test_descriptors_threads_and_memory_do_not_grow_with_calls(
     tmp_path: Path,
     environment: dict[str, str],
     quiet_seconds: float,
@@ -157,7 +170,7 @@ def test_descriptors_threads_and_memory_are_the_same_after_many_calls(
             make_calls(client, requests, count, at_once=in_flight)
             figures.append(settled_figures(process, quiet_seconds, like=first_figures))
         print(*figures, sep="\n")
-        assert [sample.counted for sample in figures] == [first_figures.counted] * (rounds + 1)
+        assert all(sample.has_no_more_than(first_figures) for sample in figures)
         assert max(sample.memory_mb for sample in figures) <= first_figures.memory_mb + more_mb
         assert max(sample.workers_mb for sample in figures) <= first_figures.workers_mb + more_mb
         client.stdin.close()

@@ -23,9 +23,7 @@ from memory_server.kernel.recalled_block import FOOT, HEAD
 from memory_server.memories.point_of_action import MOST_CHARS
 
 pytestmark = [
-    pytest.mark.skipif(
-        CLAUDE is None, reason="needs Claude Code: `npm install -g @anthropic-ai/claude-code`"
-    ),
+    pytest.mark.skipif(CLAUDE is None, reason="needs Claude Code: `make clients` installs it"),
     pytest.mark.skipif(not SERVER.exists(), reason="needs the installed command memory-server"),
     pytest.mark.usefixtures("shared"),
 ]
@@ -168,6 +166,7 @@ def test_what_was_decided_about_a_file_is_read_before_it_is_edited(coder: Coder)
     assert recall["tokens"] > 0
 
 
+@full
 def test_where_a_command_fails_again_the_model_reads_what_helped(coder: Coder) -> None:
     coder.write(
         "Makefile", "deploy:\n\t@echo 'vault: permission denied, the seal is closed' >&2; exit 3\n"

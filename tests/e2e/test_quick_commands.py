@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from forked_programs import Program
+from cli_program import run_on
 from forked_programs import run as run_program
+from forked_programs import start
 from shared_process import ON_LINUX, windows
 from stdio_process import command
 
@@ -52,7 +53,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         memory,
         ["call", "remember", '{"type":"tech","topic":"deploy","content":"fly deploy"}'],
     ):
-        assert outcome(folder, *arguments)[0] == 0
+        assert run_on(folder, "--now", NOW, *arguments).status == 0
     return folder
 
 
@@ -76,7 +77,7 @@ def on_terminal(
     # Without standard error, on which a process that does the work itself shows how far it is.
     streams = {"stdin": terminal, "stdout": terminal, "stderr": subprocess.DEVNULL}
     words = ["--data-dir", data_dir, "--now", NOW, *arguments]
-    with Program(words, env={**environment, **environ}, **streams) as process:
+    with start(words, env={**environment, **environ}, **streams) as process:
         os.close(terminal)
         output = b""
         while select.select([controller], [], [], 60)[0]:

@@ -14,6 +14,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from command_outcome import Outcome
+from forked_programs import run as run_program
 
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 HEX = "0123456789abcdef"
@@ -80,17 +82,10 @@ class Leaks:
                 self.secrets.append(secret)
                 self.sentences[-1].append(f"We use\n{around.format(secret)}\nhere.")
 
-    def run(self, *arguments: str, given: object = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "memory_server", *arguments],
-            input="" if given is None else json.dumps(given),
-            env=self.environment,
-            cwd=self.project,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+    def run(self, *arguments: str, given: object = None) -> Outcome:
+        text = "" if given is None else json.dumps(given)
+        done = run_program(arguments, text.encode(), env=self.environment, cwd=self.project)
+        return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     @property
     def environment(self) -> dict[str, str]:
@@ -159,25 +154,25 @@ def test_no_byte_on_the_disk_has_a_secret_that_came_in(tmp_path: Path, rounds: i
         ended = leaks.turn(number)
         text = "\n".join(leaks.sentences[number])
         asked = ended | {"hook_event_name": "UserPromptSubmit", "prompt": text}
-        assert leaks.run("hook", given=asked).returncode == 0
-        assert "secrets were removed" in leaks.run("hook", given=ended).stderr
+        assert leaks.run("hook", given=asked).status == 0
+        assert "secrets were removed" in leaks.run("hook", given=ended).err
         broken = {"name": "x", "prompt": text, "trigger": f"({text}"}
-        assert leaks.run("call", "add_long_term_memory", json.dumps(broken)).returncode
+        assert leaks.run("call", "add_long_term_memory", json.dumps(broken)).status
         failed = ended | {
             "hook_event_name": "PostToolUseFailure",
             "tool_name": "Bash",
             "tool_input": {"command": "curl " + text},
             "error": f"Exit code 22\n{text}",
         }
-        assert leaks.run("hook", "--seconds", "5", given=failed).returncode == 0
+        assert leaks.run("hook", "--seconds", "5", given=failed).status == 0
     imported = leaks.run("import", str(leaks.inputs), "-c", "imported")
-    assert imported.returncode == 0, imported.stderr
-    assert leaks.run("export", str(tmp_path / "out.json")).returncode == 0
-    assert leaks.run("export", str(tmp_path / "out.md"), "--format", "markdown").returncode in (
+    assert imported.status == 0, imported.err
+    assert leaks.run("export", str(tmp_path / "out.json")).status == 0
+    assert leaks.run("export", str(tmp_path / "out.md"), "--format", "markdown").status in (
         0,
         2,
     )
-    assert leaks.run("backup", "b").returncode == 0
+    assert leaks.run("backup", "b").status == 0
     crash(leaks)
     held = b"".join(path.read_bytes() for path in leaks.home.rglob("*") if path.is_file())
     assert held.count(b"[removed: ") > 30 * rounds
@@ -215,4 +210,4 @@ def crash(leaks: Leaks) -> None:
             process.stdout.readline()
         time.sleep(0.003)
         process.send_signal(signal.SIGKILL)
-    assert leaks.run("list").returncode == 0
+    assert leaks.run("list").status == 0

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from cli_program import CommandLine
 
 from memory_server import App, Settings
+from memory_server.conversations.short_term import Origin
+from memory_server.kernel.work import Work
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import ToolFailed, call
 
@@ -111,26 +112,8 @@ async def test_where_the_settings_say_so_a_secret_stays(tmp_path: Path) -> None:
     assert holders(tmp_path / "2", SECRET) == []
 
 
-def program(home: Path, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    environment = {
-        **os.environ,
-        "MEMORY_SERVER_DATA_DIR": str(home),
-        "MEMORY_SERVER_DAEMON__ENABLED": "false",
-    }
-    command = [sys.executable, "-m", "memory_server", *arguments]
-    return subprocess.run(
-        command,
-        input=given,
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-        timeout=120,
-    )
-
-
 def test_a_hook_stores_neither_a_key_nor_a_pair_and_a_companion_keeps_its_pair(
-    tmp_path: Path,
+    cli: CommandLine, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
     transcript = tmp_path / "session.jsonl"
@@ -152,12 +135,12 @@ def test_a_hook_stores_neither_a_key_nor_a_pair_and_a_companion_keeps_its_pair(
     }
     asked = {**event, "hook_event_name": "UserPromptSubmit", "prompt": said}
     ended = {**event, "hook_event_name": "Stop", "last_assistant_message": f"I set {SECRET}."}
-    assert program(home, "hook", given=json.dumps(asked)).returncode == 0
-    stored = program(home, "hook", given=json.dumps(ended))
-    assert "3 secrets were removed" in stored.stderr
+    assert cli("--data-dir", str(home), "hook", stdin=asked).status == 0
+    stored = cli("--data-dir", str(home), "hook", stdin=ended)
+    assert "3 secrets were removed" in stored.err
     assert holders(home, SECRET, PASSWORD) == []
     assert holders(home, MARK)
-    program(home, "remember", f"the wifi password: {PASSWORD}")
+    cli("--data-dir", str(home), "remember", f"the wifi password: {PASSWORD}")
     assert holders(home, PASSWORD)
 
 
@@ -168,45 +151,78 @@ async def home_with_secret(home: Path) -> None:
         await app.conversation().short_term.add([{"role": "user", "content": "The cat is Miso."}])
 
 
-async def test_an_import_removes_secrets_unless_it_is_told_to_keep_them(tmp_path: Path) -> None:
+def test_an_import_removes_secrets_unless_it_is_told_to_keep_them(
+    cli: CommandLine, tmp_path: Path
+) -> None:
     kept, home, older = (tmp_path / name for name in ("kept", "home", "older"))
-    await home_with_secret(older)
+    asyncio.run(home_with_secret(older))
     file = str(tmp_path / "memories.jsonl")
-    assert program(older, "export", file).returncode == 0
-    removing = program(home, "import", file)
-    assert "1 secret was removed" in removing.stdout
+    assert cli("--data-dir", str(older), "export", file).status == 0
+    removing = cli("--data-dir", str(home), "import", file)
+    assert "1 secret was removed" in removing.out
     assert holders(home, SECRET) == []
     assert holders(home, MARK)
-    assert program(kept, "import", file, "--keep-secrets").returncode == 0
+    assert cli("--data-dir", str(kept), "import", file, "--keep-secrets").status == 0
     assert holders(kept, SECRET)
 
 
-async def test_a_restored_backup_is_as_it_was(tmp_path: Path) -> None:
-    await home_with_secret(tmp_path)
-    assert program(tmp_path, "backup", "b").returncode == 0
-    assert program(tmp_path, "forget", "deployment", "--yes").returncode == 0
-    assert program(tmp_path, "backup", "restore", "b").returncode == 0
-    listed = program(tmp_path, "search", "deployment", "--json").stdout
+def test_an_import_removes_pairs_of_turns_in_which_work_was_done(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    older, home = tmp_path / "older", tmp_path / "home"
+
+    async def fill() -> None:
+        async with App(Settings(data_dir=older, secrets="keep")) as app:
+            add = app.conversation().short_term.add
+            said = [{"role": "user", "content": f"DB_PASSWORD={PASSWORD}"}]
+            await add(said, origin=Origin("t1", work=Work(("config.py",))))
+            await add([{"role": "user", "content": "The wifi password: sunshine77"}])
+
+    asyncio.run(fill())
+    file = str(tmp_path / "memories.jsonl")
+    assert cli("--data-dir", str(older), "export", file).status == 0
+    assert "1 secret was removed" in cli("--data-dir", str(home), "import", file).out
+    assert holders(home, PASSWORD) == []
+    assert holders(home, "sunshine77"), "a companion is told a password to keep it"
+
+
+def test_a_restored_backup_is_as_it_was(cli: CommandLine, tmp_path: Path) -> None:
+    asyncio.run(home_with_secret(tmp_path))
+    assert cli("--data-dir", str(tmp_path), "backup", "b").status == 0
+    assert cli("--data-dir", str(tmp_path), "forget", "deployment", "--yes").status == 0
+    assert cli("--data-dir", str(tmp_path), "backup", "restore", "b").status == 0
+    listed = cli("--data-dir", str(tmp_path), "search", "deployment", "--json").out
     assert SECRET in listed
 
 
-async def test_older_secrets_are_counted_shown_and_erased_for_good(tmp_path: Path) -> None:
-    await home_with_secret(tmp_path)
-    assert program(tmp_path, "backup", "b").returncode == 0
-    examined = program(tmp_path, "doctor").stdout
+def test_older_secrets_are_counted_shown_and_erased_for_good(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    asyncio.run(home_with_secret(tmp_path))
+    assert cli("--data-dir", str(tmp_path), "backup", "b").status == 0
+    examined = cli("--data-dir", str(tmp_path), "doctor").out
     assert "1 memory and 1 backup hold keys or passwords" in " ".join(examined.split())
-    planned = program(tmp_path, "secrets", "erase", "--dry-run", "--in-backups")
-    assert "Would erase 1 memory." in planned.stdout
-    assert SECRET not in planned.stdout
+    planned = cli("--data-dir", str(tmp_path), "secrets", "erase", "--dry-run", "--in-backups")
+    assert "Would erase 1 memory." in planned.out
+    assert SECRET not in planned.out
     assert holders(tmp_path, SECRET)
-    erased = program(tmp_path, "secrets", "erase", "--yes", "--in-backups")
-    assert erased.returncode == 0, erased
+    erased = cli("--data-dir", str(tmp_path), "secrets", "erase", "--yes", "--in-backups")
+    assert erased.status == 0, erased
     assert holders(tmp_path, SECRET) == []
-    assert "Miso" in program(tmp_path, "list").stdout
-    assert "no memory and no backup holds" in " ".join(program(tmp_path, "doctor").stdout.split())
+    assert "Miso" in cli("--data-dir", str(tmp_path), "list").out
+    assert "no memory and no backup holds" in " ".join(
+        cli("--data-dir", str(tmp_path), "doctor").out.split()
+    )
 
 
-def test_a_text_is_shown_as_it_would_be_stored(tmp_path: Path) -> None:
-    shown = program(tmp_path, "secrets", "test", "-", given=f"{SECRET} and password: {PASSWORD}")
-    assert MARK in shown.stdout
-    assert PASSWORD not in shown.stdout
+def test_a_text_is_shown_as_it_would_be_stored(cli: CommandLine, tmp_path: Path) -> None:
+    shown = cli(
+        "--data-dir",
+        str(tmp_path),
+        "secrets",
+        "test",
+        "-",
+        stdin=f"{SECRET} and password: {PASSWORD}".encode(),
+    )
+    assert MARK in shown.out
+    assert PASSWORD not in shown.out

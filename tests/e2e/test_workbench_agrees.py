@@ -53,12 +53,16 @@ async def stored(folder: Path, pack: Mapping[str, str]) -> None:
             await call(TOOLS["add_long_term_memory"], app.call, added)
 
 
-def verdicts_of(sources: Sequence[str], along: Replay) -> list[list[Verdict]]:
-    """For each source the verdicts at all messages of a chat."""
+def verdicts_of(
+    sources: Sequence[str], along: Replay, numbers: Sequence[int]
+) -> list[list[Verdict]]:
+    """Return for each source the verdicts after the messages with these numbers, from 1."""
+    all_scenes = along.scenes()
+    scenes = [all_scenes[number - 1] for number in numbers]
 
     async def work() -> list[list[Verdict]]:
         async with TriggerSandbox(timezone=along.timezone) as sandbox:
-            return [await verdicts_along(sandbox, source, along.scenes()) for source in sources]
+            return [await verdicts_along(sandbox, source, scenes) for source in sources]
 
     return asyncio.run(work())
 
@@ -68,17 +72,19 @@ def test_the_server_fires_what_a_fixture_fires(tmp_path: Path) -> None:
     pack = {
         memory.name: memory.trigger for memory in read_usable(str(SAMPLES / "triggers.json"))[0]
     } | MORE
-    series = dict(zip(pack, verdicts_of(list(pack.values()), along), strict=True))
+    numbers = range(5, len(along.messages), 60)
+    series = verdicts_of(list(pack.values()), along, numbers)
     asyncio.run(stored(tmp_path, pack))
     moments = along.moments()
     total = 0
-    for number in range(5, len(along.messages), 60):
+    for index, number in enumerate(numbers):
         fired_names = asyncio.run(
             activated(tmp_path, moments[number - 1], along.context(number)["messages"])
         )
         total += len(fired_names)
+        verdicts = {name: verdicts[index] for name, verdicts in zip(pack, series, strict=True)}
         assert fired_names == {
-            name for name, verdicts in series.items() if isinstance(verdicts[number - 1], Fired)
+            name for name, verdict in verdicts.items() if isinstance(verdict, Fired)
         }, number
     assert total > 8
 
@@ -86,10 +92,9 @@ def test_the_server_fires_what_a_fixture_fires(tmp_path: Path) -> None:
 def test_run_says_what_a_fixture_says() -> None:
     along = replay()
     sources = list(MORE.values())
-    series = verdicts_of(sources, along)
-    for number in (100,):
-        scene = along.scenes()[number - 1]
-        for source, verdicts in zip(sources, series, strict=True):
-            report = perform(source, scene, ZONE)
-            assert word(report.verdict) == word(verdicts[number - 1]), (number, source)
-            assert report.traced is None or word(report.traced) == word(report.verdict)
+    number = 100
+    scene = along.scenes()[number - 1]
+    for source, [verdict] in zip(sources, verdicts_of(sources, along, [number]), strict=True):
+        report = perform(source, scene, ZONE)
+        assert word(report.verdict) == word(verdict), source
+        assert report.traced is None or word(report.traced) == word(report.verdict)

@@ -13,8 +13,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-_ENDINGS = (b'"subtype":"turn_duration"', b'"subtype":"stop_hook_summary"')
-"""Lines of a transcript after a turn: its hooks have run then."""
+_ENDINGS = (
+    b'"subtype":"turn_duration"',
+    b'"subtype":"stop_hook_summary"',
+    b'"subtype":"compact_boundary"',
+)
+"""Lines of a transcript after a turn, when its hooks have run, and after `/compact`."""
 
 
 def welcomed(config: Path, project: Path) -> None:
@@ -77,9 +81,9 @@ def typed(
 
 
 def _ends(config: Path) -> dict[str, int]:
-    """How many turns of each session have ended."""
+    """How many lines of each session say that a turn has ended."""
     counts: dict[str, int] = {}
     for path in config.glob("projects/*/*.jsonl"):
         data = path.read_bytes()
-        counts[path.stem] = max(data.count(ending) for ending in _ENDINGS)
+        counts[path.stem] = sum(data.count(ending) for ending in _ENDINGS)
     return counts

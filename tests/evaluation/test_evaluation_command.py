@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,35 +10,26 @@ import pytest
 from bench.eval import main
 from bench.quality.evaluation import SAMPLE
 from bench.recall_quality import main as bench
+from cli_program import CommandLine
 from rich.cells import cell_len
 
-Run = Callable[..., tuple[int, str, str]]
 ENGLISH = str(SAMPLE / "en.jsonl")
 CHINESE = str(SAMPLE / "zh.jsonl")
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """`run(…)`: exit status, standard output, standard error of the script."""
-    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(arguments)
-        out, err = capfd.readouterr()
-        return status, out, err
-
-    return run
+def cli(cli: CommandLine) -> CommandLine:
+    """The script in this process."""
+    return cli.of(main)
 
 
-def measured(run: Run, *arguments: str) -> Any:
-    return json.loads(run(*arguments, "--json")[1])
+def measured(cli: CommandLine, *arguments: str) -> Any:
+    return json.loads(cli(*arguments, "--json")[1])
 
 
-def test_the_figures_are_the_same_each_time(run: Run) -> None:
-    report = measured(run, ENGLISH)
-    assert measured(run, ENGLISH) == report
+def test_the_figures_are_the_same_each_time(cli: CommandLine) -> None:
+    report = measured(cli, ENGLISH)
+    assert measured(cli, ENGLISH) == report
     search = report["groups"]["all"]["search"]
     assert (report["dataset"], report["before"], report["memories"]) == ("en.jsonl", 3, 46)
     assert search["questions"] == report["questions"] == 66
@@ -48,9 +38,9 @@ def test_the_figures_are_the_same_each_time(run: Run) -> None:
 
 @pytest.mark.parametrize("file", [ENGLISH, pytest.param(CHINESE, marks=pytest.mark.full)])
 def test_they_are_those_of_the_bench(
-    run: Run, capfd: pytest.CaptureFixture[str], file: str
+    cli: CommandLine, capfd: pytest.CaptureFixture[str], file: str
 ) -> None:
-    ours = measured(run, file, "--by", "kind", "--beside", "compat=node")["groups"]
+    ours = measured(cli, file, "--by", "kind", "--beside", "compat=node")["groups"]
     bench([file, "--by", "kind", "--beside", "compat=node", "--json"])
     groups_of_bench = json.loads(capfd.readouterr()[0])["groups"]
     assert ours.keys() == groups_of_bench.keys()
@@ -64,19 +54,21 @@ def test_they_are_those_of_the_bench(
                     assert figures[figure] == pytest.approx(expected[figure]["value"])
 
 
-def test_settings_change_what_is_measured(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = measured(run, ENGLISH)["groups"]["all"]["search"]
+def test_settings_change_what_is_measured(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = measured(cli, ENGLISH)["groups"]["all"]["search"]
     monkeypatch.setenv("MEMORY_SERVER_SHORT_TERM__THRESHOLD", "10000")
-    strict = measured(run, ENGLISH)["groups"]["all"]["search"]
+    strict = measured(cli, ENGLISH)["groups"]["all"]["search"]
     assert usual["speaking"] > 0.5
     assert (strict["speaking"], strict["silent"]) == (0.0, 1.0)
     assert strict["recallAt5"] == strict["mrr"] == 0.0
 
 
 def test_the_search_with_another_setting_stands_beside_ours_with_what_it_gains_and_loses(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    beside = measured(run, CHINESE, "--beside", "compat=node", "--beside", "words.dates=false")[
+    beside = measured(cli, CHINESE, "--beside", "compat=node", "--beside", "words.dates=false")[
         "groups"
     ]["all"]
     assert list(beside) == ["search", "compat=node", "words.dates=false"]
@@ -87,21 +79,21 @@ def test_the_search_with_another_setting_stands_beside_ours_with_what_it_gains_a
     assert difference == pytest.approx(node["recallAt3"] - ours["recallAt3"])
     assert node["lost"] > node["gained"] > 0
     monkeypatch.setenv("MEMORY_SERVER_COMPAT", "node")
-    alone = measured(run, CHINESE)["groups"]["all"]["search"]
+    alone = measured(cli, CHINESE)["groups"]["all"]["search"]
     assert alone == {name: value for name, value in node.items() if name not in ("gained", "lost")}
 
 
-def test_other_talk_before_a_question_can_be_left_out(run: Run) -> None:
-    assert "after 3 messages of other talk" in run(ENGLISH)[1].splitlines()[0]
-    assert "after nothing else" in run(ENGLISH, "--before", "0")[1].splitlines()[0]
+def test_other_talk_before_a_question_can_be_left_out(cli: CommandLine) -> None:
+    assert "after 3 messages of other talk" in cli(ENGLISH)[1].splitlines()[0]
+    assert "after nothing else" in cli(ENGLISH, "--before", "0")[1].splitlines()[0]
     assert (
-        measured(run, ENGLISH, "--before", "9")["groups"]
-        != measured(run, ENGLISH, "--before", "0")["groups"]
+        measured(cli, ENGLISH, "--before", "9")["groups"]
+        != measured(cli, ENGLISH, "--before", "0")["groups"]
     )
 
 
-def test_there_is_a_table_for_each_group_and_its_lines_are_equally_wide(run: Run) -> None:
-    status, out, _ = run(CHINESE, "--by", "kind", "--beside", "compat=node")
+def test_there_is_a_table_for_each_group_and_its_lines_are_equally_wide(cli: CommandLine) -> None:
+    status, out, _ = cli(CHINESE, "--by", "kind", "--beside", "compat=node")
     assert status == 0
     tables = [line for line in out.splitlines() if line and line[0] in "┏┃┡│└"]
     assert len({cell_len(line) for line in tables}) == 1
@@ -124,16 +116,16 @@ def test_there_is_a_table_for_each_group_and_its_lines_are_equally_wide(run: Run
     ],
 )
 def test_what_cannot_be_done_is_one_sentence_and_exit_status_2(
-    run: Run, arguments: list[str], sentence: str
+    cli: CommandLine, arguments: list[str], sentence: str
 ) -> None:
-    status, out, err = run(*arguments)
+    status, out, err = cli(*arguments)
     assert (status, out) == (2, "")
     assert sentence in err
     assert len(err.splitlines()) == 1
 
 
-def test_a_folder_without_data_is_refused(run: Run, tmp_path: Path) -> None:
+def test_a_folder_without_data_is_refused(cli: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    status, _, err = run(str(tmp_path / "empty"))
+    status, _, err = cli(str(tmp_path / "empty"))
     assert status == 2
     assert "holds no *.jsonl files" in err

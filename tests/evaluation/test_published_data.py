@@ -212,3 +212,160 @@ def test_the_kind_of_memdailys_questions_is_in_the_name_of_the_file(
     load: Callable[..., Dataset], name: str, kind: str
 ) -> None:
     assert {question.kind for question in load("memdaily", MEMDAILY, name).questions} == {kind}
+
+
+def folder_of(root: Path, **files: Any) -> Path:
+    """Write files as JSON; a list of a `.jsonl` name becomes lines. `__` in a name stands for `/`."""
+    for name, value in files.items():
+        path = root / f"{name.replace('__', '/')}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if name.startswith("MADial"):
+            text = "\n\n".join(json.dumps(line, ensure_ascii=False) for line in value)
+        else:
+            text = json.dumps(value, ensure_ascii=False)
+        path.write_text(text, encoding="utf-8")
+    return root
+
+
+def loaded(tmp_path: Path, form: str, folder: Path) -> Dataset:
+    path = tmp_path / "converted.jsonl"
+    lines = (json.dumps(line) for line in convert(form, [folder]))
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return load_dataset([path])
+
+
+@pytest.mark.parametrize(
+    ("language", "field"), [("en", {}), ("zh", {"user-id": 1})], ids=["English", "Chinese"]
+)
+def test_madial_asks_with_the_last_message_before_the_answer(
+    tmp_path: Path, language: str, field: dict[str, int]
+) -> None:
+    lisas = {"user-id": 2} if field else {}
+    memories = [
+        {"1": {"time": "2023-05-01", "event": "Bart flew a kite.", **field}},
+        {"2": {"time": "2023-05-01", "event": "Lisa drew a fox.", **lisas}},
+    ]
+    lines = [
+        "<BOD>\n",
+        ' <Bart>:"Hello"\n',
+        '<Assistant>: "Hi"\n',
+        '<Bart>: "It is windy!"\n',
+        '<Assistant>: "Your kite …"\n',
+        "<EOD>\n",
+    ]
+    dialogue = {"dialogue": lines, "test-turn": [4], "relevant-id": [1, 2], "user-id": 1}
+    other = {**dialogue, "relevant-id": [2]}
+    files = {
+        f"MADial-Bench-{language}-memory": memories,
+        f"MADial-Bench-{language}-dialogue": [other, dialogue],
+    }
+    dataset = loaded(tmp_path, "madial", folder_of(tmp_path / "set", **files))
+    assert [(turn.id, turn.conversation_id) for turn in dataset.turns] == [
+        ("m1", "Bart"),
+        ("m2", "Lisa"),
+    ]
+    # The first dialogue has no memory of Bart's, and keeps its number.
+    (question,) = dataset.questions
+    assert (question.id, question.text) == (f"madial_{language}_1/1", "It is windy!")
+    assert (question.gold, question.language) == ({"m1"}, language)
+    assert [(turn.role, turn.content) for turn in question.before] == [
+        ("user", "Hello"),
+        ("assistant", "Hi"),
+    ]
+
+
+def test_beam_dates_its_parts_and_asks_what_a_turn_answers(tmp_path: Path) -> None:
+    chat = [
+        {
+            "turns": [
+                [
+                    {
+                        "id": 0,
+                        "role": "user",
+                        "content": "A boat",
+                        "time_anchor": "March-15-2024",
+                    },
+                    {"id": 1, "role": "assistant", "content": "Which?"},
+                ]
+            ]
+        }
+    ]
+    kinds = {
+        "abstention": [{"question": "Which car?"}],
+        "ordering": [{"question": "Which boat?", "source_chat_ids": {"first": [[1], 7]}}],
+    }
+    files = {f"{number}__chat": chat for number in range(1, 11)}
+    files |= {f"{n}__probing_questions__probing_questions": kinds for n in range(1, 11)}  # type: ignore[misc]
+    dataset = loaded(tmp_path, "beam", folder_of(tmp_path / "set", **files))
+    assert iso(dataset.turns[0].time_ms)[:16] == "2024-03-15T00:02"
+    assert len(dataset.turns) == 20
+    assert [(question.id, sorted(question.gold)) for question in dataset.questions][:2] == [
+        ("beam 1 ordering 0", ["beam 1/1"]),
+        ("beam 2 ordering 0", ["beam 2/1"]),
+    ]
+
+
+def test_lifebench_has_the_records_of_a_telephone(tmp_path: Path) -> None:
+    exchange = {"turn 1": {"user": {"content": "我想学冲浪"}, "assistant": {"content": "好啊"}}}
+    files = {
+        "phone_data__agent_chat": [
+            {"phone_id": 1, "date": "2025-01-02", "conversation": exchange},
+            {"phone_id": 2, "date": "2025-01-03", "conversation": repr(exchange)},
+        ],
+        "phone_data__sms": [
+            {"phone_id": 1, "datetime": "2025-01-02 08:00:00", "message_content": "到了"},
+            {"phone_id": 1, "datetime": "2025-01-02 09:00:00", "message_content": "重复"},
+            {"phone_id": 2, "message_content": "没有时间"},
+        ],
+        "phone_data__note": [
+            {"phone_id": 1, "datetime": "2025-01-02 08:00:00", "title": "冲浪", "content": "板子"}
+        ],
+        "phone_data__calendar": [],
+        "phone_data__push": [],
+        "phone_data__photo": [],
+        "QA__QA_clean": [
+            {
+                "question": "学什么？",
+                "question_type": "fact",
+                "evidence": [{"type": "note", "id": "1"}, {"type": "call", "id": "9"}],
+            },
+            {"question": "没有依据", "question_type": "fact", "evidence": None},
+        ],
+    }
+    dataset = loaded(tmp_path, "lifebench", folder_of(tmp_path / "林", **files))
+    assert [turn.content for turn in dataset.turns if "sms" in turn.id] == ["到了"]
+    assert {turn.content for turn in dataset.turns if "note" in turn.id} == {"冲浪。板子"}
+    assert [turn.id for turn in dataset.turns if "chat/2" in turn.id] == [
+        "林/agent_chat/2",
+        "林/agent_chat/2/1",
+    ]
+    (question,) = dataset.questions
+    assert (question.id, question.gold) == ("林 q0", {"林/note/1"})
+
+
+def test_units_are_memories_of_their_own(load: Callable[..., Dataset]) -> None:
+    value = [
+        {
+            "id": "Ada",
+            "lang": "en",
+            "units": [
+                {"t": 1_700_000_000_000, "m": [["user", "A boat", ""], ["assistant", "Which?"]]},
+                {"t": 1_700_100_000_000, "m": [["user", "The red one", "Ada"]]},
+            ],
+            "questions": [
+                {
+                    "q": "Which boat?",
+                    "gold": [1],
+                    "asked": 1_700_000_000_000,
+                    "before": [["user", "Hello"]],
+                    "kind": "fact",
+                }
+            ],
+        }
+    ]
+    dataset = load("units", value)
+    assert [len(unit.turns) for unit in units_of(dataset.turns)] == [2, 1]
+    (question,) = dataset.questions
+    assert question.gold == {"Ada/1/0"}
+    # It is dated before its answer, and asked a minute after it.
+    assert question.asked_ms == 1_700_100_060_000

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from bench.quality.evaluation import SAMPLE
 from bench.recall_quality import main
+from cli_program import CommandLine
 from rich.cells import cell_len
 
-Run = Callable[..., tuple[int, str, str]]
 ENGLISH = str(SAMPLE / "en.jsonl")
 CHINESE = str(SAMPLE / "zh.jsonl")
 HALF_OR_ALL = (
@@ -24,38 +22,29 @@ HALF_OR_ALL = (
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """`run(…)`: exit status, standard output, standard error of the command."""
-    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(arguments)
-        out, err = capfd.readouterr()
-        return status, out, err
-
-    return run
+def cli(cli: CommandLine) -> CommandLine:
+    """The script in this process."""
+    return cli.of(main)
 
 
 _REPORTS: dict[tuple[str, ...], Any] = {}
 
 
-def new_report(run: Run, *arguments: str) -> Any:
+def new_report(cli: CommandLine, *arguments: str) -> Any:
     """What the command prints as JSON."""
-    return json.loads(run(*arguments, "--json")[1])
+    return json.loads(cli(*arguments, "--json")[1])
 
 
-def usual_report(run: Run, *arguments: str) -> Any:
+def usual_report(cli: CommandLine, *arguments: str) -> Any:
     """What the command prints as JSON with the usual settings; it is made once for all tests."""
     if arguments not in _REPORTS:
-        _REPORTS[arguments] = new_report(run, *arguments)
+        _REPORTS[arguments] = new_report(cli, *arguments)
     return _REPORTS[arguments]
 
 
-def test_the_figures_are_the_same_each_time(run: Run) -> None:
-    report = usual_report(run, ENGLISH)
-    assert new_report(run, ENGLISH) == report
+def test_the_figures_are_the_same_each_time(cli: CommandLine) -> None:
+    report = usual_report(cli, ENGLISH)
+    assert new_report(cli, ENGLISH) == report
     search = report["groups"]["all"]["search"]
     assert (report["ranked"], report["units"]) == ("exchange", 46)
     assert search["questions"] == report["questions"]
@@ -67,17 +56,19 @@ def test_the_figures_are_the_same_each_time(run: Run) -> None:
     )
 
 
-def test_the_servers_search_finds_more_than_chance_does(run: Run) -> None:
-    groups = usual_report(run, CHINESE, "--by", "kind")["groups"]
+def test_the_servers_search_finds_more_than_chance_does(cli: CommandLine) -> None:
+    groups = usual_report(cli, CHINESE, "--by", "kind")["groups"]
     direct = {name: figures["recallAt3"] for name, figures in groups["direct"].items()}
     assert direct["search"]["low"] > direct["random"]["high"]
     assert direct["search"]["low"] > direct["last"]["high"]
 
 
-def test_settings_change_what_is_measured(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = usual_report(run, ENGLISH)["groups"]["all"]
+def test_settings_change_what_is_measured(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = usual_report(cli, ENGLISH)["groups"]["all"]
     monkeypatch.setenv("MEMORY_SERVER_SHORT_TERM__THRESHOLD", "10000")
-    strict = new_report(run, ENGLISH)["groups"]["all"]
+    strict = new_report(cli, ENGLISH)["groups"]["all"]
     assert usual["search"]["speaking"]["value"] > 0.5
     assert strict["search"]["speaking"]["value"] == 0.0
     assert strict["search"]["silent"]["value"] == 1.0
@@ -88,13 +79,13 @@ def test_settings_change_what_is_measured(run: Run, monkeypatch: pytest.MonkeyPa
     "before", [("--before", "0"), pytest.param((), marks=pytest.mark.full)], ids=["alone", "usual"]
 )
 def test_the_defaults_find_more_than_the_node_original_and_traditional_as_much_as_simplified(
-    run: Run, monkeypatch: pytest.MonkeyPatch, before: tuple[str, ...]
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, before: tuple[str, ...]
 ) -> None:
     pytest.importorskip("opencc", reason="OpenCC has no wheel for this machine")
     sample = (str(SAMPLE), *before)
-    usual = new_report(run, *sample, "--timezone", "Asia/Shanghai")["groups"]
+    usual = new_report(cli, *sample, "--timezone", "Asia/Shanghai")["groups"]
     monkeypatch.setenv("MEMORY_SERVER_COMPAT", "node")
-    node = new_report(run, *sample)["groups"]
+    node = new_report(cli, *sample)["groups"]
 
     def recall(groups: Any, language: str) -> float:
         value: float = groups[language]["search"]["recallAt3"]["value"]
@@ -107,8 +98,8 @@ def test_the_defaults_find_more_than_the_node_original_and_traditional_as_much_a
     assert recall(node, "zh-Hant") < recall(node, "zh") - 0.1
 
 
-def test_the_lines_of_a_table_are_equally_wide(run: Run) -> None:
-    status, out, _ = run(CHINESE, "--user", "陈屿", "--all-users", "--by", "kind")
+def test_the_lines_of_a_table_are_equally_wide(cli: CommandLine) -> None:
+    status, out, _ = cli(CHINESE, "--user", "陈屿", "--all-users", "--by", "kind")
     assert status == 0
     assert "陈屿" not in out.splitlines()[0]
     assert "all users'" in out.splitlines()[0]
@@ -117,14 +108,14 @@ def test_the_lines_of_a_table_are_equally_wide(run: Run) -> None:
     assert sum(line.startswith("│ search ") for line in tables) == 7
 
 
-def test_some_users_are_asked_about_alone(run: Run) -> None:
-    of_maya = new_report(run, ENGLISH, "--user", "Maya")
-    of_both = new_report(run, ENGLISH, "--user", "Maya", "--user", "Tom")
+def test_some_users_are_asked_about_alone(cli: CommandLine) -> None:
+    of_maya = new_report(cli, ENGLISH, "--user", "Maya")
+    of_both = new_report(cli, ENGLISH, "--user", "Maya", "--user", "Tom")
     assert 10 < of_maya["questions"] < 30 < of_both["questions"] < 66
     assert of_maya["units"] == of_both["units"] == 46
 
 
-def test_halves_of_the_questions_are_asked_as_they_are_in_the_whole(run: Run) -> None:
+def test_halves_of_the_questions_are_asked_as_they_are_in_the_whole(cli: CommandLine) -> None:
     def right_answers(report: Any) -> list[float]:
         """Questions with an answer, and how many of them have a right answer: after other talk, and alone."""
         figures = report["groups"]["all"]["search"]
@@ -134,16 +125,16 @@ def test_halves_of_the_questions_are_asked_as_they_are_in_the_whole(run: Run) ->
             *(figures[name]["value"] * questions for name in ("recallAt3", "recallAt3Alone")),
         ]
 
-    even = right_answers(new_report(run, ENGLISH, "--questions", "even"))
-    odd = right_answers(new_report(run, ENGLISH, "--questions", "odd"))
-    whole = right_answers(usual_report(run, ENGLISH))
+    even = right_answers(new_report(cli, ENGLISH, "--questions", "even"))
+    odd = right_answers(new_report(cli, ENGLISH, "--questions", "odd"))
+    whole = right_answers(usual_report(cli, ENGLISH))
     assert abs(even[0] - odd[0]) <= 9
     assert list(map(sum, zip(even, odd, strict=True))) == pytest.approx(whole)
 
 
-def test_other_talk_before_a_question_is_the_headline_and_can_be_left_out(run: Run) -> None:
-    usual = usual_report(run, ENGLISH)
-    alone = new_report(run, ENGLISH, "--before", "0")
+def test_other_talk_before_a_question_is_the_headline_and_can_be_left_out(cli: CommandLine) -> None:
+    usual = usual_report(cli, ENGLISH)
+    alone = new_report(cli, ENGLISH, "--before", "0")
     assert (usual["before"], alone["before"]) == (3, 0)
     grep = usual["groups"]["all"]["grep"]
     assert grep["recallAt3"]["value"] != grep["recallAt3Alone"]["value"]
@@ -153,22 +144,22 @@ def test_other_talk_before_a_question_is_the_headline_and_can_be_left_out(run: R
         usual["groups"]["all"]["search"]["recallAt3Alone"]["value"]
         == search_alone["recallAt3"]["value"]
     )
-    assert "after 3 messages of other talk" in run(ENGLISH, "--user", "Priya")[1].splitlines()[0]
+    assert "after 3 messages of other talk" in cli(ENGLISH, "--user", "Priya")[1].splitlines()[0]
     assert (
-        "after nothing else" in run(ENGLISH, "--user", "Priya", "--before", "0")[1].splitlines()[0]
+        "after nothing else" in cli(ENGLISH, "--user", "Priya", "--before", "0")[1].splitlines()[0]
     )
 
 
 @pytest.mark.parametrize("questions", HALF_OR_ALL)
 def test_the_search_with_another_setting_stands_beside_ours_with_the_difference(
-    run: Run, monkeypatch: pytest.MonkeyPatch, questions: tuple[str, ...]
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, questions: tuple[str, ...]
 ) -> None:
     asked = (CHINESE, *questions)
-    beside = new_report(run, *asked, "--beside", "compat=node", "--beside", "words.dates=false")
+    beside = new_report(cli, *asked, "--beside", "compat=node", "--beside", "words.dates=false")
     figures = beside["groups"]["all"]
     assert list(figures)[:3] == ["search", "compat=node", "words.dates=false"]
     monkeypatch.setenv("MEMORY_SERVER_COMPAT", "node")
-    node = new_report(run, *asked)["groups"]["all"]["search"]
+    node = new_report(cli, *asked)["groups"]["all"]["search"]
     assert figures["compat=node"]["recallAt3"] == node["recallAt3"]
     difference = figures["compat=node"]["recallAt3ToSearch"]
     assert difference["value"] == pytest.approx(
@@ -180,16 +171,16 @@ def test_the_search_with_another_setting_stands_beside_ours_with_the_difference(
     )
 
 
-def test_sessions_are_ranked_in_place_of_memories(run: Run) -> None:
-    report = new_report(run, ENGLISH, "--sessions")
+def test_sessions_are_ranked_in_place_of_memories(cli: CommandLine) -> None:
+    report = new_report(cli, ENGLISH, "--sessions")
     assert (report["ranked"], report["units"], report["questions"]) == ("session", 26, 57)
     figures = report["groups"]["all"]
     assert figures["search"]["ndcgAt5"]["value"] > figures["random"]["ndcgAt5"]["high"]
-    assert "│ sessions by" in run(ENGLISH, "--sessions", "--user", "Priya")[1].replace("┃", "│")
+    assert "│ sessions by" in cli(ENGLISH, "--sessions", "--user", "Priya")[1].replace("┃", "│")
 
 
-def test_silence_is_asked_for_by_questions_of_others_and_by_small_talk(run: Run) -> None:
-    report = new_report(run, CHINESE, "--silence", "--before", "0")
+def test_silence_is_asked_for_by_questions_of_others_and_by_small_talk(cli: CommandLine) -> None:
+    report = new_report(cli, CHINESE, "--silence", "--before", "0")
     search = report["silence"]["search"]
     assert set(search) == {"unrelated", "small talk"}
     assert search["small talk"]["asked"] == 138
@@ -202,35 +193,39 @@ def test_silence_is_asked_for_by_questions_of_others_and_by_small_talk(run: Run)
         "bm25 bigrams",
         "grep",
     }
-    status, out, _ = run(CHINESE, "--silence", "--user", "陈屿")
+    status, out, _ = cli(CHINESE, "--silence", "--user", "陈屿")
     assert status == 0
     assert out.count("│ small talk │") == out.count("│ unrelated  │") == 5
 
 
-def test_unrelated_questions_are_of_all_users_whosever_questions_are_asked(run: Run) -> None:
-    silence = new_report(run, ENGLISH, "--silence", "--user", "Maya")["silence"]
+def test_unrelated_questions_are_of_all_users_whosever_questions_are_asked(
+    cli: CommandLine,
+) -> None:
+    silence = new_report(cli, ENGLISH, "--silence", "--user", "Maya")["silence"]
     assert silence["grep"]["unrelated"]["asked"] == 17
 
 
-def test_what_the_server_gives_is_counted_in_homes_of_several_sizes(run: Run) -> None:
+def test_what_the_server_gives_is_counted_in_homes_of_several_sizes(cli: CommandLine) -> None:
     counted = (ENGLISH, "--precision", "--user", "Maya")
-    own = new_report(run, *counted)["precision"]
+    own = new_report(cli, *counted)["precision"]
     assert list(own) == ["search, unasked", "search, asked for", "search, hook"]
     unasked = own["search, unasked"]
     assert set(unasked["silent"]) == {"unrelated", "small talk"}
     assert unasked["precision"]["value"] > own["search, asked for"]["precision"]["value"]
     assert unasked["came"]["value"] < own["search, asked for"]["came"]["value"]
-    few = new_report(run, *counted, "--home", "5")["precision"]["search, unasked"]
+    few = new_report(cli, *counted, "--home", "5")["precision"]["search, unasked"]
     assert few["recallAt3"]["value"] >= unasked["recallAt3"]["value"]
-    status, out, _ = run(*counted, "--elsewhere", CHINESE, "--beside", "compat=node")
+    status, out, _ = cli(*counted, "--elsewhere", CHINESE, "--beside", "compat=node")
     assert status == 0
     assert "silent: zh.jsonl" in out
     assert "│ compat=node, asked for │" in out
 
 
-def test_a_year_ends_with_what_is_left_of_recall(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_year_ends_with_what_is_left_of_recall(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bench.recall_quality.DAYS", 8)
-    status, out, _ = run(ENGLISH, "--year")
+    status, out, _ = cli(ENGLISH, "--year")
     assert status == 0
     assert re.search(
         r"a year in one conversation, 80 memories \(exchanges, \d\d of them told before on another",
@@ -240,7 +235,7 @@ def test_a_year_ends_with_what_is_left_of_recall(run: Run, monkeypatch: pytest.M
     assert re.search(
         r"The search finds \d+\.\d % of what it would find had nothing been forgotten", out
     )
-    report = new_report(run, ENGLISH, "--year", "--before", "1")
+    report = new_report(cli, ENGLISH, "--year", "--before", "1")
     assert (report["days"], report["exchanges"], report["before"]) == (8, 80, 1)
     ends = report["atTheEnd"]
     assert 0 < ends["nothing forgotten"]["recallAt3Alone"]["value"] <= 1
@@ -277,9 +272,9 @@ def test_a_year_ends_with_what_is_left_of_recall(run: Run, monkeypatch: pytest.M
     ],
 )
 def test_what_cannot_be_done_is_one_sentence_and_exit_status_2(
-    run: Run, arguments: list[str], sentence: str
+    cli: CommandLine, arguments: list[str], sentence: str
 ) -> None:
-    status, out, err = run(*arguments)
+    status, out, err = cli(*arguments)
     assert (status, out) == (2, "")
     assert sentence in err
     assert len(err.splitlines()) == 1

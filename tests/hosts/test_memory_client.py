@@ -111,7 +111,7 @@ async def test_a_command_that_hangs_is_killed_and_left_alone(fake: Fake) -> None
     client = fake.client(seconds=1.0)
     began = time.monotonic()
     assert await client.recall(turn(1)) == {}
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < PATIENCE / 2
     if pids := fake.lines("pid"):
         await _until(lambda: is_gone(int(pids[0])))
     assert await client.recall(turn(2)) == {}
@@ -265,7 +265,7 @@ async def test_turns_are_stored_once_and_in_order_after_a_rest_server_hung(
         client._seconds = 0.5
         began = time.monotonic()
         assert await client.recall(question) == {}
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < PATIENCE / 2
         monkeypatch.setattr(client_module, "WRITE_SECONDS", 0.25)
         for number in range(5):
             client.remember({**turn(number), "session": "chat"})

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from http_server import TOKEN, Asker, give, in_process, said, serving
+from cli_program import in_process
+from http_server import TOKEN, Asker, give, said, serving
 
 from memory_server.config import Settings
 from memory_server.interchange.forms import format_of
 from memory_server.kernel.errors import InvalidInput
 from memory_server.operations import incoming_files
-from memory_server.operations.trigger_checks import check_reports
+from memory_server.operations.lore_import import check_reports
 from memory_server.runtime.app import App, open_memory
 from memory_server.runtime.runtime import Runtime
 from memory_server.serving.http import exchange

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
+from statistics import median
 from typing import Any
 
 import orjson
@@ -20,8 +21,8 @@ import pytest
 from http_server import ERAS, HANDSHAKE, MODERN, TOKEN, Asker, Server, give, said, serving
 from starlette.types import Receive, Scope, Send
 
+from memory_server.runtime.homes import open_home
 from memory_server.serving.http.middleware import BODY_SECONDS, Middleware
-from memory_server.storage.homes import open_home
 
 OFTEN = {"http__requests_per_minute": "600000"}
 
@@ -70,7 +71,7 @@ def test_heavy_calls_of_one_tenant_leave_time_to_others(
         asker.done("recall_turn", **said("my cat"))
         return time.monotonic() - began
 
-    alone = max(seconds() for _ in range(20))
+    alone = median(seconds() for _ in range(20))
     stop = threading.Event()
 
     body = orjson.dumps(load)  # once: making it takes the time of this process
@@ -87,7 +88,7 @@ def test_heavy_calls_of_one_tenant_leave_time_to_others(
         floods = [pool.submit(flood) for _ in range(8)]
         try:
             time.sleep(0.5)
-            meanwhile = max(seconds() for _ in range(20))
+            meanwhile = median(seconds() for _ in range(20))
         finally:
             stop.set()
         for ending in floods:
@@ -196,7 +197,7 @@ def test_short_requests_that_write_much_count_too(tmp_path: Path) -> None:
         asker = Asker(server.url, token)
         asker.done("remember_turn", **said(words(60_000)))
         note = asker.done("remember", type="tech", topic="long", content="x" * 90_000)["memory_id"]
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while (
             last := asker.call("edit_note", {"memory_id": note, "append": "y"})
         ).status_code == 200:

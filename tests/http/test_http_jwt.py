@@ -21,7 +21,7 @@ from http_server import MODERN, Asker, Server, said, serving
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from memory_server.config.http_settings import HttpSettings, JwtSettings
+from memory_server.config.settings import HttpSettings, JwtSettings
 from memory_server.serving.http import jwt_tokens
 from memory_server.serving.http.middleware import Enter
 from memory_server.serving.http.refusals import HttpError
@@ -358,7 +358,7 @@ def test_all_calls_wait_for_one_look_at_a_provider_that_hangs_and_are_told(
         assert not calls.done(), "nothing else waits while they do"
         refusals = await calls
         assert {refusal.status for refusal in refusals} == {503}  # type: ignore[union-attr]
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 8
         assert provider.asked == 1
 
     with Provider(hangs=True) as provider:
@@ -386,7 +386,7 @@ def test_a_provider_that_hangs_keeps_nobody_waiting_for_long(tmp_path: Path) -> 
 def test_all_wait_for_one_look_and_nobody_for_a_key_that_is_held(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    shorten_fetches(monkeypatch, 0.4)
+    shorten_fetches(monkeypatch, 1.5)
 
     async def ask(provider: Provider) -> None:
         keys = jwt_tokens._Keys(provider.url)
@@ -396,12 +396,14 @@ def test_all_wait_for_one_look_and_nobody_for_a_key_that_is_held(
         keys._next_look = 0.0
         began = time.monotonic()
         assert all(await asyncio.gather(*(keys.find("one") for _ in range(3))))
-        assert time.monotonic() - began < 0.2
+        assert time.monotonic() - began < 1.0, "nobody waits for a look"
         assert (
             await asyncio.gather(*(keys.find(f"made up {number}") for number in range(8)))
             == [None] * 8
         )
-        assert time.monotonic() - began < 1.0, "the time of one look"
+        assert time.monotonic() - began < 6.0, (
+            "eight looks, one after the other, would take 12 seconds"
+        )
         assert provider.asked == 2
         assert await keys.find("made up later") is None
         assert provider.asked == 2, "the time between looks begins at the end of a look"
@@ -436,7 +438,7 @@ def test_a_provider_that_drips_has_one_thread_which_ends(
             assert key_threads
             assert all(thread.daemon for thread in key_threads), "a process can end meanwhile"
             await asyncio.sleep(0.25)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while any(thread.name == "keys of tokens" for thread in threading.enumerate()):
             assert time.monotonic() < deadline
             await asyncio.sleep(0.05)

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 
 import pytest
 
-from memory_server.config.http_settings import HttpSettings
+from memory_server.config.settings import HttpSettings
 from memory_server.serving.http import rate_limits
 from memory_server.serving.http.rate_limits import (
     AT_ONCE,

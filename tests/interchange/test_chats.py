@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_program import CommandLine
 
-from memory_server.cli.parser import main
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.interchange import chats
 from memory_server.interchange.forms import format_of
 from memory_server.interchange.incoming import NotThisFormat
 
-Run = Callable[..., tuple[int, str, str]]
 TAVERN = [
     {"user_name": "Ann", "character_name": "Robin", "chat_metadata": {}},
     {
@@ -84,17 +82,11 @@ GPT = {
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+def cli(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """The command in UTC, in the folder of the test."""
     monkeypatch.setenv("MEMORY_SERVER_TIMEZONE", "UTC")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(list(arguments))
-        return status, *capfd.readouterr()
-
-    return run
+    return cli
 
 
 def lines(*rows: Any) -> bytes:
@@ -198,10 +190,10 @@ def test_a_diary_of_sixty_days_is_sixty_memories() -> None:
     assert [len(memory.messages) for memory in memories(lines(*near))] == [20, 20, 20]
 
 
-def test_chats_of_two_characters_do_not_mix_unless_somebody_says_so(run: Run) -> None:
+def test_chats_of_two_characters_do_not_mix_unless_somebody_says_so(cli: CommandLine) -> None:
     Path("chat").write_bytes(lines(*TAVERN))
-    assert "\nRobin: 3 new" in run("import", "chat")[1]
-    assert "\nboth: 3 new" in run("import", "-c", "both", "chat")[1]
+    assert "\nRobin: 3 new" in cli("import", "chat")[1]
+    assert "\nboth: 3 new" in cli("import", "-c", "both", "chat")[1]
 
 
 def test_a_message_with_a_time_in_seconds_is_left_out_with_its_reason() -> None:
@@ -225,7 +217,7 @@ def test_what_is_not_a_chat_is_refused_in_one_sentence(data: bytes, sentence: st
 
 
 @pytest.mark.parametrize("name", ["dated", "undated"])
-def test_importing_twice_changes_nothing(run: Run, name: str, tmp_path: Path) -> None:
+def test_importing_twice_changes_nothing(cli: CommandLine, name: str, tmp_path: Path) -> None:
     if name == "dated":
         Path("chat").write_bytes(lines(*TAVERN))
     else:
@@ -233,28 +225,30 @@ def test_importing_twice_changes_nothing(run: Run, name: str, tmp_path: Path) ->
             "用户：我对芒果过敏\nAI：记住了\n用户：晚安\nAI：晚安\n", encoding="utf-8"
         )
     named = {"dated": "Robin", "undated": "default"}[name]
-    assert f"{named} (dry run): " in run("import", "chat", "--dry-run")[1]
+    assert f"{named} (dry run): " in cli("import", "chat", "--dry-run")[1]
     assert not (tmp_path / "data").exists()
-    run("--now", "2026-01-01T00:00", "import", "chat")
-    before = run("list", "-c", named)[1]
-    changes = run("history")[1]
-    recall = run("--now", "2026-01-02T00:00", "recall", "-c", named, "芒果蛋糕？")[1]
+    cli("--now", "2026-01-01T00:00", "import", "chat")
+    before = cli("list", "-c", named)[1]
+    changes = cli("history")[1]
+    recall = cli("--now", "2026-01-02T00:00", "recall", "-c", named, "芒果蛋糕？")[1]
     assert "芒果" in recall
-    listed = run("list", "-c", named)[1]
-    status, out, _ = run("--now", "2026-02-01T00:00", "import", "chat")
+    listed = cli("list", "-c", named)[1]
+    status, out, _ = cli("--now", "2026-02-01T00:00", "import", "chat")
     assert status == 0
     assert "new" not in out
-    assert run("list", "-c", named)[1] == listed
-    assert len(run("history")[1].splitlines()) == len(changes.splitlines()) + 1, (
+    assert cli("list", "-c", named)[1] == listed
+    assert len(cli("history")[1].splitlines()) == len(changes.splitlines()) + 1, (
         "only the recall reinforced"
     )
     assert before.splitlines()[0] == listed.splitlines()[0]
 
 
-def test_an_exchange_that_has_grown_replaces_its_beginning_and_keeps_its_score(run: Run) -> None:
+def test_an_exchange_that_has_grown_replaces_its_beginning_and_keeps_its_score(
+    cli: CommandLine,
+) -> None:
     Path("chat").write_bytes(lines(*TAVERN))
-    run("import", "chat")
-    run("--now", "2026-01-02T00:00", "recall", "-c", "Robin", "跟 Ann 说晚安")
+    cli("import", "chat")
+    cli("--now", "2026-01-02T00:00", "recall", "-c", "Robin", "跟 Ann 说晚安")
     answer = {
         "name": "Robin",
         "is_user": False,
@@ -262,8 +256,8 @@ def test_an_exchange_that_has_grown_replaces_its_beginning_and_keeps_its_score(r
         "send_date": "June 19, 2023 11:01pm",
     }
     Path("chat").write_bytes(lines(*TAVERN, answer))
-    assert "1 replaced, 2 unchanged" in run("import", "chat")[1]
-    listed = run("list")[1]
+    assert "1 replaced, 2 unchanged" in cli("import", "chat")[1]
+    listed = cli("list")[1]
     assert "Ann: 晚安 Robin: 做个好梦" in listed
     assert "3 short-term memories" in listed
     assert not [line for line in listed.splitlines() if "晚安" in line and "  0  " in line], (
@@ -271,40 +265,40 @@ def test_an_exchange_that_has_grown_replaces_its_beginning_and_keeps_its_score(r
     )
 
 
-def test_a_lorebook_without_dates_is_not_dated_again(run: Run) -> None:
+def test_a_lorebook_without_dates_is_not_dated_again(cli: CommandLine) -> None:
     entry = {"uid": 0, "comment": "芒果", "key": ["芒果"], "content": "{{char}} 对芒果过敏"}
     Path("book.json").write_text(json.dumps({"entries": {"0": entry}}), encoding="utf-8")
-    run("--now", "2026-01-01T00:00", "import", "book.json", "-c", "阿芙")
-    assert "1 unchanged" in run("--now", "2026-02-01T00:00", "import", "book.json", "-c", "阿芙")[1]
-    shown = run("show", "芒果")[1]
+    cli("--now", "2026-01-01T00:00", "import", "book.json", "-c", "阿芙")
+    assert "1 unchanged" in cli("--now", "2026-02-01T00:00", "import", "book.json", "-c", "阿芙")[1]
+    shown = cli("show", "芒果")[1]
     assert "阿芙 对芒果过敏" in shown, "-c is a good name for the character"
     assert "created   2026-01-01" in shown
 
 
-def test_a_tested_trigger_goes_into_the_memory(run: Run) -> None:
+def test_a_tested_trigger_goes_into_the_memory(cli: CommandLine) -> None:
     Path("mother.js").write_text("match_keys(context.messages, ['mother']) > 0", encoding="utf-8")
     assert (
         "Write with --prompt what the model reads when mother.js fires"
-        in run("add-trigger", "mother.js")[2]
+        in cli("add-trigger", "mother.js")[2]
     )
-    status, out, _ = run(
+    status, out, _ = cli(
         "add-trigger", "mother.js", "--prompt", "Ask how his mother is.", "-c", "小明"
     )
     assert (status, out.startswith("Stored mother in 小明; change 1-")) == (0, True)
-    assert run("add-trigger", "mother.js", "--prompt", "Ask.", "-c", "小明")[1].startswith(
+    assert cli("add-trigger", "mother.js", "--prompt", "Ask.", "-c", "小明")[1].startswith(
         "Replaced mother"
     )
-    assert "Ask." in run("show", "mother")[1]
+    assert "Ask." in cli("show", "mother")[1]
     Path("pack.json").write_text(
         '[{"name": "a", "prompt": "p", "trigger": "true"}]', encoding="utf-8"
     )
-    assert run("add-trigger", "pack.json")[1].startswith("Stored a in default;")
+    assert cli("add-trigger", "pack.json")[1].startswith("Stored a in default;")
     Path("bad.js").write_text("match_keys(", encoding="utf-8")
-    status, out, err = run("add-trigger", "bad.js", "--prompt", "p")
+    status, out, err = cli("add-trigger", "bad.js", "--prompt", "p")
     assert (status, out, err.startswith("memory-server: ")) == (2, "", True)
     Path("broken.json").write_text("[", encoding="utf-8")
-    assert "broken.json is not JSON" in run("add-trigger", "broken.json")[2]
-    assert "one .js file at a time" in run("add-trigger", "mother.js", "bad.js", "--prompt", "p")[2]
+    assert "broken.json is not JSON" in cli("add-trigger", "broken.json")[2]
+    assert "one .js file at a time" in cli("add-trigger", "mother.js", "bad.js", "--prompt", "p")[2]
 
 
 def test_a_chat_of_chub_has_its_texts_in_objects() -> None:

@@ -11,26 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_program import CommandLine
 
-from memory_server.cli.parser import main
 from memory_server.kernel.messages import MAX_CONTENT_CHARS
 
-Run = Callable[..., tuple[int, str, str]]
 AT = 1_750_000_000
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+def cli(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """The command in UTC, in the folder of the test."""
     monkeypatch.setenv("MEMORY_SERVER_TIMEZONE", "UTC")
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(["--data-dir", "data", *arguments])
-        return status, *capfd.readouterr()
-
-    return run
+    return cli.with_flags("--data-dir", "data")
 
 
 def node(name: str, parent: str | None, message: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -188,48 +181,48 @@ def counts_of(report: str) -> list[str]:
     return [line for line in report.splitlines() if line.startswith(("left out", "lost"))]
 
 
-def test_a_file_of_another_name_does_not_hide_the_chats_of_an_archive(run: Run) -> None:
+def test_a_file_of_another_name_does_not_hide_the_chats_of_an_archive(cli: CommandLine) -> None:
     files = EXPORTS["chatgpt"] | {"data.json": {"something": 1}}
-    assert run("import", write_zip("export.zip", files))[1].startswith(
+    assert cli("import", write_zip("export.zip", files))[1].startswith(
         "export.zip has the format chat-export.\n"
     )
 
 
 @pytest.mark.parametrize("service", EXPORTS)
-def test_the_zip_and_the_folder_are_the_same_and_come_once(run: Run, service: str) -> None:
+def test_the_zip_and_the_folder_are_the_same_and_come_once(cli: CommandLine, service: str) -> None:
     folder = write_folder(service, EXPORTS[service])
     archive = write_zip("export.zip", EXPORTS[service], "data-2026-03-01/")
-    tried = run("import", archive, "--dry-run")[1]
-    status, first, _err = run("import", archive)
+    tried = cli("import", archive, "--dry-run")[1]
+    status, first, _err = cli("import", archive)
     assert status == 0
     assert first.startswith("export.zip has the format chat-export.\n")
     assert counts_of(tried) == counts_of(first), "a dry run reports the same"
-    again = run("import", folder)[1]
+    again = cli("import", folder)[1]
     assert "new" not in again
-    assert "replaced" not in run("import", archive)[1]
+    assert "replaced" not in cli("import", archive)[1]
     assert [line.replace("data-2026-03-01/", "") for line in counts_of(first)] == counts_of(again)
 
 
-def test_chats_that_must_not_be_remembered_stay_out(run: Run) -> None:
-    report = run("import", write_folder("chatgpt", CHATGPT))[1]
+def test_chats_that_must_not_be_remembered_stay_out(cli: CommandLine) -> None:
+    report = cli("import", write_folder("chatgpt", CHATGPT))[1]
     assert "default: 2 new" in report
     assert "lost  chats that are temporary or marked as not to be remembered: 2" in report
     assert "left out  conversation 3: it has neither" not in report
     assert "it has neither `mapping` nor `chat_messages`" in report
-    assert "4711" not in run("search", "safe code")[1]
-    assert "herons" not in run("search", "herons")[1]
+    assert "4711" not in cli("search", "safe code")[1]
+    assert "herons" not in cli("search", "herons")[1]
 
 
-def test_what_was_pasted_is_said_and_what_cannot_come_is_counted(run: Run) -> None:
+def test_what_was_pasted_is_said_and_what_cannot_come_is_counted(cli: CommandLine) -> None:
     Path("conversations.json").write_text(json.dumps([CLAUDE_CHAT]), encoding="utf-8")
-    report = run("import", "conversations.json")[1]
+    report = cli("import", "conversations.json")[1]
     assert "pictures and files: 2" in report
     assert "programs and pages that the model wrote beside the chat: 1" in report
-    assert "Okafor" in run("search", "boiler")[1]
-    assert "4 m2" in run("search", "pantry")[1]
+    assert "Okafor" in cli("search", "boiler")[1]
+    assert "4 m2" in cli("search", "pantry")[1]
 
 
-def test_a_text_on_a_canvas_is_what_the_model_said(run: Run) -> None:
+def test_a_text_on_a_canvas_is_what_the_model_said(cli: CommandLine) -> None:
     def canvas(tool: str, **fields: Any) -> dict[str, Any]:
         return gpt_message("assistant", json.dumps(fields), to=f"canmore.{tool}")
 
@@ -243,23 +236,23 @@ def test_a_text_on_a_canvas_is_what_the_model_said(run: Run) -> None:
         canvas("update_textdoc", updates=[{"pattern": ".*", "replacement": "x"}]),
     )
     Path("conversations.json").write_text(json.dumps([chat]), encoding="utf-8")
-    report = run("import", "conversations.json")[1]
+    report = cli("import", "conversations.json")[1]
     assert "programs and pages that the model wrote beside the chat: 1" in report
     assert "later changes of a text that the model wrote beside the chat: 1" in report
-    assert "Tuesdays" in run("search", "boiler")[1]
+    assert "Tuesdays" in cli("search", "boiler")[1]
 
 
-def test_projects_and_memories_of_claude_are_notes_and_refs(run: Run) -> None:
-    report = run("import", write_folder("claude", CLAUDE))[1]
+def test_projects_and_memories_of_claude_are_notes_and_refs(cli: CommandLine) -> None:
+    report = cli("import", write_folder("claude", CLAUDE))[1]
     assert "notes: 4 new" in report
     assert "refs/long-term: 1 new" in report
     assert "projects that Claude made as an example: 1" in report
-    assert "runs a bakery in Graz" in run("search", "--family", "notes", "Ottilie")[1]
-    assert "oven" in run("search", "--family", "refs", "oven")[1]
-    assert "in verse" in run("search", "--family", "notes", "verse")[1]
+    assert "runs a bakery in Graz" in cli("search", "--family", "notes", "Ottilie")[1]
+    assert "oven" in cli("search", "--family", "refs", "oven")[1]
+    assert "in verse" in cli("search", "--family", "notes", "verse")[1]
 
 
-def test_a_project_and_a_memory_in_files_of_their_own(run: Run) -> None:
+def test_a_project_and_a_memory_in_files_of_their_own(cli: CommandLine) -> None:
     project = CLAUDE["projects.json"][0]
     memory = CLAUDE["memories.json"][0]
     files = {
@@ -267,48 +260,48 @@ def test_a_project_and_a_memory_in_files_of_their_own(run: Run) -> None:
         "memories/u.json": memory,
         "design_chats/x.json": {"messages": []},
     }
-    report = run("import", write_zip("memories-000.zip", files))[1]
+    report = cli("import", write_zip("memories-000.zip", files))[1]
     assert "notes: 4 new" in report
     assert "lost  what stands in the file design_chats/x.json" in report
     Path("one.json").write_text(json.dumps(memory), encoding="utf-8")
-    assert "notes (dry run): 3 " in run("import", "one.json", "--dry-run")[1]
+    assert "notes (dry run): 3 " in cli("import", "one.json", "--dry-run")[1]
 
 
-def test_an_import_of_an_export_is_undone(run: Run) -> None:
-    run("import", write_zip("export.zip", CLAUDE))
+def test_an_import_of_an_export_is_undone(cli: CommandLine) -> None:
+    cli("import", write_zip("export.zip", CLAUDE))
     for family in ("memories", "notes", "refs"):
-        assert run("undo", "--family", family, "--yes")[0] == 0
+        assert cli("undo", "--family", family, "--yes")[0] == 0
     words = {"memories": "boiler", "notes": "Ottilie", "refs": "oven"}
     assert not any(
-        re.search("[1-9] [a-z]+ found", run("search", "--family", *pair)[1])
+        re.search("[1-9] [a-z]+ found", cli("search", "--family", *pair)[1])
         for pair in words.items()
     )
-    run("import", "export.zip")
+    cli("import", "export.zip")
     assert all(
-        re.search("1 [a-z]+ found", run("search", "--family", *pair)[1]) for pair in words.items()
+        re.search("1 [a-z]+ found", cli("search", "--family", *pair)[1]) for pair in words.items()
     )
 
 
-def test_a_part_in_another_archive_is_named(run: Run) -> None:
+def test_a_part_in_another_archive_is_named(cli: CommandLine) -> None:
     folder = write_folder("claude", CLAUDE)
     write_zip("claude/memories-000.zip", {})
-    report = run("import", folder)[1]
+    report = cli("import", folder)[1]
     assert (
         "left out  memories-000.zip: it is a zip archive in the folder; import it separately"
         in report
     )
 
 
-def test_a_long_paste_comes_whole_in_several_messages(run: Run) -> None:
+def test_a_long_paste_comes_whole_in_several_messages(cli: CommandLine) -> None:
     long = "plover " * (MAX_CONTENT_CHARS // 7 * 2) + "the last word is avocet"
     chat = {
         **CLAUDE_CHAT,
         "chat_messages": [claude_message(1, "human", "Read this", attachments=[paste(long)])],
     }
     Path("conversations.json").write_text(json.dumps([chat]), encoding="utf-8")
-    report = run("import", "conversations.json")[1]
+    report = cli("import", "conversations.json")[1]
     assert "0 records left out" in report
-    assert "avocet" in run("search", "avocet", "--json")[1]
+    assert "avocet" in cli("search", "avocet", "--json")[1]
 
 
 REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {
@@ -324,9 +317,9 @@ REFUSED: Mapping[str, tuple[Mapping[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_an_archive_of_another_kind_is_refused_by_its_name(run: Run, name: str) -> None:
+def test_an_archive_of_another_kind_is_refused_by_its_name(cli: CommandLine, name: str) -> None:
     files, sentence = REFUSED[name]
-    status, out, err = run("import", write_zip("other.zip", files))
+    status, out, err = cli("import", write_zip("other.zip", files))
     assert (status, out) == (2, "")
     assert f"other.zip {sentence}" in err
 
@@ -378,10 +371,10 @@ def _damaged_lzma(name: str) -> None:
     ],
 )
 def test_a_hostile_archive_is_refused_in_one_sentence(
-    run: Run, make: Callable[[str], None], sentence: str
+    cli: CommandLine, make: Callable[[str], None], sentence: str
 ) -> None:
     make("bad.zip")
-    status, out, err = run("import", "bad.zip")
+    status, out, err = cli("import", "bad.zip")
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert sentence in err
 
@@ -409,28 +402,28 @@ def test_a_hostile_archive_is_refused_in_one_sentence(
     ],
 )
 def test_a_file_without_a_form_is_refused_by_its_name(
-    run: Run, name: str, text: Any, sentence: str
+    cli: CommandLine, name: str, text: Any, sentence: str
 ) -> None:
     Path(name).write_text(text_of(text), encoding="utf-8")
-    status, out, err = run("import", name)
+    status, out, err = cli("import", name)
     assert (status, out) == (2, "")
     assert f"{name} {sentence}" in err
 
 
-def test_a_folder_or_file_given_as_another_form_names_its_own(run: Run) -> None:
+def test_a_folder_or_file_given_as_another_form_names_its_own(cli: CommandLine) -> None:
     session = {"timestamp": "2026-01-01T00:00:00Z", "type": "session_meta", "payload": {"id": "s"}}
     Path("codex").mkdir()
     Path("codex/rollout-1.jsonl").write_text(json.dumps(session), encoding="utf-8")
     for source in ("codex", "codex/rollout-1.jsonl"):
-        err = run("import", source, "--format", "claude-code")[2]
+        err = cli("import", source, "--format", "claude-code")[2]
         assert "has the format codex, not claude-code; leave --format out" in err
     Path("empty").mkdir()
-    assert "holds no file of a format that can be imported as a folder" in run("import", "empty")[2]
+    assert "holds no file of a format that can be imported as a folder" in cli("import", "empty")[2]
     Path("graph").mkdir()
     Path("graph/memory.jsonl").write_text(
         '{"type":"entity","name":"a","observations":["b"]}', encoding="utf-8"
     )
     assert (
         "is a folder in which memory.jsonl has the format official; import that file"
-        in run("import", "graph")[2]
+        in cli("import", "graph")[2]
     )

@@ -7,38 +7,31 @@ import gzip
 import io
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cli_program import CommandLine
 
 from memory_server.cli.parser import main
-from memory_server.interchange.csv_table import COLUMNS
-
-Run = Callable[..., tuple[int, str, str]]
+from memory_server.interchange.own import COLUMNS
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+def cli(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """The command on a folder that holds notes, a log and a turn."""
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(["--data-dir", "data", *arguments])
-        return status, *capfd.readouterr()
-
+    cli = cli.with_flags("--data-dir", "data")
     for kind, topic, tags in (("tech", "pool", ["db", "API"]), ("domain", "=SUM(1)", ["money"])):
         note = {"type": kind, "topic": topic, "content": f"about {topic}, 文本", "tags": tags}
-        assert run("call", "remember", json.dumps(note))[0] == 0
-    assert run("call", "memoryAdd", json.dumps({"content": "+a log", "tags": ["api"]}))[0] == 0
+        assert cli("call", "remember", json.dumps(note))[0] == 0
+    assert cli("call", "memoryAdd", json.dumps({"content": "+a log", "tags": ["api"]}))[0] == 0
     turn = {"messages": [{"role": "user", "content": "I like pizza"}]}
-    assert run("call", "add_short_term_memory", json.dumps(turn))[0] == 0
-    return run
+    assert cli("call", "add_short_term_memory", json.dumps(turn))[0] == 0
+    return cli
 
 
-def exported(run: Run, *arguments: str) -> list[str]:
-    status, out, err = run("export", "-", *arguments)
+def exported(cli: CommandLine, *arguments: str) -> list[str]:
+    status, out, err = cli("export", "-", *arguments)
     assert (status, err) == (0, "")
     lines = [json.loads(line) for line in out.splitlines()]
     return [line["entry"]["body"] for line in lines if "entry" in line]
@@ -55,9 +48,11 @@ def exported(run: Run, *arguments: str) -> list[str]:
         (["--tags", "api", "--family", "refs"], ["+a log"]),
     ],
 )
-def test_only_what_is_meant_is_exported(run: Run, arguments: list[str], bodies: list[str]) -> None:
-    assert exported(run, *arguments) == bodies
-    assert '"conversation"' not in run("export", "-", *arguments)[1]
+def test_only_what_is_meant_is_exported(
+    cli: CommandLine, arguments: list[str], bodies: list[str]
+) -> None:
+    assert exported(cli, *arguments) == bodies
+    assert '"conversation"' not in cli("export", "-", *arguments)[1]
 
 
 @pytest.mark.parametrize(
@@ -73,15 +68,15 @@ def test_only_what_is_meant_is_exported(run: Run, arguments: list[str], bodies: 
     ],
 )
 def test_a_choice_that_cannot_be_is_one_sentence(
-    run: Run, arguments: list[str], sentence: str
+    cli: CommandLine, arguments: list[str], sentence: str
 ) -> None:
-    status, out, err = run("export", "-", *arguments)
+    status, out, err = cli("export", "-", *arguments)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert sentence in err
 
 
-def test_a_table_has_a_row_for_everything_and_no_formula(run: Run) -> None:
-    assert run("export", "all.csv", "--format", "csv")[0] == 0
+def test_a_table_has_a_row_for_everything_and_no_formula(cli: CommandLine) -> None:
+    assert cli("export", "all.csv", "--format", "csv")[0] == 0
     data = Path("all.csv").read_bytes()
     assert data.startswith(b"\xef\xbb\xbf")
     rows = list(csv.DictReader(io.StringIO(data.decode("utf-8-sig"))))
@@ -96,21 +91,21 @@ def test_a_table_has_a_row_for_everything_and_no_formula(run: Run) -> None:
     assert all(row["created"] for row in rows)
 
 
-def test_a_compressed_export_comes_in_again(run: Run) -> None:
-    assert run("export", "all.jsonl.gz")[0] == 0
-    assert run("export", "all.jsonl")[0] == 0
+def test_a_compressed_export_comes_in_again(cli: CommandLine) -> None:
+    assert cli("export", "all.jsonl.gz")[0] == 0
+    assert cli("export", "all.jsonl")[0] == 0
     plain = gzip.decompress(Path("all.jsonl.gz").read_bytes()).splitlines()
     assert plain[1:] == Path("all.jsonl").read_bytes().splitlines()[1:]
-    assert run("import", "all.jsonl.gz")[1].count("unchanged") == 3
+    assert cli("import", "all.jsonl.gz")[1].count("unchanged") == 3
     assert main(["--data-dir", "elsewhere", "import", "all.jsonl.gz"]) == 0
     assert main(["--data-dir", "elsewhere", "knowledge", "list", "pool"]) == 0
 
 
 def test_a_compressed_file_that_cannot_be_used_is_refused_in_a_sentence(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("other.gz").write_bytes(gzip.compress(b"a chat\n" * 100))
-    assert "is compressed" in run("import", "other.gz")[2]
+    assert "is compressed" in cli("import", "other.gz")[2]
     head = b'{"format":"memory-server","version":1,"created":"2026-01-01T00:00:00.000Z"}\n'
     whole = gzip.compress(head + os.urandom(20_000))
     Path("cut.gz").write_bytes(whole[: len(whole) // 2])
@@ -120,6 +115,6 @@ def test_a_compressed_file_that_cannot_be_used_is_refused_in_a_sentence(
     Path("damaged.gz").write_bytes(damaged)
     monkeypatch.setattr("memory_server.interchange.own.MAX_FILE_BYTES", 5_000)
     for name in ("cut.gz", "large.gz", "damaged.gz"):
-        status, _out, err = run("import", name)
+        status, _out, err = cli("import", name)
         assert (status, err.count("\n")) == (2, 1)
         assert "is compressed, and" in err

@@ -5,33 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from memory_server.cli.parser import main
-
-Run = Callable[..., tuple[int, str, str]]
+from cli_program import CommandLine
 
 
 @pytest.fixture
-def run(
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    elsewhere: None,
-) -> Run:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(list(arguments))
-        out, err = capfd.readouterr()
-        return status, out, err
-
-    return run
+def cli(cli: CommandLine, elsewhere: None) -> CommandLine:
+    """The command, in a project of its own."""
+    return cli
 
 
 CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -61,9 +45,9 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-def filled(run: Run) -> None:
+def filled(cli: CommandLine) -> None:
     for second, (tool, arguments) in enumerate(CALLS):
-        status, _, err = run(
+        status, _, err = cli(
             "call", tool, json.dumps(arguments), "--now", f"2026-06-20T08:00:{second:02}Z"
         )
         assert status == 0, err
@@ -77,51 +61,53 @@ def elsewhere_again(tmp_path: Path) -> None:
             shutil.rmtree(folder)
 
 
-def exported(run: Run, name: str, *flags: str) -> list[str]:
-    status, _, err = run("export", name, *flags, "--force")
+def exported(cli: CommandLine, name: str, *flags: str) -> list[str]:
+    status, _, err = cli("export", name, *flags, "--force")
     assert status == 0, err
     return Path(name).read_text(encoding="utf-8").splitlines()[1:]
 
 
-def test_what_was_exported_comes_back_equal_and_twice_is_once(run: Run, tmp_path: Path) -> None:
-    filled(run)
-    before = exported(run, "all.jsonl")
+def test_what_was_exported_comes_back_equal_and_twice_is_once(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    filled(cli)
+    before = exported(cli, "all.jsonl")
     assert len(before) == len(CALLS) + 3, "two conversations and the end"
     elsewhere_again(tmp_path)
-    status, out, err = run("import", "all.jsonl", "--dry-run")
+    status, out, err = cli("import", "all.jsonl", "--dry-run")
     assert (status, "sessions/ann/1 (dry run): 1 new" in out, "left out " in out) == (
         0,
         True,
         False,
     ), err
-    assert run("export", "none.jsonl")[0] == 2, "a dry run stores nothing"
-    status, out, err = run("import", "all.jsonl")
+    assert cli("export", "none.jsonl")[0] == 2, "a dry run stores nothing"
+    status, out, err = cli("import", "all.jsonl")
     assert (status, "9 memories can be used, 0 records left out." in out) == (0, True), out
-    assert exported(run, "again.jsonl") == before
-    again = run("import", "all.jsonl")[1]
+    assert exported(cli, "again.jsonl") == before
+    again = cli("import", "all.jsonl")[1]
     assert again.count("1 unchanged") + 2 * again.count("2 unchanged") == len(CALLS)
     assert " new" not in again
-    assert exported(run, "again.jsonl") == before
-    change = json.loads(run("history", "--family", "notes", "--limit", "1", "--json")[1])
+    assert exported(cli, "again.jsonl") == before
+    change = json.loads(cli("history", "--family", "notes", "--limit", "1", "--json")[1])
     assert change["by"] == "import"
-    run("undo", change["change"])
+    cli("undo", change["change"])
     assert (
-        json.loads(run("where", "--json")[1])["knowledge"].get("notes", {"entries": 0})["entries"]
+        json.loads(cli("where", "--json")[1])["knowledge"].get("notes", {"entries": 0})["entries"]
         == 0
     )
 
 
-def test_what_was_deleted_here_comes_back_and_what_is_newer_here_stays(run: Run) -> None:
-    filled(run)
-    exported(run, "all.jsonl")
-    run("knowledge", "delete", "1")
-    [note] = run("list", "--family", "notes", "--json")[1].splitlines()
+def test_what_was_deleted_here_comes_back_and_what_is_newer_here_stays(cli: CommandLine) -> None:
+    filled(cli)
+    exported(cli, "all.jsonl")
+    cli("knowledge", "delete", "1")
+    [note] = cli("list", "--family", "notes", "--json")[1].splitlines()
     edit = {"memory_id": json.loads(note)["id"], "find": "三", "replace": "四"}
-    assert run("call", "edit_note", json.dumps(edit))[0] == 0
-    assert "notes: 1 replaced, 1 newer here and kept" in run("import", "all.jsonl")[1]
+    assert cli("call", "edit_note", json.dumps(edit))[0] == 0
+    assert "notes: 1 replaced, 1 newer here and kept" in cli("import", "all.jsonl")[1]
     texts = {
         json.loads(line)["text"]
-        for line in run("list", "--family", "notes", "--json")[1].splitlines()
+        for line in cli("list", "--family", "notes", "--json")[1].splitlines()
     }
     assert texts == {"fly deploy", "塔高四百米"}
 
@@ -137,18 +123,18 @@ def test_what_was_deleted_here_comes_back_and_what_is_newer_here_stays(run: Run)
         ("refs", {"refs/short-term"}),
     ],
 )
-def test_an_export_may_be_of_one_family(run: Run, family: str, kinds: set[str]) -> None:
-    filled(run)
-    lines = [json.loads(line) for line in exported(run, "some.jsonl", "--family", family)]
+def test_an_export_may_be_of_one_family(cli: CommandLine, family: str, kinds: set[str]) -> None:
+    filled(cli)
+    lines = [json.loads(line) for line in exported(cli, "some.jsonl", "--family", family)]
     assert {line.get("place") or next(iter(line)) for line in lines} - {
         "conversation",
         "end",
     } == kinds
 
 
-def test_a_line_that_cannot_be_an_entry_costs_only_itself(run: Run) -> None:
-    filled(run)
-    lines = exported(run, "all.jsonl", "--family", "notes")
+def test_a_line_that_cannot_be_an_entry_costs_only_itself(cli: CommandLine) -> None:
+    filled(cli)
+    lines = exported(cli, "all.jsonl", "--family", "notes")
     bad = [
         {"place": "nowhere", "entry": {"body": "x"}},
         {"place": "conversations/a", "entry": {"body": "x"}},
@@ -165,8 +151,8 @@ def test_a_line_that_cannot_be_an_entry_costs_only_itself(run: Run) -> None:
     ]
     head = json.dumps({"format": "memory-server", "version": 1})
     Path("bad.jsonl").write_text("\n".join([head, *map(json.dumps, bad), *lines]), encoding="utf-8")
-    run("knowledge", "delete", "1")
-    status, out, err = run("import", "bad.jsonl", "--all")
+    cli("knowledge", "delete", "1")
+    status, out, err = cli("import", "bad.jsonl", "--all")
     assert (status, err) == (0, "")
     assert out.count("left out  ") == len(bad)
     assert f"2 memories can be used, {len(bad)} records left out." in out
@@ -176,7 +162,9 @@ def test_a_line_that_cannot_be_an_entry_costs_only_itself(run: Run) -> None:
 
 @pytest.mark.full
 @pytest.mark.alone
-def test_ten_thousand_entries_of_each_family_come_back_equal(run: Run, tmp_path: Path) -> None:
+def test_ten_thousand_entries_of_each_family_come_back_equal(
+    cli: CommandLine, tmp_path: Path
+) -> None:
     count = 10_000
     lines = [
         {"format": "memory-server", "version": 1},
@@ -227,7 +215,7 @@ def test_ten_thousand_entries_of_each_family_come_back_equal(run: Run, tmp_path:
 
     def timed(name: str, *arguments: str) -> str:
         began = time.monotonic()
-        status, out, err = run(*arguments)
+        status, out, err = cli(*arguments)
         seconds_of[name] = time.monotonic() - began
         assert status == 0, err
         return out

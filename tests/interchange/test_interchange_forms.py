@@ -16,7 +16,6 @@ from memory_server.conversations.contents import Contents
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.interchange import (
     folder_forms,
-    lore_keys,
     lore_memories,
     lorebooks,
     official,
@@ -200,7 +199,7 @@ def test_a_lorebook_says_once_that_the_spelling_does_not_matter() -> None:
         entries = {str(n): {"uid": n, "key": [key], "content": "x"} for n, key in enumerate(keys)}
         book = lorebooks.read_book(json.dumps({"entries": entries}).encode())
         return lore_memories.read(
-            book, lore_memories.BookSource("b", "chat", lore_keys.Defaults())
+            book, lore_memories.BookSource("b", "chat", lore_memories.Defaults())
         ).losses
 
     assert (
@@ -216,8 +215,8 @@ def test_a_lorebook_becomes_long_term_memories_and_says_what_is_lost() -> None:
         "1": {"uid": 1, "comment": "off", "key": ["x"], "content": "y", "disable": True},
     }
     lorebook = lorebooks.read_book(json.dumps({"entries": entries}).encode())
-    assert lore_keys.expressions(lorebook) == ["/m[/"]
-    source = lore_memories.BookSource("book.json", "chat", lore_keys.Defaults(), {"/m[/"})
+    assert lore_memories.expressions(lorebook) == ["/m[/"]
+    source = lore_memories.BookSource("book.json", "chat", lore_memories.Defaults(), {"/m[/"})
     incoming = lore_memories.read(lorebook, source)
     assert [memory.name for memory in incoming.books[0].memories] == ["芒果"]
     assert incoming.skipped == [("off", "it is disabled")]
@@ -389,4 +388,4 @@ def test_a_broken_file_of_a_folder_is_named_and_the_others_come() -> None:
 
 
 def test_each_form_can_be_named() -> None:
-    assert set(exchange_commands._READ) == set(FORMATS)
+    assert set(exchange_commands._Formats()) == set(FORMATS)

@@ -12,16 +12,15 @@ from random import Random
 from typing import Any
 
 import pytest
+from cli_program import CommandLine
 
-from memory_server.cli.parser import main
 from memory_server.interchange.incoming import Incoming, NotThisFormat
-from memory_server.interchange.lore_keys import Defaults
-from memory_server.interchange.lore_memories import BookSource, read
+from memory_server.interchange.lore_memories import BookSource, Defaults, read
 from memory_server.interchange.lorebooks import read_book
 from memory_server.kernel.messages import MAX_NAME_CHARS
+from memory_server.lore.forms import rules_json, taken_rules
 from memory_server.lore.memory import LongTermMemory, is_constant
-from memory_server.lore.rule_fields import rules_json, taken_rules
-from memory_server.operations.incoming_lore import invalid_expressions
+from memory_server.operations.lore_import import invalid_expressions
 from sandbox import Fired, SandboxUnavailable, TriggerSandbox
 from sandbox import cli as trigger_sandbox
 from sandbox.workbench.files import read_usable
@@ -466,14 +465,13 @@ Run = Callable[..., tuple[int, list[str], list[str]]]
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("HOME", str(tmp_path))
+def run(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """`run("book.json", "pack.json")`: the status of `convert`, and the lines of its output and of its errors."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> tuple[int, list[str], list[str]]:
-        status = main(["--data-dir", "data", "convert", *arguments])
-        out, err = capfd.readouterr()
-        assert not Path("data").exists(), "nothing is stored"
+        status, out, err = cli("convert", *arguments)
+        assert not (tmp_path / "data").exists(), "nothing is stored"
         return status, out.splitlines(), err.splitlines()
 
     return run

@@ -4,19 +4,17 @@ comes back equal. Each bound is proved by a value that is one character longer, 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_program import CommandLine
 from pydantic import TypeAdapter, ValidationError
 
-from memory_server.cli.parser import main
 from memory_server.knowledge.entry import MAX_SUMMARY_CHARS
 from memory_server.knowledge.options import RefSettings
 
-Run = Callable[..., tuple[int, str, str]]
 IN_A_FOLDER = ("memories", "triggers")
 """Families that the form node holds."""
 
@@ -151,42 +149,30 @@ CASES = [
 
 
 @pytest.fixture
-def run(
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    elsewhere: None,
-) -> Run:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(list(arguments))
-        out, err = capfd.readouterr()
-        return status, out, err
-
-    return run
+def cli(cli: CommandLine, elsewhere: None) -> CommandLine:
+    """The command, in a project of its own."""
+    return cli
 
 
 def call(
-    run: Run, tmp_path: Path, tool: str, arguments: dict[str, Any], second: int = 0
+    cli: CommandLine, tmp_path: Path, tool: str, arguments: dict[str, Any], second: int = 0
 ) -> tuple[int, str]:
     file = tmp_path / "arguments.json"
     file.write_text(json.dumps(arguments), "utf-8")
-    status, _, err = run("call", tool, f"@{file}", "--now", f"2026-06-20T08:00:{second:02}Z")
+    status, _, err = cli("call", tool, f"@{file}", "--now", f"2026-06-20T08:00:{second:02}Z")
     return status, err
 
 
-def contents(run: Run, name: str) -> list[Any]:
+def contents(cli: CommandLine, name: str) -> list[Any]:
     """What a native export holds, after its first line."""
-    assert run("export", name, "--force")[0] == 0
+    assert cli("export", name, "--force")[0] == 0
     return [json.loads(line) for line in Path(name).read_text("utf-8").splitlines()[1:]]
 
 
-def stored(run: Run, tmp_path: Path, families: tuple[str, ...] | None = None) -> None:
+def stored(cli: CommandLine, tmp_path: Path, families: tuple[str, ...] | None = None) -> None:
     for second, case in enumerate(CASES):
         if families is None or case.family in families:
-            status, err = call(run, tmp_path, case.tool, case.arguments, second)
+            status, err = call(cli, tmp_path, case.tool, case.arguments, second)
             assert status == 0, (case.tool, err[:300])
 
 
@@ -194,48 +180,50 @@ def stored(run: Run, tmp_path: Path, families: tuple[str, ...] | None = None) ->
     "case", CASES, ids=lambda case: f"{case.family}-{'+'.join(case.arguments)}"
 )
 def test_each_case_is_the_longest_that_the_tool_takes(
-    run: Run, tmp_path: Path, case: Longest
+    cli: CommandLine, tmp_path: Path, case: Longest
 ) -> None:
     if case.longer is None:
         return
-    status, err = call(run, tmp_path, case.tool, case.longer)
+    status, err = call(cli, tmp_path, case.tool, case.longer)
     assert status != 0
     assert err.count("\n") == 1
 
 
-def test_a_native_export_of_the_longest_values_comes_back_equal(run: Run, tmp_path: Path) -> None:
-    stored(run, tmp_path)
-    before = contents(run, "all.jsonl")
+def test_a_native_export_of_the_longest_values_comes_back_equal(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    stored(cli, tmp_path)
+    before = contents(cli, "all.jsonl")
     (tmp_path / "data").rename(tmp_path / "former")
     for folder in [*tmp_path.rglob("memory")]:
         if folder.is_dir() and "former" not in folder.parts:
             folder.rename(folder.with_name("former"))
-    status, out, err = run("import", "all.jsonl")
+    status, out, err = cli("import", "all.jsonl")
     assert status == 0, err
     assert "left out  " not in out
-    assert contents(run, "again.jsonl") == before
+    assert contents(cli, "again.jsonl") == before
 
 
-def test_a_folder_of_the_longest_values_comes_back_equal(run: Run, tmp_path: Path) -> None:
-    stored(run, tmp_path, IN_A_FOLDER)
-    before = contents(run, "all.jsonl")
-    assert run("export", "folder", "--format", "node")[0] == 0
+def test_a_folder_of_the_longest_values_comes_back_equal(cli: CommandLine, tmp_path: Path) -> None:
+    stored(cli, tmp_path, IN_A_FOLDER)
+    before = contents(cli, "all.jsonl")
+    assert cli("export", "folder", "--format", "node")[0] == 0
     (tmp_path / "data").rename(tmp_path / "former")
-    status, out, err = run("import", "folder", "--format", "node")
+    status, out, err = cli("import", "folder", "--format", "node")
     assert status == 0, err
     assert "left out  " not in out
-    assert contents(run, "again.jsonl") == before
+    assert contents(cli, "again.jsonl") == before
 
 
-def test_a_pack_of_the_longest_values_comes_back_equal(run: Run, tmp_path: Path) -> None:
-    stored(run, tmp_path, ("triggers",))
-    before = contents(run, "all.jsonl")
-    assert run("export", "pack.json", "--format", "pack")[0] == 0
+def test_a_pack_of_the_longest_values_comes_back_equal(cli: CommandLine, tmp_path: Path) -> None:
+    stored(cli, tmp_path, ("triggers",))
+    before = contents(cli, "all.jsonl")
+    assert cli("export", "pack.json", "--format", "pack")[0] == 0
     (tmp_path / "data").rename(tmp_path / "former")
-    status, out, err = run("import", "pack.json", "--format", "pack")
+    status, out, err = cli("import", "pack.json", "--format", "pack")
     assert status == 0, err
     assert "left out  " not in out
-    assert contents(run, "again.jsonl") == before
+    assert contents(cli, "again.jsonl") == before
 
 
 def test_the_summary_of_a_ref_may_be_as_long_as_the_setting_allows() -> None:

@@ -9,9 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_server.interchange.lore_decorators import LAST_ORDER, decorators_in
-from memory_server.interchange.lorebooks import KeyCondition, LoreEntry, placement_of, read_book
-from memory_server.lore.rules import RecursionRules
+from memory_server.interchange.lorebooks import (
+    LAST_ORDER,
+    KeyCondition,
+    LoreEntry,
+    decorators_in,
+    placement_of,
+    read_book,
+)
+from memory_server.lore.memory import RecursionRules
 
 
 def entry_with(content: str, **fields: Any) -> LoreEntry:

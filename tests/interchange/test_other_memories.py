@@ -11,13 +11,14 @@ import sqlite3
 import struct
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_program import CommandLine
 
 from memory_server.cli.parser import main
 from memory_server.interchange import png_cards
@@ -26,22 +27,15 @@ from memory_server.interchange.incoming import NotThisFormat
 from memory_server.knowledge.refs import summary_of
 from memory_server.operations.exchanged_files import MOST_PAGE_BYTES
 
-Run = Callable[..., tuple[int, str, str]]
 MADE_MS = 1_780_000_000_000
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+def cli(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """The command in UTC, in the folder of the test."""
     monkeypatch.setenv("MEMORY_SERVER_TIMEZONE", "UTC")
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(["--data-dir", "data", *arguments])
-        return status, *capfd.readouterr()
-
-    return run
+    return cli.with_flags("--data-dir", "data")
 
 
 def write(name: str, value: object) -> None:
@@ -513,7 +507,7 @@ def _in_a_dry_run(line: str) -> str:
     ("form", "expected_lines", "sought", "lost"), FORMS, ids=[row[0] for row in FORMS]
 )
 def test_each_form_comes_once_is_found_and_says_what_is_lost(
-    run: Run,
+    cli: CommandLine,
     tmp_path: Path,
     form: str,
     expected_lines: list[str],
@@ -522,15 +516,15 @@ def test_each_form_comes_once_is_found_and_says_what_is_lost(
 ) -> None:
     source = make(form)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    status, out, err = run("import", source, "--dry-run")
+    status, out, err = cli("import", source, "--dry-run")
     assert (status, err) == (0, "")
     assert [line for line in expected_lines if _in_a_dry_run(line) not in out] == []
     assert not (tmp_path / "data").exists(), "a dry run stores nothing"
-    status, out, err = run("import", source)
+    status, out, err = cli("import", source)
     assert (status, err) == (0, "")
     assert [line for line in expected_lines if line not in out] == []
     assert [line for line in lost if f"lost  {line}" not in out] == []
-    again = run("import", source)[1]
+    again = cli("import", source)[1]
     assert " new" not in again
     assert " replaced" not in again
     assert again.count("unchanged") == len(expected_lines)
@@ -538,13 +532,15 @@ def test_each_form_comes_once_is_found_and_says_what_is_lost(
         "the file of the other program is as it was"
     )
     if sought[0]:
-        assert sought[1] in " ".join(run("search", sought[0])[1].split())
+        assert sought[1] in " ".join(cli("search", sought[0])[1].split())
 
 
 NOTE_ID = "99f745d9-d406-4d0b-bdeb-e8608cffca0e"
 
 
-def test_a_note_keeps_its_id_through_import_export_and_undo(run: Run, tmp_path: Path) -> None:
+def test_a_note_keeps_its_id_through_import_export_and_undo(
+    cli: CommandLine, tmp_path: Path
+) -> None:
     row = (
         NOTE_ID,
         "tech",
@@ -560,19 +556,19 @@ def test_a_note_keeps_its_id_through_import_export_and_undo(run: Run, tmp_path: 
         0,
     )
     database("memory.db", SEED_NOTES, [("memories", row)])
-    assert run("import", "memory.db")[0] == 0
-    assert "spawn with tokio" in run("knowledge", "show", NOTE_ID)[1]
-    assert "spawn with tokio" in run("knowledge", "show", NOTE_ID[:8])[1]
-    assert run("knowledge", "delete", NOTE_ID)[0] == 0
-    newest = run("knowledge", "history")[1].split()
-    assert run("undo", next(word for word in newest if re.fullmatch("k[0-9]+", word)))[0] == 0
-    assert NOTE_ID in run("call", "recall", json.dumps({"query": "tokio"}))[1]
-    assert run("export", "all.jsonl")[0] == 0
+    assert cli("import", "memory.db")[0] == 0
+    assert "spawn with tokio" in cli("knowledge", "show", NOTE_ID)[1]
+    assert "spawn with tokio" in cli("knowledge", "show", NOTE_ID[:8])[1]
+    assert cli("knowledge", "delete", NOTE_ID)[0] == 0
+    newest = cli("knowledge", "history")[1].split()
+    assert cli("undo", next(word for word in newest if re.fullmatch("k[0-9]+", word)))[0] == 0
+    assert NOTE_ID in cli("call", "recall", json.dumps({"query": "tokio"}))[1]
+    assert cli("export", "all.jsonl")[0] == 0
     assert main(["--data-dir", str(tmp_path / "elsewhere"), "import", "all.jsonl"]) == 0
     assert main(["--data-dir", str(tmp_path / "elsewhere"), "knowledge", "show", NOTE_ID]) == 0
 
 
-def test_refs_of_the_original_get_the_summaries_that_they_would_have_here(run: Run) -> None:
+def test_refs_of_the_original_get_the_summaries_that_they_would_have_here(cli: CommandLine) -> None:
     row = {"namespace": "short-term", "tags": ["api"], "createdAt": int(time.time() * 1000)}
     long = "API response data. " * 200
     refs = [
@@ -581,8 +577,8 @@ def test_refs_of_the_original_get_the_summaries_that_they_would_have_here(run: R
         {"id": "abc125", "content": "API response: ok", "summary": "all is well"},
     ]
     write_lines("m.jsonl", *(row | ref for ref in refs))
-    assert run("import", "m.jsonl")[0] == 0
-    results = json.loads(run("call", "memorySearch", json.dumps({"query": "API response"}))[1])[
+    assert cli("import", "m.jsonl")[0] == 0
+    results = json.loads(cli("call", "memorySearch", json.dumps({"query": "API response"}))[1])[
         "data"
     ]["results"]
     summaries = {result["id"]: result["summary"] for result in results}
@@ -593,21 +589,21 @@ def test_refs_of_the_original_get_the_summaries_that_they_would_have_here(run: R
         float(next(result["score"] for result in results if result["id"] == "abc123").rstrip("%"))
         > 70
     )
-    assert run("export", "all.jsonl")[0] == 0
-    assert run("import", "all.jsonl")[1].count("3 unchanged") == 1, (
+    assert cli("export", "all.jsonl")[0] == 0
+    assert cli("import", "all.jsonl")[1].count("3 unchanged") == 1, (
         "a long summary is no topic, and comes in again"
     )
 
 
-def test_what_came_comes_to_mind(run: Run) -> None:
+def test_what_came_comes_to_mind(cli: CommandLine) -> None:
     for form in ("livingmemory talk", "mem0", "claude-code", "card"):
-        assert run("import", make(form))[0] == 0
-    assert "七点球馆见" in run("recall", "-c", "qq/group/777", "几点打羽毛球？")[1]
-    assert "8460" in run("recall", "Which port has the bookshop?")[1]
-    status, out, _ = run("call", "recall", json.dumps({"query": "乌龙茶"}))
+        assert cli("import", make(form))[0] == 0
+    assert "七点球馆见" in cli("recall", "-c", "qq/group/777", "几点打羽毛球？")[1]
+    assert "8460" in cli("recall", "Which port has the bookshop?")[1]
+    status, out, _ = cli("call", "recall", json.dumps({"query": "乌龙茶"}))
     assert status == 0
     assert "安安喜欢乌龙茶" in out
-    assert "阿遥 对芒果过敏" in run("show", "芒果")[1]
+    assert "阿遥 对芒果过敏" in cli("show", "芒果")[1]
 
 
 @pytest.mark.parametrize("form", ["tEXt", "zTXt", "iTXt", "packed iTXt"])
@@ -639,17 +635,17 @@ def test_the_newer_card_of_a_picture_is_read() -> None:
     ],
 )
 def test_a_hostile_picture_is_refused_in_one_sentence_and_soon(
-    run: Run, data: bytes, sentence: str
+    cli: CommandLine, data: bytes, sentence: str
 ) -> None:
     Path("c.png").write_bytes(data)
     began = time.monotonic()
-    status, _out, err = run("import", "c.png")
+    status, _out, err = cli("import", "c.png")
     assert (status, err.count("\n")) == (2, 1)
     assert sentence in err
     assert time.monotonic() - began < 20
 
 
-def test_a_chat_of_a_newer_sillytavern_is_of_the_only_character_in_it(run: Run) -> None:
+def test_a_chat_of_a_newer_sillytavern_is_of_the_only_character_in_it(cli: CommandLine) -> None:
     head = {"chat_metadata": {}, "user_name": "unused", "character_name": "unused"}
     rows: list[dict[str, Any]] = [
         {"name": "阿遥", "is_user": False, "mes": "{{user}}，你来啦。", "swipes": ["a", "b", "c"]},
@@ -657,30 +653,28 @@ def test_a_chat_of_a_newer_sillytavern_is_of_the_only_character_in_it(run: Run) 
         {"name": "System", "is_user": False, "is_system": True, "mes": "hidden"},
     ]
     write_lines("chat", head, *rows)
-    _status, out, _err = run("import", "chat")
+    _status, out, _err = cli("import", "chat")
     assert "阿遥: 2 new" in out
     assert "answers that were swiped away: 2" in out
     assert "hidden messages: 1" in out
-    assert "Ann，你来啦。" in run("list", "-c", "阿遥")[1]
+    assert "Ann，你来啦。" in cli("list", "-c", "阿遥")[1]
     write_lines("group", head, *rows, {"name": "Robin", "is_user": False, "mes": "me too"})
-    assert "default: 2 new" in run("import", "group")[1], (
+    assert "default: 2 new" in cli("import", "group")[1], (
         "several characters: nobody's conversation"
     )
 
 
-def test_facts_of_several_users_do_not_mix(run: Run) -> None:
+def test_facts_of_several_users_do_not_mix(cli: CommandLine) -> None:
     rows = [*MEM0["results"], {"id": "3", "memory": "Bob is allergic to peanuts", "user_id": "bob"}]
     write("m.json", rows)
-    out = run("import", "m.json")[1]
+    out = cli("import", "m.json")[1]
     assert "sessions/ann: 2 new" in out
     assert "sessions/bob: 1 new" in out
     assert "notes" not in out
-    assert run("import", "m.json")[1].count("unchanged") == 2
+    assert cli("import", "m.json")[1].count("unchanged") == 2
 
 
-def test_a_turn_that_the_hook_stored_is_not_there_twice(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_turn_that_the_hook_stored_is_not_there_twice(cli: CommandLine) -> None:
     write_lines(
         "t.jsonl",
         *transcript(
@@ -689,15 +683,12 @@ def test_a_turn_that_the_hook_stored_is_not_there_twice(
     )
     event = {"hook_event_name": "Stop", "session_id": "s1", "transcript_path": str(Path("t.jsonl").absolute()),
              "prompt_id": "p0", "last_assistant_message": "It listens on 8460.", "cwd": str(Path.cwd())}  # fmt: skip
-    Path("event").write_text(json.dumps(event), encoding="utf-8")
-    with Path("event").open("rb") as file:
-        monkeypatch.setattr("sys.stdin", open(file.fileno(), closefd=False))  # noqa: SIM115
-        assert run("hook")[0] == 0
-    out = run("import", "t.jsonl")[1]
+    assert cli("hook", stdin=event).status == 0
+    out = cli("import", "t.jsonl")[1]
     assert "default: 1 unchanged" in out
 
 
-def test_a_continued_session_and_what_was_forgotten(run: Run) -> None:
+def test_a_continued_session_and_what_was_forgotten(cli: CommandLine) -> None:
     first = transcript("s1", ("Which port has the bookshop?", "It listens on 8460."))
     call = {
         "type": "assistant",
@@ -716,66 +707,68 @@ def test_a_continued_session_and_what_was_forgotten(run: Run) -> None:
     write_lines("p/a.jsonl", *first, question, call)
     write_lines("p/b.jsonl", *first)
     write("p/c.jsonl", '{"type": "user", "mess')
-    out = run("import", "p")[1]
+    out = cli("import", "p")[1]
     assert "default: 1 new" in out
     assert "turns in which something was forgotten: 1" in out
     assert "lines that are cut off or are not JSON: 1" in out
-    assert "1234" not in run("list", "-c", "default")[1]
+    assert "1234" not in cli("list", "-c", "default")[1]
 
 
-def test_private_parts_do_not_come(run: Run) -> None:
+def test_private_parts_do_not_come(cli: CommandLine) -> None:
     rows = [
         {"id": "1", "memory": "PIN <private>1234</private> of the card"},
         {"id": "2", "memory": "<private>x</private>"},
     ]
     write("m.json", rows)
-    assert "entries without text, or all of it private: 1" in run("import", "m.json")[1]
-    assert "1234" not in run("search", "card")[1]
+    assert "entries without text, or all of it private: 1" in cli("import", "m.json")[1]
+    assert "1234" not in cli("search", "card")[1]
 
 
-def test_two_pages_of_one_title_are_two_notes_and_a_topic_known_here_is_the_same(run: Run) -> None:
+def test_two_pages_of_one_title_are_two_notes_and_a_topic_known_here_is_the_same(
+    cli: CommandLine,
+) -> None:
     write("v/a/x.md", "---\ntitle: Deploy\n---\n\nfly deploy\n")
     write("v/b/x.md", "---\ntitle: Deploy\n---\n\nkubectl apply\n")
-    assert "notes: 2 new" in run("import", "v")[1]
-    assert "notes: 2 unchanged" in run("import", "v")[1]
+    assert "notes: 2 new" in cli("import", "v")[1]
+    assert "notes: 2 unchanged" in cli("import", "v")[1]
     write("v/b/x.md", "---\ntitle: Deploy\n---\n\nhelm upgrade\n")
     os.utime("v/b/x.md", (2e9, 2e9))
-    assert "notes: 1 replaced, 1 unchanged" in run("import", "v")[1]
+    assert "notes: 1 replaced, 1 unchanged" in cli("import", "v")[1]
 
 
 def test_pages_that_memory_server_wrote_for_people_are_refused_with_the_right_form(
-    run: Run,
+    cli: CommandLine,
 ) -> None:
     write("v/own.md", "# Memories of a trip\n\nBy train, and not by plane\n")
-    run("import", "v")
-    run("remember", "My keeper is Quxlantern")
+    cli("import", "v")
+    cli("remember", "My keeper is Quxlantern")
     trigger = {
         "name": "tea",
         "prompt": "Mention tea",
         "trigger": "match_keys(context.messages, ['tea']) > 0",
     }
-    run("call", "add_long_term_memory", json.dumps(trigger))
-    run(
+    cli("call", "add_long_term_memory", json.dumps(trigger))
+    cli(
         "call",
         "remember",
         json.dumps({"type": "tech", "topic": "pool", "content": "at most 20 connections"}),
     )
-    run("export", "v/export.md", "--format", "markdown")
-    run("knowledge", "document", "--output", "v/pages")
+    cli("export", "v/export.md", "--format", "markdown")
+    cli("knowledge", "document", "--output", "v/pages")
     Path("triggers.md").write_text(
         "# Memories\n\n## default\n\n### Long-term\n\n**tea** (2026-01-02 10:00)\n\n> Mention\n"
     )
     for page in ("v/export.md", "v/pages/tech.md", "triggers.md"):
-        status, out, _err = run("import", page)
+        status, out, _err = cli("import", page)
         assert status == 1, page
         assert "import the format native" in out, page
         assert "0 memories can be used, 1 record left out" in out, page
-    status, out, _err = run("import", "v", "--all")
+    status, out, _err = cli("import", "v", "--all")
     assert "notes: 1 unchanged" in out, "a page of somebody stays a page"
     assert out.count("import the format native") >= 2
 
 
-def test_a_hostile_folder_is_bounded(run: Run, tmp_path: Path) -> None:
+def test_a_hostile_folder_is_bounded(cli: CommandLine, tmp_path: Path) -> None:
     write("v/good.md", "# Good\nfine\n")
     write("secret.md", "# Secret\n1234\n")
     Path("v/link.md").symlink_to(tmp_path / "secret.md")
@@ -788,12 +781,12 @@ def test_a_hostile_folder_is_bounded(run: Run, tmp_path: Path) -> None:
     with Path("v/large.md").open("wb") as file:
         file.truncate(MOST_PAGE_BYTES + 1)
     write("v/.hidden/x.md", "# Hidden\nx\n")
-    status, out, _err = run("import", "v", "--all")
+    status, out, _err = cli("import", "v", "--all")
     assert status == 0
     assert "notes: 3 new" in out, "front matter that costs too much to read is text"
     assert out.count("left out  ") == 4
     assert "3 memories can be used, 4 records left out." in out
-    assert "1234" not in run("search", "Secret")[1]
+    assert "1234" not in cli("search", "Secret")[1]
 
 
 @pytest.mark.parametrize(
@@ -805,15 +798,17 @@ def test_a_hostile_folder_is_bounded(run: Run, tmp_path: Path) -> None:
         "",
     ],
 )
-def test_a_database_of_an_unknown_program_is_refused_in_one_sentence(run: Run, script: str) -> None:
+def test_a_database_of_an_unknown_program_is_refused_in_one_sentence(
+    cli: CommandLine, script: str
+) -> None:
     database("x.db", script + "CREATE TABLE IF NOT EXISTS y(a);")
-    status, _out, err = run("import", "x.db")
+    status, _out, err = cli("import", "x.db")
     assert (status, err.count("\n")) == (2, 1)
     assert "x.db is a database of an unknown program (its tables: " in err
 
 
 @pytest.mark.parametrize("size", [1_000, pytest.param(500_000_000, marks=pytest.mark.full)])
-def test_a_hostile_database_runs_nothing_and_ends(run: Run, size: int) -> None:
+def test_a_hostile_database_runs_nothing_and_ends(cli: CommandLine, size: int) -> None:
     bomb = f"printf('%.*c', {size}, 'x')"
     database(
         "x.db",
@@ -822,16 +817,16 @@ def test_a_hostile_database_runs_nothing_and_ends(run: Run, size: int) -> None:
         INSERT INTO memories(id, type, topic) VALUES ('a', 'tech', 't');""",
     )
     began = time.monotonic()
-    assert "0 memories can be used" in run("import", "x.db")[1], (
+    assert "0 memories can be used" in cli("import", "x.db")[1], (
         "what a database computes is not read"
     )
     assert time.monotonic() - began < 20
     Path("y.db").write_bytes(b"SQLite format 3\0" + os.urandom(4096))
-    status, _out, err = run("import", "y.db")
+    status, _out, err = cli("import", "y.db")
     assert (status, "y.db cannot be read as a database" in err, err.count("\n")) == (2, True, 1)
 
 
-def test_broken_values_of_a_database_cost_only_themselves(run: Run) -> None:
+def test_broken_values_of_a_database_cost_only_themselves(cli: CommandLine) -> None:
     rows = [
         ("memories", ("a", "nonsense", "t", None, "x", "[", "many", 7.0, "when", None, 3, 0)),
         (
@@ -841,13 +836,15 @@ def test_broken_values_of_a_database_cost_only_themselves(run: Run) -> None:
         ("memories", (None, "tech", "none", None, "", None, 0, 1.0, 0, None, None, 0)),
     ]
     database("x.db", SEED_NOTES, rows)
-    status, out, err = run("import", "x.db")
+    status, out, err = cli("import", "x.db")
     assert (status, err) == (0, "")
     assert "1 memory can be used, 1 record left out." in out
-    assert "fine 披萨" in run("search", "披萨")[1]
+    assert "fine 披萨" in cli("search", "披萨")[1]
 
 
-def test_what_another_process_has_not_yet_folded_into_its_database_comes_too(run: Run) -> None:
+def test_what_another_process_has_not_yet_folded_into_its_database_comes_too(
+    cli: CommandLine,
+) -> None:
     claude_mem("c.db")
     with closing(sqlite3.connect("c.db")) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -856,7 +853,7 @@ def test_what_another_process_has_not_yet_folded_into_its_database_comes_too(run
         )
         connection.commit()
         assert Path("c.db-wal").stat().st_size
-        assert "default: 2 new" in run("import", "c.db")[1]
+        assert "default: 2 new" in cli("import", "c.db")[1]
 
 
 WORDS_OF_OTHERS = (
@@ -872,8 +869,8 @@ WORDS_OF_OTHERS = (
 @pytest.mark.parametrize(
     "form", [row[0] for row in FORMS if row[0].startswith(("codex", "gemini"))]
 )
-def test_a_session_brings_only_what_was_said_in_order(run: Run, form: str) -> None:
-    run("import", make(form))
+def test_a_session_brings_only_what_was_said_in_order(cli: CommandLine, form: str) -> None:
+    cli("import", make(form))
     (conversation,) = (
         json.loads(path.read_bytes()) for path in Path("data").glob("*/short-term-memory.json")
     )
@@ -889,7 +886,7 @@ def test_a_session_brings_only_what_was_said_in_order(run: Run, form: str) -> No
         assert {memory["session"] for memory in conversation} < {"c1", "g1"}
 
 
-def test_sub_agents_of_other_programs_do_not_speak_for_the_user(run: Run) -> None:
+def test_sub_agents_of_other_programs_do_not_speak_for_the_user(cli: CommandLine) -> None:
     about = {"subagent": {"thread_spawn": {"parent_thread_id": "c0"}}}
     lines = [
         codex("session_meta", id="c2", cwd="/x", source=about),
@@ -898,12 +895,12 @@ def test_sub_agents_of_other_programs_do_not_speak_for_the_user(run: Run) -> Non
     write_lines("sessions/rollout-b.jsonl", *lines, *CODEX["codex events"][1:2])
     write_lines("sessions/rollout-a.jsonl", *CODEX["codex events"])
     write("sessions/rollout-c.jsonl.zst", "(compressed)")
-    _, out, _ = run("import", "sessions")
+    _, out, _ = cli("import", "sessions")
     assert "messages of sub-agents: 1" in out
     assert "rollout-c.jsonl.zst: it is compressed" in out
     write("tmp/chats/session-b.json", {**GEMINI_ABOUT, "kind": "subagent", "messages": GEMINI})
     write("tmp/chats/session-a.json", {**GEMINI_ABOUT, "messages": GEMINI})
-    assert "messages of sub-agents: 5" in run("import", "tmp")[1]
+    assert "messages of sub-agents: 5" in cli("import", "tmp")[1]
     assert "bucket" not in Path("data/default/short-term-memory.json").read_text()
 
 
@@ -922,7 +919,7 @@ CUT = [
 
 @pytest.mark.parametrize("form", CUT)
 def test_a_file_that_is_cut_anywhere_is_refused_or_read_and_never_fails(
-    run: Run, form: str
+    cli: CommandLine, form: str
 ) -> None:
     source = make(form)
     path = Path(source)
@@ -931,21 +928,21 @@ def test_a_file_that_is_cut_anywhere_is_refused_or_read_and_never_fails(
     whole = path.read_bytes()
     for share in (0.2, 0.5, 0.9):
         path.write_bytes(whole[: int(len(whole) * share)])
-        status, _out, err = run("import", source, "--dry-run")
+        status, _out, err = cli("import", source, "--dry-run")
         assert status in (0, 1, 2)
         assert "Traceback" not in err
         assert err.count("\n") <= 1
 
 
 def test_the_sentences_are_chinese_for_a_chinese_reader(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LANG", "zh_CN.UTF-8")
     monkeypatch.setenv("LANGUAGE", "zh")
-    out = run("import", make("claude-mem"))[1]
+    out = cli("import", make("claude-mem"))[1]
     assert "claude-mem 不保存的回答：1" in out
     Path("c.png").write_bytes(picture())
-    assert "c.png 是一张没有角色卡的图片" in run("import", "c.png")[2]
+    assert "c.png 是一张没有角色卡的图片" in cli("import", "c.png")[2]
 
 
 @pytest.mark.parametrize(
@@ -970,7 +967,7 @@ def test_json_of_another_kind_is_refused(value: object) -> None:
 @pytest.mark.parametrize(
     "form", ["claude-mem", "livingmemory talk", "mem0", "pages", "claude-code", "refs-log", "card"]
 )
-def test_ten_thousand_entries_come_within_a_minute(run: Run, form: str) -> None:
+def test_ten_thousand_entries_come_within_a_minute(cli: CommandLine, form: str) -> None:
     count = 10_000
     source = make(form)
     text = "memory {} of mango trees and 芒果树"
@@ -1039,7 +1036,7 @@ def test_ten_thousand_entries_come_within_a_minute(run: Run, form: str) -> None:
             )
     began = time.monotonic()
     worked = time.process_time()
-    status, out, _err = run("import", source)
+    status, out, _err = cli("import", source)
     seconds = (
         time.process_time() - worked
     )  # not of the clock on the wall, which others on this machine stretch

@@ -310,7 +310,7 @@ def test_the_answer_to_a_long_private_message_is_left_out_and_counted() -> None:
         {"role": "user", "content": f"<private>{LONG}</private>"},
         {"role": "assistant", "content": "Noted."},
     ]
-    chats.take(incoming, [rows], "default", {})
+    chats.add_exchanges(incoming, [rows], "default", {})
     assert _said(incoming) == []
     assert incoming.lost[chats.PRIVATE_OR_EMPTY] == 1
 
@@ -327,7 +327,7 @@ def test_the_answer_to_a_private_message_is_left_out_in_whichever_memory_it_woul
     ]
     for rows in ([*many_questions, private, answer], [private, *others, answer]):
         incoming = Incoming()
-        chats.take(incoming, [rows], "default", {})
+        chats.add_exchanges(incoming, [rows], "default", {})
         assert SECRET not in _stored(incoming)
         assert incoming.count
 
@@ -337,7 +337,5 @@ def test_a_section_of_a_memory_of_claude_that_is_private_is_not_a_note() -> None
     [entry] = incoming.entries["notes"]
     assert (entry.title, entry.body) == ("Hi", "Hi")
     wholly = Incoming()
-    chat_exports.claude_projects.take(
-        wholly, [], [{"conversations_memory": "<private>HIV</private>"}], 0
-    )
+    chat_exports.take_projects(wholly, [], [{"conversations_memory": "<private>HIV</private>"}], 0)
     assert wholly.lost[EMPTY_OR_PRIVATE] == 1

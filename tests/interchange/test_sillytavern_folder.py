@@ -8,19 +8,17 @@ import json
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_program import CommandLine
 
-from memory_server.cli.parser import main
 from memory_server.interchange import sillytavern_folder
 from memory_server.interchange.sillytavern_folder import Profile
 from memory_server.interchange.sillytavern_parts import Owner, ProfileSettings, settings_in
 from memory_server.kernel import files
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 def world(name: str, **more: Any) -> dict[str, Any]:
@@ -200,12 +198,12 @@ def test_the_strategy_says_whose_lore_comes_first(
     assert tuple(map(settings.precedence_of, owners)) == precedences
 
 
-def test_settings_without_a_meaning_here_are_named(run: Run) -> None:
+def test_settings_without_a_meaning_here_are_named(cli: CommandLine) -> None:
     lore = {"world_info_min_activations": 2, "world_info_budget": 40}
     settings = {"world_info_settings": {"world_info": {"globalSelect": ["Boat"]}, **lore}}
     world_file = json.dumps(world("Boat")).encode()
     files = {"settings.json": json.dumps(settings).encode(), "worlds/Boat.json": world_file}
-    _status, out, _errors = run("import", write_folder(files), "--all")
+    _status, out, _errors = cli("import", write_folder(files), "--all")
     said = " ".join(out.split())
     assert "min activations (2): older messages are not searched" in said
     assert "the budget of world info" in said
@@ -266,17 +264,11 @@ def test_a_folder_is_told_by_the_names_in_it(paths: list[str], is_folder: bool) 
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
+def cli(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """The command in UTC, in the folder of the test."""
     monkeypatch.setenv("MEMORY_SERVER_TIMEZONE", "UTC")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(list(arguments))
-        return status, *capfd.readouterr()
-
-    return run
+    return cli
 
 
 def write_folder(files: Mapping[str, bytes]) -> str:
@@ -287,17 +279,17 @@ def write_folder(files: Mapping[str, bytes]) -> str:
     return "st"
 
 
-def fired(run: Run, conversation_id: str, query_text: str) -> set[str]:
+def fired(cli: CommandLine, conversation_id: str, query_text: str) -> set[str]:
     query = {
         "conversation_id": conversation_id,
         "messages": [{"role": "user", "content": query_text}],
     }
-    out = run("call", "search_long_term_memories", json.dumps(query))[1]
+    out = cli("call", "search_long_term_memories", json.dumps(query))[1]
     return {memory["name"] for memory in json.loads(out)["activated"]}
 
 
-def test_import_says_first_what_is_there_and_brings_it(run: Run) -> None:
-    status, out, err = run("import", write_folder(FILES))
+def test_import_says_first_what_is_there_and_brings_it(cli: CommandLine) -> None:
+    status, out, err = cli("import", write_folder(FILES))
     assert status == 0
     assert (
         "st is a folder of SillyTavern: 5 chats, 2 of groups, 2 characters, 9 lorebooks with 9 entries (8 on)."
@@ -305,25 +297,25 @@ def test_import_says_first_what_is_there_and_brings_it(run: Run) -> None:
     )
     assert "st has the format sillytavern." in out
     assert "lorebook Nowhere in default, switched off: 1 entry; 1 new" in out
-    assert "Halcyon" in run("search", "boat", "-c", "Robin")[1]
-    assert fired(run, "Robin", "global linked extra nowhere") == {"About Global", "About Linked"}
-    assert fired(run, "Mia", "global linked own extra") == {
+    assert "Halcyon" in cli("search", "boat", "-c", "Robin")[1]
+    assert fired(cli, "Robin", "global linked extra nowhere") == {"About Global", "About Linked"}
+    assert fired(cli, "Mia", "global linked own extra") == {
         "About Global",
         "About Own",
         "About Extra",
     }
 
 
-def test_import_again_changes_nothing(run: Run) -> None:
-    run("import", write_folder(FILES))
-    out = run("import", "st", "--dry-run")[1]
+def test_import_again_changes_nothing(cli: CommandLine) -> None:
+    cli("import", write_folder(FILES))
+    out = cli("import", "st", "--dry-run")[1]
     assert "get 1 new" not in out
     assert "get 2 new" not in out
     assert "unchanged" in out
 
 
 def test_no_file_of_the_folder_is_opened_that_is_no_part_of_it(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
     read_file = files.read_file
@@ -335,18 +327,18 @@ def test_no_file_of_the_folder_is_opened_that_is_no_part_of_it(
 
     monkeypatch.setattr(files, "read_file", read)
     write_folder(FILES | {"backups/settings.json": b"{}", "thumbnails/worlds/A.json": b"{}"})
-    assert run("import", "st", "--dry-run")[0] == 0
+    assert cli("import", "st", "--dry-run")[0] == 0
     assert sorted(opened) == sorted(path for path in FILES if path != "secrets.json")
 
 
-def test_all_of_a_folder_goes_where_the_caller_says(run: Run) -> None:
-    out = run("import", write_folder(FILES), "-c", "Tale", "--dry-run")[1]
+def test_all_of_a_folder_goes_where_the_caller_says(cli: CommandLine) -> None:
+    out = cli("import", write_folder(FILES), "-c", "Tale", "--dry-run")[1]
     assert {line.split()[0] for line in out.splitlines() if " (dry run): " in line} == {"Tale"}
 
 
-def test_the_folder_of_all_worlds_is_read_alone(run: Run) -> None:
+def test_the_folder_of_all_worlds_is_read_alone(cli: CommandLine) -> None:
     write_folder(FILES)
-    status, out, err = run("import", "st/worlds")
+    status, out, err = cli("import", "st/worlds")
     assert (status, "8 lorebooks with 8 entries (8 on)" in err) == (0, True)
     assert "8 memories can be used" in out
 
@@ -359,9 +351,9 @@ def zipped(files: Mapping[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def test_the_backup_of_a_user_is_read_as_it_was_loaded(run: Run) -> None:
+def test_the_backup_of_a_user_is_read_as_it_was_loaded(cli: CommandLine) -> None:
     Path("backup.zip").write_bytes(zipped(FILES))
-    status, out, err = run("import", "backup.zip", "--dry-run")
+    status, out, err = cli("import", "backup.zip", "--dry-run")
     assert (status, "backup.zip has the format sillytavern." in out) == (0, True)
     assert "5 chats" in err
 
@@ -374,50 +366,54 @@ CHARX = {
 
 
 @pytest.mark.parametrize("before", [b"", b"\xff\xd8\xff\xe0 a picture"])
-def test_a_charx_is_read_as_its_card_and_its_files_are_named(run: Run, before: bytes) -> None:
+def test_a_charx_is_read_as_its_card_and_its_files_are_named(
+    cli: CommandLine, before: bytes
+) -> None:
     Path("robin.charx").write_bytes(before + zipped(CHARX))
-    status, out, _err = run("import", "robin.charx")
+    status, out, _err = cli("import", "robin.charx")
     assert (status, "in Robin: 1 entry; 1 new" in out) == (0, True)
     assert "pictures and other files of the card: 1" in out
     assert "module.risum: the packed module of RisuAI" in out
 
 
-def test_a_charx_with_its_lorebook_in_a_packed_module_says_so(run: Run) -> None:
+def test_a_charx_with_its_lorebook_in_a_packed_module_says_so(cli: CommandLine) -> None:
     Path("robin.charx").write_bytes(
         zipped(CHARX | {"card.json": json.dumps(card("Robin")).encode()})
     )
-    status, _out, err = run("import", "robin.charx")
+    status, _out, err = cli("import", "robin.charx")
     assert status == 2
     assert "holds a character whose lorebook is in module.risum" in err
 
 
-def test_a_folder_with_such_names_and_something_else_in_it_is_read_as_what_it_is(run: Run) -> None:
+def test_a_folder_with_such_names_and_something_else_in_it_is_read_as_what_it_is(
+    cli: CommandLine,
+) -> None:
     files = {
         "worlds/level.json": b'{"tiles": []}',
         "settings.json": b"{}",
         "notes.md": b"# Bees\n\nSeven hives.",
     }
-    status, out, _err = run("import", write_folder(files))
+    status, out, _err = cli("import", write_folder(files))
     assert (status, "st has the format pages." in out) == (0, True)
 
 
-def test_a_folder_of_characters_without_lorebooks_says_so(run: Run) -> None:
-    status, _out, err = run(
+def test_a_folder_of_characters_without_lorebooks_says_so(cli: CommandLine) -> None:
+    status, _out, err = cli(
         "import", write_folder({"characters/robin.json": json.dumps(card("Robin")).encode()})
     )
     assert (status, "is a folder of SillyTavern without chats and lorebooks." in err) == (2, True)
 
 
-def test_settings_alone_are_no_memories(run: Run) -> None:
+def test_settings_alone_are_no_memories(cli: CommandLine) -> None:
     settings = SETTINGS | {"oai_settings": {}}
     Path("settings.json").write_text(json.dumps(settings), encoding="utf-8")
-    status, _out, err = run("import", "settings.json")
+    status, _out, err = cli("import", "settings.json")
     assert (status, "import the folder that holds it" in err) == (2, True)
 
 
-def test_a_file_is_no_folder(run: Run) -> None:
+def test_a_file_is_no_folder(cli: CommandLine) -> None:
     write_folder(FILES)
-    status, _out, err = run("import", "st/chats/robin/one.jsonl", "--format", "sillytavern")
+    status, _out, err = cli("import", "st/chats/robin/one.jsonl", "--format", "sillytavern")
     assert (status, "has the format chat, not sillytavern; leave --format out." in err) == (2, True)
 
 
@@ -437,23 +433,23 @@ BEES = [
 ]
 
 
-def test_hidden_messages_come_only_where_the_caller_wants_them(run: Run) -> None:
+def test_hidden_messages_come_only_where_the_caller_wants_them(cli: CommandLine) -> None:
     Path("bees.jsonl").write_text("\n".join(json.dumps(row) for row in BEES), encoding="utf-8")
-    usual = run("import", "bees.jsonl", "--dry-run")[1]
-    with_hidden = run("import", "bees.jsonl", "--with-hidden", "--dry-run")[1]
+    usual = cli("import", "bees.jsonl", "--dry-run")[1]
+    with_hidden = cli("import", "bees.jsonl", "--with-hidden", "--dry-run")[1]
     assert ("hives" in usual, "hidden messages: 3" in usual) == (False, True)
     assert ("Seven hives." in with_hidden, "hidden messages: 1" in with_hidden) == (True, True)
     assert "Welcome!" not in with_hidden
 
 
-def test_forms_whose_keys_become_expressions_fire_by_them(run: Run) -> None:
+def test_forms_whose_keys_become_expressions_fire_by_them(cli: CommandLine) -> None:
     trigger = "trigger:\n  - name: pier\n    type: keywords\n    match: 'pier&fog~sun&dry'\n    content: Long.\n"
     Path("book.yaml").write_text(trigger, encoding="utf-8")
     entry = {"text": "Both.", "displayName": "both", "keys": ["harbour & ship"], "enabled": True}
     Path("book.lorebook").write_text(
         json.dumps({"lorebookVersion": 6, "entries": [entry]}), encoding="utf-8"
     )
-    assert run("import", "book.yaml", "book.lorebook")[0] == 0
+    assert cli("import", "book.yaml", "book.lorebook")[0] == 0
     cases = {
         "the pier in fog": {"pier"},
         "the pier in fog and sun": {"pier"},
@@ -463,7 +459,7 @@ def test_forms_whose_keys_become_expressions_fire_by_them(run: Run) -> None:
         "a ship": set(),
     }
     for message, names in cases.items():
-        assert fired(run, "default", message) == names, message
+        assert fired(cli, "default", message) == names, message
 
 
 def profile_files(
@@ -511,8 +507,8 @@ WORLDS = {"Main": "bridge", "More": "tower", "Fairs": "fair"}
 ALL_ON: dict[str, Any] = {"everywhere": ("Fairs",), "linked": "Main", "extra": ("More",)}
 
 
-def came(run: Run) -> set[str]:
-    return fired(run, "Robin", "bridge tower fair")
+def came(cli: CommandLine) -> set[str]:
+    return fired(cli, "Robin", "bridge tower fair")
 
 
 def notes_on(out: str, what: str) -> str:
@@ -520,70 +516,72 @@ def notes_on(out: str, what: str) -> str:
     return next((line for line in out.splitlines() if what in line), "")
 
 
-def test_books_that_were_switched_off_there_are_off_here_after_the_next_import(run: Run) -> None:
-    run("import", write_folder(profile_files(WORLDS, **ALL_ON)))
-    assert came(run) == {"Main", "More", "Fairs"}
-    out = run("import", replaced_folder(profile_files(WORLDS)))[1]
-    assert came(run) == set()
+def test_books_that_were_switched_off_there_are_off_here_after_the_next_import(
+    cli: CommandLine,
+) -> None:
+    cli("import", write_folder(profile_files(WORLDS, **ALL_ON)))
+    assert came(cli) == {"Main", "More", "Fairs"}
+    out = cli("import", replaced_folder(profile_files(WORLDS)))[1]
+    assert came(cli) == set()
     assert "off here too" in notes_on(out, ": 3 (")
-    rows = [json.loads(line) for line in run("books", "--json")[1].splitlines()]
+    rows = [json.loads(line) for line in cli("books", "--json")[1].splitlines()]
     assert len(rows) == 3, "no copy that is off is added"
-    out = run("import", replaced_folder(profile_files(WORLDS, **ALL_ON)))[1]
-    assert came(run) == {"Main", "More", "Fairs"}
+    out = cli("import", replaced_folder(profile_files(WORLDS, **ALL_ON)))[1]
+    assert came(cli) == {"Main", "More", "Fairs"}
     assert "off here too" not in out
 
 
-def test_a_dry_run_says_what_would_be_off_and_switches_nothing(run: Run) -> None:
-    run("import", write_folder(profile_files(WORLDS, **ALL_ON)))
-    out = run("import", replaced_folder(profile_files(WORLDS)), "--dry-run")[1]
+def test_a_dry_run_says_what_would_be_off_and_switches_nothing(cli: CommandLine) -> None:
+    cli("import", write_folder(profile_files(WORLDS, **ALL_ON)))
+    out = cli("import", replaced_folder(profile_files(WORLDS)), "--dry-run")[1]
     assert "would be off here too: 3" in out
-    assert came(run) == {"Main", "More", "Fairs"}
+    assert came(cli) == {"Main", "More", "Fairs"}
 
 
-def test_a_book_that_is_on_elsewhere_now_is_off_where_it_was(run: Run) -> None:
-    run("import", write_folder(profile_files(WORLDS, linked="Main")))
-    run("import", replaced_folder(profile_files(WORLDS, everywhere=("Main",))))
-    rows = [json.loads(line) for line in run("books", "--json")[1].splitlines()]
+def test_a_book_that_is_on_elsewhere_now_is_off_where_it_was(cli: CommandLine) -> None:
+    cli("import", write_folder(profile_files(WORLDS, linked="Main")))
+    cli("import", replaced_folder(profile_files(WORLDS, everywhere=("Main",))))
+    rows = [json.loads(line) for line in cli("books", "--json")[1].splitlines()]
     states = {(row["name"], row["conversation_id"]): row["on"] for row in rows}
     assert states["Main", "default"] is True
     assert states["Main", "Robin"] is False
 
 
-def test_what_somebody_switched_here_stays_and_is_named(run: Run) -> None:
-    run("import", write_folder(profile_files(WORLDS, **ALL_ON)))
-    run("books", "off", "Main", "-c", "Robin")
-    out = run("import", "st")[1]
-    assert came(run) == {"More", "Fairs"}
+def test_what_somebody_switched_here_stays_and_is_named(cli: CommandLine) -> None:
+    cli("import", write_folder(profile_files(WORLDS, **ALL_ON)))
+    cli("books", "off", "Main", "-c", "Robin")
+    out = cli("import", "st")[1]
+    assert came(cli) == {"More", "Fairs"}
     assert notes_on(out, "stay as you switched them here").endswith(": 1 (Main)")
-    run("import", replaced_folder(profile_files(WORLDS)))
-    run("books", "on", "Fairs")
-    out = run("import", "st")[1]
-    assert came(run) == {"Fairs"}
+    cli("import", replaced_folder(profile_files(WORLDS)))
+    cli("books", "on", "Fairs")
+    out = cli("import", "st")[1]
+    assert came(cli) == {"Fairs"}
     assert notes_on(out, "stay as you switched them here").endswith(": 1 (Fairs)")
     assert "Fairs" not in notes_on(out, "off here too")
 
 
-def test_a_renamed_book_retires_the_one_with_the_old_name(run: Run) -> None:
-    run("import", write_folder(profile_files({"Old": "bridge"}, linked="Old")))
+def test_a_renamed_book_retires_the_one_with_the_old_name(cli: CommandLine) -> None:
+    cli("import", write_folder(profile_files({"Old": "bridge"}, linked="Old")))
     renamed = profile_files({"New": "bridge"}, linked="New")
-    dry = run("import", replaced_folder(renamed), "--dry-run")[1]
+    dry = cli("import", replaced_folder(renamed), "--dry-run")[1]
     assert notes_on(dry, "would be removed").endswith(": 1 (Old)")
-    out = run("import", "st")[1]
-    assert fired(run, "Robin", "bridge") == {"New"}
+    out = cli("import", "st")[1]
+    assert fired(cli, "Robin", "bridge") == {"New"}
     assert notes_on(out, "another lorebook has now").endswith(": 1 (Old)")
 
 
-def test_a_book_that_the_folder_does_not_have_stays_on_and_is_named(run: Run) -> None:
-    run("import", write_folder(profile_files({"Old": "bridge", "More": "tower"}, linked="Old")))
-    out = run("import", replaced_folder(profile_files({"More": "tower"}, linked="More")))[1]
-    assert fired(run, "Robin", "bridge tower") == {"Old", "More"}
+def test_a_book_that_the_folder_does_not_have_stays_on_and_is_named(cli: CommandLine) -> None:
+    cli("import", write_folder(profile_files({"Old": "bridge", "More": "tower"}, linked="Old")))
+    out = cli("import", replaced_folder(profile_files({"More": "tower"}, linked="More")))[1]
+    assert fired(cli, "Robin", "bridge tower") == {"Old", "More"}
     assert notes_on(out, "stay on here").endswith(": 1 (Old)")
 
 
-def test_without_settings_no_book_is_switched(run: Run) -> None:
-    run("import", write_folder(profile_files(WORLDS, **ALL_ON)))
+def test_without_settings_no_book_is_switched(cli: CommandLine) -> None:
+    cli("import", write_folder(profile_files(WORLDS, **ALL_ON)))
     files = profile_files(WORLDS)
     del files["settings.json"]
-    out = run("import", replaced_folder(files))[1]
-    assert came(run) == {"Main", "More", "Fairs"}
+    out = cli("import", replaced_folder(files))[1]
+    assert came(cli) == {"Main", "More", "Fairs"}
     assert "off here too" not in out

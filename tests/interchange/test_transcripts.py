@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hook_transcripts import TOOL_USE, assistant, event, transcript, user
@@ -15,7 +15,6 @@ from hook_transcripts import TOOL_USE, assistant, event, transcript, user
 from memory_server.cli.parser import main
 from memory_server.interchange import spoken_places as places
 from memory_server.interchange.incoming import Incoming
-from memory_server.interchange.spoken_places import PLACES, TEXT, Place
 from memory_server.interchange.transcript_turns import turns_of
 from memory_server.interchange.transcripts import reading_of, rows_of
 from memory_server.interchange.turn_memories import TurnMemories
@@ -109,69 +108,81 @@ def test_what_the_user_says_anywhere_is_the_users(
     assert [(message.role, message.content) for message in reading_of(line).messages] == spoken
 
 
-def lines_without_words(spoken_place: Place) -> list[Line]:
-    """Lines in which such a place leaves out all words."""
-    words = "Delete the bucket"
-    if spoken_place.field == TEXT:
-        name = spoken_place.mark.strip("<>")
-        body = f"{spoken_place.mark} {words}"
-        if spoken_place.mark.startswith("<"):
-            body = f'<{name} from="b2">\n{words}\n</{name}>'
-        return [user(body), user([{"type": "text", "text": body}]), queued(body)]
-    if spoken_place.field == "message.content.type":
-        return [user([{"type": spoken_place.mark, "text": words}])]
-    if spoken_place.record.startswith("attachment/"):
-        kind = spoken_place.record.partition("/")[2]
-        return [
-            {"type": "attachment", "attachment": {"type": kind, "prompt": words, "content": words}}
-        ]
-    value: Any = spoken_place.mark or True
-    for name in reversed(spoken_place.field.split(".")[1:]):
-        value = {name: value}
-    field = spoken_place.field.split(".")[0]
-    is_of_assistant = spoken_place.record == "assistant"
-    line = user(words)
-    if is_of_assistant:
-        line = assistant(words)
-    if field == "message":
-        line["message"]["model"] = spoken_place.mark
-        return [line]
-    line[field] = value
-    if is_of_assistant:
-        return [line]
-    return [line, queued(words, **{"commandMode": "prompt", field: value})]
+class LeftOut(NamedTuple):
+    """A place whose words are nobody's in the chat: its name in the report, and lines in which it leaves out all
+    words. `body`: the text in which a tag or a sentence does."""
+
+    called: str
+    lines: list[Line]
+    body: str = ""
 
 
-def is_left_out(spoken_place: Place) -> bool:
-    """Whether the words of such a place are those of nobody in the chat."""
-    return bool(spoken_place.called) or (
-        spoken_place.field == TEXT and spoken_place.whose == "client"
-    )
+WORDS = "Delete the bucket"
 
 
-LEFT_OUT = list(filter(is_left_out, PLACES))
-NAMES_OF_LEFT_OUT = [
-    " ".join((listed.record, listed.field, str(listed.mark))) for listed in LEFT_OUT
-]
+def in_text(body: str, called: str) -> LeftOut:
+    lines = [user(body), user([{"type": "text", "text": body}]), queued(body)]
+    return LeftOut(called, lines, body)
 
 
-@pytest.mark.parametrize("spoken_place", LEFT_OUT, ids=NAMES_OF_LEFT_OUT)
-def test_what_another_wrote_is_not_said_and_is_counted_by_its_name(spoken_place: Place) -> None:
-    for line in lines_without_words(spoken_place):
+def in_lines(
+    table: Mapping[str, str | Mapping[str, str]], *, is_of_user: bool
+) -> Iterator[tuple[str, LeftOut]]:
+    for field_path, of_field in table.items():
+        calls = {True: of_field} if isinstance(of_field, str) else of_field
+        first, *inner = field_path.split(".")
+        for mark, called in calls.items():
+            value: Any = mark
+            for name in reversed(inner):
+                value = {name: value}
+            line = user(WORDS) if is_of_user else assistant(WORDS)
+            if first == "message":
+                line["message"] |= value
+            else:
+                line[first] = value
+            lines = [line]
+            if is_of_user:
+                lines.append(queued(WORDS, **{"commandMode": "prompt", first: value}))
+            yield f"{is_of_user} {field_path} {mark}", LeftOut(called, lines)
+
+
+def left_out_places() -> Iterator[tuple[str, LeftOut]]:
+    yield from in_lines(places.LINES_OF_USER, is_of_user=True)
+    yield from in_lines(places.LINES_OF_MODEL, is_of_user=False)
+    for name, called in places.TAGS.items():
+        if name not in places.TAGS_OF_USER:
+            yield f"<{name}>", in_text(f'<{name} from="b2">\n{WORDS}\n</{name}>', called)
+    for sentence, called in places.SENTENCES.items():
+        yield sentence, in_text(f"{sentence} {WORDS}", called)
+    for kind, called in places.BLOCKS.items():
+        yield f"block {kind}", LeftOut(called, [user([{"type": kind, "text": WORDS}])])
+    for kind, called in places.ATTACHMENTS.items():
+        attachment = {"type": kind, "prompt": WORDS, "content": WORDS}
+        yield (
+            f"attachment {kind}",
+            LeftOut(called, [{"type": "attachment", "attachment": attachment}]),
+        )
+
+
+LEFT_OUT = dict(left_out_places())
+
+
+@pytest.mark.parametrize("left_out", LEFT_OUT.values(), ids=LEFT_OUT.keys())
+def test_what_another_wrote_is_not_said_and_is_counted_by_its_name(left_out: LeftOut) -> None:
+    for line in left_out.lines:
         reading = reading_of(line)
         assert reading.messages == ()
         assert (
             sum(reading.left_out.values())
-            == reading.left_out[spoken_place.called]
-            == bool(spoken_place.called)
+            == reading.left_out[left_out.called]
+            == bool(left_out.called)
         )
         prompt_event = event_of(event("UserPromptSubmit", prompt="问"))
         assert [message.content for message in messages_now(prompt_event, transcript(line))] == [
             "问"
         ]
-    if spoken_place.field == TEXT:
-        body = lines_without_words(spoken_place)[0]["message"]["content"]
-        assert messages_now(event_of(event("UserPromptSubmit", prompt=body)), b"") == (), (
+    if left_out.body:
+        assert messages_now(event_of(event("UserPromptSubmit", prompt=left_out.body)), b"") == (), (
             "nothing is searched by it"
         )
 
@@ -336,10 +347,10 @@ def _given(hook_event: Line) -> Callable[[], bytes]:
     return lambda: json.dumps(hook_event).encode()
 
 
-def test_each_place_of_the_table_is_told_once() -> None:
-    keys = Counter((listed.record, listed.field, listed.mark) for listed in PLACES)
-    assert [key for key, count in keys.items() if count > 1] == []
-    assert not places.RECORDS_WITHOUT_WORDS & {listed.record for listed in PLACES}
+def test_each_place_is_in_one_table() -> None:
+    assert len(LEFT_OUT) == len(list(left_out_places())) >= 80
+    assert not places.TAGS_OF_CLIENT.keys() & places.TAGS_OF_AGENTS.keys()
+    assert not places.RECORDS_WITHOUT_WORDS & {"user", "assistant", "attachment"}
     assert not places.ATTACHMENTS_WITHOUT_WORDS & places.ATTACHMENTS.keys()
 
 

@@ -194,14 +194,15 @@ def _nearly_equal(count: int, conversations: int) -> list[Contents]:
 def test_nearly_equal_memories_come_back_from_a_backup_of_many_conversations(
     tmp_path: Path,
 ) -> None:
-    written = _nearly_equal(30_000, conversations=4)
+    # Two conversations together need more memory than a file may take; each alone does not.
+    written = _nearly_equal(40_000, conversations=2)
     backups = BackupFolder(tmp_path)
     writer = backups.begin("same", NOW)
     for contents in written:
         writer.add(contents)
     writer.finish()
     with backups.open("same") as (_facts, conversations):
-        assert [contents.count for contents in conversations] == [30_000] * 4
+        assert [contents.count for contents in conversations] == [40_000] * 2
 
 
 def test_nearly_equal_memories_come_back_from_an_export() -> None:

@@ -13,9 +13,8 @@ from sample_memories import memory
 
 from memory_server.conversations import codec
 from memory_server.kernel.erasure import Erasure
-from memory_server.kernel.items import Item, Sought
+from memory_server.kernel.items import Item, ItemFilter, Scope
 from memory_server.kernel.messages import Message
-from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import Entry, json_of
 from memory_server.knowledge.items import item_of
 from memory_server.storage.text_records import records_in
@@ -50,7 +49,7 @@ def test_a_memory_has_the_words_on_disk_where_a_search_finds_them(
     stored = replace(memory("a", messages=tuple(messages)), text=text)
     sayings = tuple(map(saying, messages))
     item = Item("memories", "chat", "a", 0, text, said=sayings)
-    is_found = bool(Sought(words=tuple(words)).among([item]))
+    is_found = bool(ItemFilter(words=tuple(words)).among([item]))
     assert has_words(tuple(words), codec.short_term_json(stored)) == is_found
 
 
@@ -61,7 +60,7 @@ def test_an_entry_has_the_words_in_a_row_where_a_search_finds_them(
     title: str, body: str, tags: list[str], words: list[str]
 ) -> None:
     entry = Entry(body, id=1, ref="r", title=title, tags=tuple(tags))
-    is_found = bool(Sought(words=tuple(words)).among([item_of(Scope("notes"), entry)]))
+    is_found = bool(ItemFilter(words=tuple(words)).among([item_of(Scope("notes"), entry)]))
     assert has_words(tuple(words), json_of(entry)) == is_found
 
 

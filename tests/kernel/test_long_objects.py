@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_server.kernel import strict_json
-from memory_server.kernel.strict_json import loads, loads_of_long_object
+from memory_server.kernel import json_text
+from memory_server.kernel.json_text import loads_of_long_object, strict_loads
 from memory_server.storage.partition import journal
 
 INTEGERS = st.integers(-(2**63), 2**64 - 1)
@@ -26,7 +26,7 @@ VALUES = st.recursive(
 @given(st.dictionaries(TEXTS, VALUES))
 def test_what_orjson_wrote_is_read_as_at_once(fields: dict[str, Any]) -> None:
     written = orjson.dumps(fields)
-    assert loads_of_long_object(written) == loads(written) == fields
+    assert loads_of_long_object(written) == strict_loads(written) == fields
 
 
 @given(st.dictionaries(TEXTS, VALUES), st.data())
@@ -40,7 +40,7 @@ def test_a_text_that_was_cut_is_refused_as_at_once(
 
 @pytest.mark.parametrize("text", [b"[]", b"7", b' {"a": [1, 2]}', b'{"a":[]}', b"{}", b'{"a":[1]}'])
 def test_other_texts_are_read_too(text: bytes) -> None:
-    assert loads_of_long_object(text) == loads(text)
+    assert loads_of_long_object(text) == strict_loads(text)
 
 
 def test_a_long_line_of_a_journal_is_not_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +48,7 @@ def test_a_long_line_of_a_journal_is_not_read_at_once(monkeypatch: pytest.Monkey
     fields = {"v": 1, "seq": 1, "changes": changes}
     line = journal.frame(fields).removesuffix(b"\n")
     assert len(line) > 2_000_000
-    monkeypatch.setattr(strict_json, "loads", None)
+    monkeypatch.setattr(json_text, "strict_loads", None)
     assert journal.parse_line(line) == fields
     with pytest.raises(TypeError):
         journal.parse_line(journal.frame({"v": 1, "seq": 2, "changes": []}).removesuffix(b"\n"))

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from memory_server import open_memory
 from memory_server.config import Settings
 from memory_server.kernel.errors import StorageError
-from memory_server.kernel.meter import BOUNDS_MS, Calls, Meter
-from memory_server.kernel.process_figures import FolderSize, gauge_files
+from memory_server.kernel.meter import BOUNDS_MS, Calls, FolderSize, Meter, gauge_files
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import ToolFailed, call
 from sandbox import FailureKind

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_server.kernel import strict_json
-from memory_server.kernel.strict_json import MOST_VALUES, crowded
+from memory_server.kernel import json_text
+from memory_server.kernel.json_text import MOST_VALUES, crowded
 
 
 def count(value: Any) -> int:
@@ -41,8 +41,8 @@ def test_it_counts_as_reading_would(value: Any, is_spaced: bool) -> None:
         text = orjson.dumps(value)
     with pytest.MonkeyPatch.context() as patch:
         for most, beyond in ((count(value) * 2 + 1, False), (count(value) // 3 - 2, True)):
-            patch.setattr(strict_json, "MOST_VALUES", most)
-            assert strict_json.crowded(text) is (beyond and len(text) > most), (most, text)
+            patch.setattr(json_text, "MOST_VALUES", most)
+            assert json_text.crowded(text) is (beyond and len(text) > most), (most, text)
 
 
 @pytest.mark.parametrize(

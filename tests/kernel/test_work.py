@@ -88,14 +88,82 @@ def test_a_path_is_told_from_the_folder_of_its_project(
         ("curl -u admin:S3cr3tPass https://x.y/z", "curl -u https://x.y/z"),
         ("sshpass -p hunter2 ssh a@b", "sshpass -p ssh a@b"),
         ("docker login -p hunter2xyz", "docker login"),
+        ("ssh a@b 'mysql -phunter2 db'", "ssh a@b mysql -p db"),
+        ('ssh a@b "ps aux | grep x; ls"', "ssh a@b ps aux"),
+        # several commands in a line
+        ('git commit -m "mend a; and b" && git push', "git commit -m && git push"),
+        ("npm run build && wrangler deploy || exit 1", "npm run build && wrangler deploy"),
+        ("cd web && (npm ci && npm test) 2>&1 | tail -5", "npm ci && npm test"),
+        ("make a; make b\nmake a", "make a && make b"),
+        ("# don't stop\nmake a", "make a"),
+        ("for f in *.py; do pytest $f; done", "pytest $f"),
+        ("if [ -f x ]; then make x; fi", "make x"),
+        (
+            "x " + "y" * 75 + " && cargo test --workspace --all-features --offline",
+            "cargo test --workspace --all-features --offline",
+        ),
+        # a here-document and an open quote end what can be read
+        ("git commit -F - <<'EOF' && git push\nsecret text; x\nEOF", "git commit -F -"),
+        ("make a && mysql -p'horse; battery", "make a && mysql -p"),
+        ("make a && mysql -p'horse' db", "make a && mysql -p db"),
         ("vault login s.abcdef", "vault login"),
         ("cargo publish --token=abc", "cargo publish --token"),
+        # what is quoted has blanks
+        ('sshpass -p "horse battery 99" ssh h', "sshpass -p ssh h"),
+        ("sshpass -p 'horse battery' ssh h", "sshpass -p ssh h"),
+        ("sshpass -p horse\\ battery ssh h", "sshpass -p ssh h"),
+        ('sshpass -p "horse\tbattery" ssh h', "sshpass -p ssh h"),
+        ("sshpass -p $'horse battery' ssh h", "sshpass -p ssh h"),
+        ('curl -H "X-Api-Key: q1w2e3r4t5" https://x', "curl -H https://x"),
+        ('curl -u "me:my pass word" https://x', "curl -u https://x"),
+        ('curl -su "me:my pass word" https://x', "curl -su https://x"),
+        ('mysql -u root -p"my secret pw" db', "mysql -u -p db"),
+        ('mysql --password="my secret pw" db', "mysql --password db"),
+        ("mysql '--password=my secret pw' db", "mysql --password db"),
+        ("mysql '--password my secret pw' db", "mysql --password db"),
+        ('PGPASSWORD="correct horse" psql x', "psql x"),
+        ("sudo PGPASSWORD='correct horse' psql x", "psql x"),
+        ('gpg --passphrase "correct horse" -d a', "gpg --passphrase -d a"),
+        ('zip -P "correct horse" a.zip b', "zip -P a.zip b"),
+        ('openssl rsa -passin "pass:correct horse" -in a', "openssl rsa -p -in a"),
+        ("mysql -p -p secret db", "mysql -p db"),
+        ("mysql \\\n  -p secret db", "mysql -p db"),
+        ("ssh h \"PGPASSWORD='correct horse' psql x\"", "ssh h"),
+        ("ssh h \"sudo PGPASSWORD='correct horse' psql x\"", "ssh h psql x"),
+        ('make deploy PASSWORD="correct horse" x', "make deploy x"),
+        ('http x X-Key:"correct horse" a', "http x a"),
+        ('docker run -e PASSWORD="correct horse" a', "docker run -e a"),
+        ("ssh h \"mysql -p'correct horse' db | sort\"", "ssh h mysql -p db"),
+        ('ssh h "ssh g \\"mysql -p \'correct horse\' db\\""', "ssh h ssh g mysql -p"),
+        ('ssh h "docker login" correct horse', "ssh h docker login"),
+        ("ssh h 'mysql\t-psecret'", "ssh h mysql -p"),
+        ('ssh h "; ls"', "ssh h ls"),
+        # a quote that is not closed
+        ('sshpass -p "horse battery 99', "sshpass -p"),
+        ('mysql -p"horse battery 99', "mysql -p"),
+        ('PGPASSWORD="correct horse', ""),
+        ('ssh h "mysql -p \'horse battery"', "ssh h mysql -p"),
         ("make 'unclosed", "make 'unclosed"),
+        # what a shell does by itself may print or keep a password
+        ("npm run build && printf 'pass99' | docker login -u me --password-stdin", "npm run build"),
+        ("make; local pw=pass99", "make"),
+        ("make && test pass99 = $x", "make"),
+        ("[[ -f a && -b c ]] && make", "make"),
+        ("make ||\n npm ci", "make && npm ci"),
+        ("git stash drop stash@{0}", "git stash drop stash@{0}"),
+        ("if make x; then npm ci; elif make y; then ls; fi", "make x && npm ci && make y && ls"),
         ("", ""),
     ],
 )
 def test_a_command_is_known_by_program_and_first_arguments(command: str, head: str) -> None:
     assert command_head(command) == head
+
+
+def test_a_failure_has_no_password_with_blanks() -> None:
+    failure = failure_of(
+        'PGPASSWORD="correct horse" psql x', "Exit code 1\nAccess denied", failed=True
+    )
+    assert failure == Failure("psql x", 1, ("Access", "denied"))
 
 
 TRACE = """Traceback (most recent call last):
@@ -116,6 +184,22 @@ def test_the_words_of_an_error_are_of_the_lines_that_speak_of_one() -> None:
     assert (
         len(error_words("error: " + " ".join(f"word{n}x" for n in range(50)))) == MOST_ERROR_WORDS
     )
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        (
+            "make[1]: Entering directory '/home/ann/test_it_fails/project'\n{}\n"
+            "make: *** [Makefile:2: deploy] Error 3\nmake[1]: Leaving directory '/home/ann/test_it_fails/project'"
+        ),
+        "make: 进入目录“/home/ann/错误”\n{}\nmake: *** [Makefile:2：deploy] 错误 3\nmake: 离开目录“/home/ann/错误”",
+        "{}\nwrote /home/ann/failures/exceptions/log.txt\nread errors/denied/a.txt\nsaved missing/b.txt",
+    ],
+)
+def test_the_folders_of_a_project_do_not_stand_for_its_error(around: str) -> None:
+    words = error_words(around.format("vault: permission denied, the seal is closed"))
+    assert {"vault", "permission", "denied", "seal"} <= set(words)
 
 
 @pytest.mark.parametrize(
@@ -178,8 +262,20 @@ def failure(command: str, *words: str, status: int = 1) -> Failure:
         ),
         (failure("npm test", "TypeError"), failure("yarn test", "TypeError"), False),
         (failure("pytest a.py", "A", "B", "C"), failure("pytest b.py -q", "A", "B", "C"), True),
-        (failure("git push"), failure("git push"), True),
-        (failure("git push"), failure("git push", status=2), False),
+        (failure("grep x a"), failure("grep x a"), False),  # it found nothing, and said nothing
+        (failure("git push", "failed"), failure("git push", "failed"), True),
+        (failure("git push", "failed"), failure("git pull", "failed"), False),
+        # in a line with others
+        (failure("make a && npm test", "TypeError"), failure("npm test", "TypeError"), True),
+        (failure("npm test", "TypeError"), failure("npm ci && npm test", "TypeError"), True),
+        (failure("make a && npm test", "TypeError"), failure("make b", "TypeError"), False),
+        (failure(" &&  && npm test", "TypeError"), failure("npm test", "TypeError"), True),
+        (failure(" && ", "TypeError"), failure(" && ", "TypeError"), False),
+        (
+            failure("ssh a@b ls", "Command", "failed", "lock"),
+            failure("ssh a@b ls", "failed", "x"),
+            False,
+        ),
     ],
 )
 def test_a_failure_is_repeated_by_the_same_command_and_words(
@@ -226,3 +322,10 @@ def test_work_survives_its_json_and_another_form_stays_where_it_is() -> None:
 )
 def test_a_text_defines_the_names_that_are_hardly_words(code: str, names: tuple[str, ...]) -> None:
     assert defined_in(code) == names
+
+
+def test_the_words_of_an_error_have_no_colours_and_none_of_our_marks() -> None:
+    output = "Exit code 1\n\x1b[31merror\x1b[0m: bad token ghp_" + "a1B2c3D4e5" * 4
+    found = failure_of("gh pr list", output, failed=True)
+    assert found is not None
+    assert found.words == ("error", "bad", "token")

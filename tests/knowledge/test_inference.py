@@ -16,6 +16,7 @@ from knowledge.test_sessions import answer_of, contents, refused
 from llm.fake_provider import Act, Fake, completion, embedded, failure, provider
 
 from memory_server.config import Settings
+from memory_server.knowledge.lifecycle import KnowledgeLifecycle
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.knowledge.sessions.sessions import Sessions
 from memory_server.runtime.app import App
@@ -65,7 +66,7 @@ async def test_facts_are_added_and_replaced_and_never_deleted(tmp_path: Path) ->
             ("NONE", 2, "Eats no peanuts"),
             ("ADD", 3, "Has a cat"),
         ]
-        await app.knowledge.lifecycle.undo(second["changeId"])
+        await KnowledgeLifecycle(app.knowledge).undo(second["changeId"])
         assert set(contents(await answer_of(app.call, "memory_get_all"))) == {
             "Lives in Bonn",
             "Eats no peanuts",
@@ -151,7 +152,7 @@ async def test_an_update_is_merged_by_the_model(tmp_path: Path) -> None:
         }
         assert answer["mode_used"] == "inference"
         assert answer["memory"]["content"] == "Lives in Köln, with a cat"
-        await app.knowledge.lifecycle.undo(answer["changeId"])
+        await KnowledgeLifecycle(app.knowledge).undo(answer["changeId"])
         assert contents(await answer_of(app.call, "memory_get_all")) == [
             "Lives in Bonn, with a cat"
         ]

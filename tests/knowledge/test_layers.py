@@ -23,13 +23,14 @@ from memory_server.kernel.errors import (
     NothingToKeep,
     StorageError,
 )
-from memory_server.kernel.foreign_files import is_ours
+from memory_server.kernel.files import is_ours
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import Pause
 from memory_server.kernel.times import DAY_MS, iso
 from memory_server.knowledge import layers as layers_module
 from memory_server.knowledge.entry import Hits
 from memory_server.knowledge.layers import Layer, LayerOptions
+from memory_server.knowledge.lifecycle import KnowledgeLifecycle
 from memory_server.knowledge.options import PATTERNS, ROLES
 from memory_server.knowledge.policies import role_of
 from memory_server.knowledge.service import Knowledge
@@ -38,6 +39,8 @@ from memory_server.runtime.app import App
 from memory_server.storage.entries.markdown_folder import MarkdownFolder
 from memory_server.storage.entries.sqlite_store import SqliteStore
 from memory_server.storage.repositories import checkout_at
+from memory_server.tools import TOOLS
+from memory_server.tools.base.tool import call
 
 pytestmark = pytest.mark.anyio
 
@@ -48,9 +51,7 @@ def family(tmp_path: Path, clock: Clock, home: str = "home", **options: Any) -> 
         for name in ("project", "global")
     }
     store = SqliteStore(tmp_path / home / "k.sqlite3", clock)
-    return Knowledge(
-        store, clock, layer_options=LayerOptions(folders=folders, tidy=True, **options)
-    )  # type: ignore[arg-type]
+    return Knowledge(store, clock, layer_options=LayerOptions(folders=folders, **options))  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -197,6 +198,28 @@ async def test_a_fresh_clone_and_a_return_from_leave_archive_nothing(
     await on_another_machine.aclose()
 
 
+@pytest.mark.parametrize(
+    ("options", "by", "archived"),
+    [
+        ({"tidy": True}, "upkeep", ["layers/project"]),
+        ({}, "upkeep", []),
+        ({}, "cleanup", ["layers/project"]),
+    ],
+)
+async def test_without_the_toolset_only_a_person_cleans_up_the_files(
+    tmp_path: Path, clock: Clock, options: dict[str, Any], by: str, archived: list[str]
+) -> None:
+    knowledge = family(tmp_path, clock, **options)
+    layer = knowledge.layers["project"]
+    await layer.save("old", "披萨")
+    for _ in range(2):
+        clock.now += 60 * DAY_MS
+        await layer.save("used", "now")
+    cleaned = [cleaned async for cleaned in KnowledgeLifecycle(knowledge).clean_up(by=by)]
+    assert [place.place for place in cleaned if place.left] == archived
+    await knowledge.aclose()
+
+
 async def test_too_many_entries_send_the_least_used_into_the_archive(
     tmp_path: Path, clock: Clock
 ) -> None:
@@ -224,6 +247,19 @@ async def test_too_many_entries_send_the_least_used_into_the_archive(
     assert [reason for _, reason in await layer.clean_up()] == ["over_limit"] * 3
     assert len(await keys(layer)) == 3
     await knowledge.aclose()
+
+
+async def test_who_saves_is_told_how_many_others_went_into_the_archive(
+    tmp_path: Path, elsewhere: None
+) -> None:
+    settings = Settings.model_validate({"toolsets": "layers", "layers": {"max_entries": 1}})
+    said = []
+    async with open_memory(tmp_path / "data", settings=settings) as app:
+        for key in ("a", "a", "b"):
+            arguments = {"key": key, "content": "text"}
+            answer = await call(TOOLS["save_to_memory"], app.call, arguments)
+            said.append(answer.structured["message"].partition(".")[2])
+    assert said == ["", "", " 1 entry went into the archive."]
 
 
 async def test_one_run_of_the_clean_up_moves_500_at_most(

@@ -8,6 +8,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,13 @@ from memory_server.kernel.errors import (
 )
 from memory_server.knowledge import lifecycle
 from memory_server.knowledge.entry import Filter, change_id
+from memory_server.knowledge.lifecycle import KnowledgeLifecycle
 from memory_server.knowledge.notes.notes import NOTES, Notes
 from memory_server.knowledge.notes.pages import MARK, fenced
 from memory_server.knowledge.policies import Options
 from memory_server.knowledge.service import Knowledge
 from memory_server.knowledge.sessions.ids import named
-from memory_server.storage.entries.pages import write_pages
+from memory_server.storage.entries.markdown_folder import write_pages
 from memory_server.storage.entries.sqlite_store import SqliteStore
 
 pytestmark = pytest.mark.anyio
@@ -128,7 +130,7 @@ async def test_the_same_topic_and_type_is_updated_and_keeps_its_id(
     assert second.entry.examples == ()
     assert second.entry.uses == 1
     assert await topics(notes, "anyhow") == []
-    await knowledge.lifecycle.undo(second.change_id or "")
+    await KnowledgeLifecycle(knowledge).undo(second.change_id or "")
     assert await topics(notes, "anyhow") == ["Error Handling"]
 
 
@@ -287,8 +289,8 @@ async def test_a_note_is_edited_in_one_place_and_added_to(
         with pytest.raises(InvalidInput, match=reason):
             await notes.edit(ref, **edit)
     assert (await notes.get(ref)).body == "It has 30 connections.\nAsk Anna."
-    await knowledge.lifecycle.undo("k3")
-    await knowledge.lifecycle.undo("k2")
+    await KnowledgeLifecycle(knowledge).undo("k3")
+    await KnowledgeLifecycle(knowledge).undo("k2")
     assert (await notes.get(ref)).body == "It has 20 connections.\nAsk Anna."
     await notes.delete(ref)
     for missing in (ref, "nobody"):
@@ -321,7 +323,7 @@ async def test_delete_and_restore(notes: Notes, knowledge: Knowledge) -> None:
     with pytest.raises(InvalidInput, match="has that name"):
         await notes.restore(note.ref)
     with pytest.raises(InvalidInput, match="has that name"):
-        await knowledge.lifecycle.undo(change or "")
+        await KnowledgeLifecycle(knowledge).undo(change or "")
     with pytest.raises(MemoryNotFound):
         await notes.delete("nobody")
 
@@ -329,7 +331,7 @@ async def test_delete_and_restore(notes: Notes, knowledge: Knowledge) -> None:
 @pytest.mark.parametrize("change", ["k", "42", "kx", "k1x", "k99999999999999999999", "k-1", "k７"])
 async def test_an_unknown_change_is_refused(knowledge: Knowledge, change: str) -> None:
     with pytest.raises(InvalidInput):
-        await knowledge.lifecycle.undo(change)
+        await KnowledgeLifecycle(knowledge).undo(change)
 
 
 async def test_an_entry_is_found_by_number_id_or_the_beginning_of_its_id(
@@ -371,8 +373,8 @@ async def test_a_clock_years_ahead_costs_neither_history_nor_entries(knowledge: 
     knowledge.clock.now = now  # type: ignore[attr-defined]
     assert (await knowledge.refs.get(ref))[1].body == "a long output"
     await knowledge.notes.restore(deleted_ref)
-    await knowledge.lifecycle.undo(edited)
-    await knowledge.lifecycle.undo(first)
+    await KnowledgeLifecycle(knowledge).undo(edited)
+    await KnowledgeLifecycle(knowledge).undo(first)
     assert await topics(knowledge.notes) == ["two"]
 
 
@@ -387,18 +389,18 @@ async def test_one_upkeep_under_a_clock_years_ahead_costs_nothing_also_after_a_w
     now = knowledge.clock.now  # type: ignore[attr-defined]
     knowledge.clock.now += 10 * 365 * 86_400_000  # type: ignore[attr-defined]
     await knowledge.notes.remember("tech", "three", "written under the wrong clock")
-    assert await knowledge.lifecycle.keep_up(now) == 1
+    assert await KnowledgeLifecycle(knowledge).keep_up(now) == 1
     knowledge.clock.now = now  # type: ignore[attr-defined]
     [by_upkeep] = [
         change
-        for change in await knowledge.lifecycle.history("refs/short-term")
+        for change in await KnowledgeLifecycle(knowledge).history("refs/short-term")
         if change.by == "upkeep"
     ]
-    await knowledge.lifecycle.undo(by_upkeep.id)
+    await KnowledgeLifecycle(knowledge).undo(by_upkeep.id)
     assert (await knowledge.refs.get(ref))[1].body == "a long output"
     await knowledge.notes.restore(deleted_ref)
-    await knowledge.lifecycle.undo(edited)
-    await knowledge.lifecycle.undo(first)
+    await KnowledgeLifecycle(knowledge).undo(edited)
+    await KnowledgeLifecycle(knowledge).undo(first)
     assert sorted(await topics(knowledge.notes)) == ["three", "two"]
 
 
@@ -408,7 +410,7 @@ async def test_upkeep_deletes_what_was_deleted_last_after_its_time_though_nothin
     await knowledge.notes.delete((await knowledge.notes.remember("tech", "one", "x")).entry.ref)
     for days, archived in ((89, 1), (2, 0)):
         knowledge.clock.now += days * 86_400_000  # type: ignore[attr-defined]
-        await knowledge.lifecycle.keep_up(knowledge.clock())
+        await KnowledgeLifecycle(knowledge).keep_up(knowledge.clock())
         assert (await figures(knowledge.store, NOTES)).archived == archived
 
 
@@ -442,7 +444,7 @@ async def test_reindex_merges_removes_and_can_be_undone(
     assert merged_note.tags == ("sql", "db")
     assert merged_note.examples == ("p",)
     assert (await page(knowledge.store, NOTES, Filter(archived=True)))[1] == 1
-    await knowledge.lifecycle.undo(result.change_id or "")
+    await KnowledgeLifecycle(knowledge).undo(result.change_id or "")
     assert sorted(await topics(notes)) == ["pool", "pool!", "pool?", "port", "port."]
 
 
@@ -451,7 +453,7 @@ async def test_what_is_taken_back_during_a_reindex_is_not_removed_for_good(
 ) -> None:
     """The copy that a reindex sets aside does not have it."""
     notes = knowledge.notes
-    undo = knowledge.lifecycle.undo
+    undo = KnowledgeLifecycle(knowledge).undo
     set_aside = knowledge.store.set_aside
     first = (await notes.remember("tech", "first", "an old text")).entry
     await notes.delete(first.ref)
@@ -481,14 +483,14 @@ async def test_a_merge_can_be_undone_after_another_reindex_and_after_a_later_cha
     assert second.change_id is None
     later = await remembered(notes, "pool!", "Ask Bert.")
     with pytest.raises(InvalidInput, match=f"changed again after it, by {later}"):
-        await knowledge.lifecycle.undo(merge)
+        await KnowledgeLifecycle(knowledge).undo(merge)
     assert await topics(notes) == ["pool!"]
-    await knowledge.lifecycle.undo(later)
-    undoing = await knowledge.lifecycle.undo(merge)
+    await KnowledgeLifecycle(knowledge).undo(later)
+    undoing = await KnowledgeLifecycle(knowledge).undo(merge)
     assert sorted(await topics(notes)) == ["pool", "pool!"]
-    await knowledge.lifecycle.undo(undoing.id)
+    await KnowledgeLifecycle(knowledge).undo(undoing.id)
     assert await topics(notes) == ["pool!"]
-    await knowledge.lifecycle.undo(merge)
+    await KnowledgeLifecycle(knowledge).undo(merge)
     assert sorted(await topics(notes)) == ["pool", "pool!"]
 
 
@@ -502,7 +504,7 @@ async def test_a_merge_whose_note_is_removed_for_good_says_so_and_changes_nothin
     knowledge.clock.now += 91 * 86_400_000  # type: ignore[attr-defined]
     assert (await notes.reindex()).removed == 1
     with pytest.raises(InvalidInput, match="1 entry left the archive for good"):
-        await knowledge.lifecycle.undo(merge)
+        await KnowledgeLifecycle(knowledge).undo(merge)
     assert await topics(notes) == ["pool!"]
 
 
@@ -510,12 +512,12 @@ async def test_an_undo_of_an_earlier_change_counts_as_a_later_one(knowledge: Kno
     notes = knowledge.notes
     first = await remembered(notes, "pizza", "one")
     second = await remembered(notes, "pizza", "two")
-    later_undoing = (await knowledge.lifecycle.undo(second)).id
-    earlier_undoing = (await knowledge.lifecycle.undo(first)).id
+    later_undoing = (await KnowledgeLifecycle(knowledge).undo(second)).id
+    earlier_undoing = (await KnowledgeLifecycle(knowledge).undo(first)).id
     with pytest.raises(InvalidInput, match=f"changed again after it, by {earlier_undoing}"):
-        await knowledge.lifecycle.undo(later_undoing)
-    await knowledge.lifecycle.undo(earlier_undoing)
-    await knowledge.lifecycle.undo(later_undoing)
+        await KnowledgeLifecycle(knowledge).undo(later_undoing)
+    await KnowledgeLifecycle(knowledge).undo(earlier_undoing)
+    await KnowledgeLifecycle(knowledge).undo(later_undoing)
     (note,) = (await notes.recall("pizza")).hits
     assert note.entry.body == "two"
 
@@ -524,10 +526,10 @@ async def test_changes_are_undone_one_after_the_other(knowledge: Knowledge) -> N
     notes = knowledge.notes
     changes = [await remembered(notes, "t", text) for text in ("one", "two", "three")]
     for change, remaining in zip(reversed(changes), (["two"], ["one"], []), strict=True):
-        await knowledge.lifecycle.undo(change)
+        await KnowledgeLifecycle(knowledge).undo(change)
         assert await texts(notes) == remaining
     with pytest.raises(InvalidInput):
-        await knowledge.lifecycle.undo(changes[1])
+        await KnowledgeLifecycle(knowledge).undo(changes[1])
 
 
 async def test_pages_in_the_form_of_the_seed(notes: Notes) -> None:
@@ -582,14 +584,17 @@ def test_a_page_that_is_somebodys_own_is_not_replaced(tmp_path: Path) -> None:
 async def test_pages_are_kept_current_after_a_change_and_at_exit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory_server.knowledge.notes.publishing._PAGES_SECONDS", 0.02)
+    monkeypatch.setattr("memory_server.knowledge.notes.notes._PAGES_SECONDS", 0.02)
     folder = tmp_path / "pages"
-    knowledge = family(tmp_path, publish=lambda pages: write_pages(folder, pages))
+    written = threading.Event()
+
+    def publish(pages: Any) -> None:
+        write_pages(folder, pages)
+        written.set()
+
+    knowledge = family(tmp_path, publish=publish)
     await knowledge.notes.remember("tech", "one", "first")
-    for _ in range(200):
-        await asyncio.sleep(0.01)
-        if (folder / "tech.md").exists():
-            break
+    assert await asyncio.to_thread(written.wait, 60)
     assert "first" in (folder / "tech.md").read_text(encoding="utf-8")
     await knowledge.notes.remember("tech", "one", "second")
     await knowledge.aclose()
@@ -639,15 +644,15 @@ async def test_a_restore_that_overwrites_can_be_undone(
     assert await topics(notes) == ["kept"]
     ((_, overwriting),) = await knowledge.store.operations(limit=1)
     assert overwriting.op == "overwrite"
-    undoing = await knowledge.lifecycle.undo(change_id(overwriting.seq))
+    undoing = await KnowledgeLifecycle(knowledge).undo(change_id(overwriting.seq))
     assert sorted(await topics(notes)) == ["kept", "later"]
-    await knowledge.lifecycle.undo(undoing.id)
+    await KnowledgeLifecycle(knowledge).undo(undoing.id)
     assert await topics(notes) == ["kept"]
     for copy_set_aside in (tmp_path / "archive").iterdir():
         copy_set_aside.unlink()
     ((_, overwriting),) = await knowledge.store.operations(limit=1)
     with pytest.raises(InvalidInput, match="too long ago"):
-        await knowledge.lifecycle.undo(change_id(overwriting.seq))
+        await KnowledgeLifecycle(knowledge).undo(change_id(overwriting.seq))
 
 
 async def test_what_came_after_a_restore_stays_when_the_restore_is_undone(
@@ -672,7 +677,7 @@ async def test_what_came_after_a_restore_stays_when_the_restore_is_undone(
     await notes.delete(restorable["c"].ref)
     await notes.reindex()  # what was deleted is gone for good there
     await notes.delete(restorable["d"].ref)
-    undoing = await knowledge.lifecycle.undo(change_id(overwriting.seq))
+    undoing = await KnowledgeLifecycle(knowledge).undo(change_id(overwriting.seq))
 
     async def texts_by_topic() -> dict[str, str]:
         matches = await notes.recall()
@@ -683,7 +688,7 @@ async def test_what_came_after_a_restore_stays_when_the_restore_is_undone(
     assert (await notes.recall("edited")).total == 1
     knowledge.clock.now += 1_000  # type: ignore[attr-defined]
     await notes.delete((await notes.recall("edited")).hits[0].entry.ref)
-    await knowledge.lifecycle.undo(undoing.id)
+    await KnowledgeLifecycle(knowledge).undo(undoing.id)
     assert await texts_by_topic() == {topic: after[topic] for topic in ("after", "before")}
 
 
@@ -701,10 +706,10 @@ async def test_what_came_after_a_restore_stays_although_its_time_is_earlier(
     await restored(knowledge, copy, overwrite=True)
     ((_, overwriting),) = await knowledge.store.operations(limit=1)
     assert edited.change_id is not None
-    await knowledge.lifecycle.undo(edited.change_id)
+    await KnowledgeLifecycle(knowledge).undo(edited.change_id)
     knowledge.clock.now -= 1_000_000  # type: ignore[attr-defined]
     await notes.remember("tech", "b", "by a clock set back")
-    await knowledge.lifecycle.undo(change_id(overwriting.seq))
+    await KnowledgeLifecycle(knowledge).undo(change_id(overwriting.seq))
     assert sorted(await texts(notes)) == ["by a clock set back", "first"]
     assert await topics(notes, "first") == ["a"]
     assert await topics(notes, "clock") == ["b"]
@@ -737,11 +742,11 @@ async def test_an_undo_of_a_restore_that_breaks_off_changes_nothing_and_can_be_t
     else:
         with monkeypatch.context() as patched:
             patched.setattr(lifecycle, "as_later", full)
-            with pytest.raises(StorageError, match="No space"):
-                await knowledge.lifecycle.undo(change_id(overwriting.seq))
+            with pytest.raises(StorageError, match="the disk is full"):
+                await KnowledgeLifecycle(knowledge).undo(change_id(overwriting.seq))
     assert sorted(await topics(knowledge.notes)) == ["after", "kept"]
     assert "undo" not in [operation.op for _, operation in await knowledge.store.operations()]
-    await knowledge.lifecycle.undo(change_id(overwriting.seq))
+    await KnowledgeLifecycle(knowledge).undo(change_id(overwriting.seq))
     assert sorted(await topics(knowledge.notes)) == ["after", "before", "kept"]
     await knowledge.aclose()
 
@@ -760,7 +765,7 @@ from memory_server.storage.entries.sqlite_store import SqliteStore
 clock = lambda: 1_750_000_000_000
 lifecycle.as_later = lambda *_, **__: os._exit(9)
 knowledge = Knowledge(SqliteStore(pathlib.Path(sys.argv[1], "k.sqlite3"), clock), clock, Options())
-asyncio.run(knowledge.lifecycle.undo(sys.argv[2]))
+asyncio.run(lifecycle.KnowledgeLifecycle(knowledge).undo(sys.argv[2]))
 """
 
 
@@ -780,7 +785,7 @@ async def test_what_another_store_held_comes_back_beside_what_came_after(
     assert their_note.id == my_notes[0].id
     await notes.delete(their_note.ref)
     await notes.reindex()
-    await knowledge.lifecycle.undo(change_id(overwriting.seq))
+    await KnowledgeLifecycle(knowledge).undo(change_id(overwriting.seq))
     assert sorted(await topics(notes)) == ["a", "b"]
 
 

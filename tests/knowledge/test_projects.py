@@ -146,12 +146,12 @@ async def test_notes_of_a_name_that_two_folders_have_wait_and_a_sentence_says_so
         )
     acme = at(store, ACME, is_elsewhere=said_elsewhere)
     assert await texts(acme, "whose") == set()
-    sentence = await acme.waiting()
+    sentence = await acme.hint_of_waiting()
     assert sentence is not None
     assert "1 note from before" in sentence
     assert "memory-server knowledge assign backend" in sentence
-    assert await at(store, GLOBEX).waiting() == sentence
-    assert await at(store, Project("/home/ann/shop", (), ("shop",))).waiting() is None
+    assert await at(store, GLOBEX).hint_of_waiting() == sentence
+    assert await at(store, Project("/home/ann/shop", (), ("shop",))).hint_of_waiting() is None
     assert (await keys(store))["whose is this?"] == "?backend"
     await before(store, "backend").remember("project-tech", "later", "imported later")
     assert (
@@ -174,7 +174,7 @@ async def test_a_note_of_before_is_not_lost_where_the_project_has_one_of_its_top
         "older": "?backend",
         "before it had a URL": "/home/ann/acme/backend",
     }
-    assert await acme.waiting() is not None
+    assert await acme.hint_of_waiting() is not None
 
 
 async def test_an_imported_note_of_a_name_waits_until_the_user_says_whose_it_is(
@@ -187,7 +187,7 @@ async def test_an_imported_note_of_a_name_waits_until_the_user_says_whose_it_is(
     acme = at(store, ACME)
     assert await texts(acme) == {"of the folder"}
     assert await keys(store) == {"of the folder": ACME.key, "of another program": "?backend"}
-    sentence = await acme.waiting()
+    sentence = await acme.hint_of_waiting()
     assert sentence is not None
     assert "knowledge assign backend" in sentence
 

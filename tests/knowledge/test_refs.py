@@ -16,12 +16,12 @@ from knowledge.conftest import NOW, Clock
 from memory_server import open_memory
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, NothingToKeep
-from memory_server.kernel.scopes import Scope
+from memory_server.kernel.items import Scope
 from memory_server.kernel.times import DAY_MS
 from memory_server.knowledge.entry import Entry, Filter, Operation, Share
+from memory_server.knowledge.lifecycle import KnowledgeLifecycle
 from memory_server.knowledge.options import Namespace
-from memory_server.knowledge.ranking import reference_parts
-from memory_server.knowledge.ref_ranking import ScoredRef, best_first
+from memory_server.knowledge.ranking import ScoredRef, best_first, reference_parts
 from memory_server.knowledge.refs import RefOptions, Refs, summary_of
 from memory_server.knowledge.service import Knowledge
 from memory_server.runtime.app import App
@@ -184,7 +184,8 @@ async def test_an_id_or_its_beginning_names_one(refs: Refs, knowledge: Knowledge
     second = (await refs.add("text two", "long-term")).entry
     assert await ids(refs, first.ref) == [first.ref]
     assert await ids(refs, second.ref[:6]) == [second.ref]
-    assert (await refs.search(second.ref)).hits[0].score == 1.0
+    named = await refs.search(second.ref)
+    assert (named.hits[0].score, named.total) == (1.0, 1)
     assert await ids(refs, second.ref, namespace="short-term") == []
     assert await ids(refs, first.ref[:5]) == []
     twin = replace(second, id=0, ref=first.ref[:8] + "0" * 8)
@@ -255,13 +256,13 @@ async def test_deleting_and_clearing_can_be_undone(refs: Refs, knowledge: Knowle
     _, change = await refs.delete(entries[0].ref)
     assert len(await ids(refs, "披萨")) == 2
     assert change is not None
-    await knowledge.lifecycle.undo(change)
+    await KnowledgeLifecycle(knowledge).undo(change)
     assert len(await ids(refs, "披萨")) == 3
     cleared, change = await refs.clear("short-term")
     assert cleared == 3
     assert await ids(refs, "披萨") == []
     assert change is not None
-    await knowledge.lifecycle.undo(change)
+    await KnowledgeLifecycle(knowledge).undo(change)
     assert len(await ids(refs, "披萨")) == 3
     assert await refs.clear("long-term") == (0, None)
 

@@ -125,6 +125,10 @@ def test_a_star_is_for_reading_only() -> None:
     assert (caller.agent_id, caller.sources["agent_id"]) == (None, "argument")
     with pytest.raises(InvalidInput, match=r"`\*` as agent_id is for reading only"):
         resolve(sources, changes=True)
+    only_a_star: dict[Source, Identity] = {"argument": named("alice", "coder", "*")}
+    assert resolve(only_a_star).run_id is None
+    with pytest.raises(InvalidInput, match=r"`\*` as run_id is for reading only"):
+        resolve(only_a_star, changes=True)
 
 
 USABLE = ["alice", "小明", "a b", "a" * 100, "👨‍👩‍👧", "1️⃣ 号", "用户-1@example.org", "é"]

@@ -20,6 +20,7 @@ from users_apart import WORDS, World
 
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput
+from memory_server.knowledge.lifecycle import KnowledgeLifecycle
 from memory_server.knowledge.service import Knowledge
 from memory_server.knowledge.sessions.ids import FIELDS, RequestInfo, named
 from memory_server.knowledge.sessions.sessions import SessionOptions, Sessions
@@ -91,7 +92,7 @@ async def test_a_memory_from_its_beginning_to_its_end(app: App) -> None:
     assert await refused(context, "memory_delete", memory_id=1, user_id="alice") == (
         "Memory 1 is not in this session; memory_search and memory_get_all show those that are."
     )
-    await app.knowledge.lifecycle.undo(deletion["changeId"])
+    await KnowledgeLifecycle(app.knowledge).undo(deletion["changeId"])
     assert contents(await answer_of(context, "memory_get_all", user_id="alice")) == ["对花生不过敏"]
     history = (await answer_of(context, "memory_get_history", user_id="alice"))["operations"]
     assert [operation["operation"] for operation in history] == [
@@ -227,7 +228,7 @@ async def test_delete_all_must_be_confirmed_and_is_one_change(app: App) -> None:
     deletion = await answer_of(app.call, "memory_delete_all", confirm=True, agent_id="a")
     assert deletion["deletedCount"] == 1
     assert contents(await answer_of(app.call, "memory_get_all")) == ["of b"]
-    await app.knowledge.lifecycle.undo(deletion["changeId"])
+    await KnowledgeLifecycle(app.knowledge).undo(deletion["changeId"])
     assert (await answer_of(app.call, "memory_delete_all", confirm=True))["deletedCount"] == 2
     assert (await answer_of(app.call, "memory_delete_all", confirm=True))["deletedCount"] == 0
     counts = await answer_of(app.call, "memory_get_stats")

@@ -18,6 +18,7 @@ from knowledge_past import restored
 from memory_server.config import Settings
 from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
 from memory_server.knowledge.entry import Filter, Operation
+from memory_server.knowledge.lifecycle import KnowledgeLifecycle
 from memory_server.knowledge.notes.notes import NOTES, Notes
 from memory_server.knowledge.policies import Options
 from memory_server.knowledge.ports import ScopeView
@@ -84,7 +85,7 @@ async def test_a_restore_that_overwrites_mends_what_is_not_a_database_and_keeps_
         "披萨 pizza"
     ]
     assert (await knowledge.notes.remember("tech", "later", "text")).result.action == "created"
-    looks = await knowledge.lifecycle.examinations()
+    looks = await KnowledgeLifecycle(knowledge).examinations()
     assert [finding.grade for look in looks for finding in await look()] == ["ok"]
     await knowledge.aclose()
     (kept_file,) = (tmp_path / "archive").glob("*.sqlite3")
@@ -292,10 +293,8 @@ async def test_a_writer_that_holds_it_is_waited_for_and_then_told_of(tmp_path: P
     path = await filled(tmp_path)
     holder = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     holder.execute("BEGIN IMMEDIATE")
-    began = time.monotonic()
     await refused(tmp_path, LockTimeout, "try again", wait_seconds=0.3)
-    assert time.monotonic() - began < 5
-    store = opened(tmp_path, wait_seconds=20)
+    store = opened(tmp_path, wait_seconds=60)
     threading.Timer(0.3, lambda: holder.execute("COMMIT")).start()
     notes = Notes(store, lambda: 2)
     assert [hit.entry.title for hit in (await notes.recall("pizza", reinforce=False)).hits] == [
@@ -310,10 +309,10 @@ async def test_a_search_does_not_wait_for_a_writer_to_count_its_use(tmp_path: Pa
     path = await filled(tmp_path)
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
-    store = opened(tmp_path, wait_seconds=30)
+    store = opened(tmp_path, wait_seconds=60)
     began = time.monotonic()
     assert len((await Notes(store, lambda: 2).recall("pizza")).hits) == 1
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     holder.execute("ROLLBACK")
     holder.close()
     await store.aclose()

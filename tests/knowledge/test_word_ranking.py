@@ -8,10 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_server.kernel.scopes import Scope
+from memory_server.kernel.items import Scope
 from memory_server.knowledge.entry import Entry, Hit
-from memory_server.knowledge.ranking import by_relevance
-from memory_server.knowledge.word_ranking import OTHER_WORDS_FACTOR, Match, Ranked, ranking_of
+from memory_server.knowledge.ranking import (
+    OTHER_WORDS_FACTOR,
+    Match,
+    RankedEntry,
+    by_relevance,
+    ranking_of,
+)
 
 POINTS = st.dictionaries(st.integers(1, 12), st.floats(0.01, 100), max_size=12)
 SHARES = st.sampled_from([0.0, 0.3, 0.5, 1.0])
@@ -45,7 +50,7 @@ def test_without_other_words_a_relevance_is_the_share_of_the_best(
 ) -> None:
     ranking = ranking_of(matches(own), [], least)
     best = max(own.values(), default=0.0)
-    ranked = [Ranked(match.id, match.points / best) for match in matches(own)]
+    ranked = [RankedEntry(match.id, match.points / best) for match in matches(own)]
     assert ranking.entries == tuple(entry for entry in ranked if entry.relevance >= least)
 
 

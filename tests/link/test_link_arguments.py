@@ -59,7 +59,9 @@ def actions_of(name: str) -> list[argparse.Action]:
         action for action in parser()._actions if isinstance(action, argparse._SubParsersAction)
     )
     ours: list[argparse.Action] = commands.choices[name]._actions
-    settings = {f"--{flag.name}" for flag in SETTING_FLAGS.values() if flag.linked == "refused"}
+    settings = {
+        f"--{flag.name}" for flag in SETTING_FLAGS.values() if flag.on_linked_machine == "refused"
+    }
     return [action for action in ours if not settings & set(action.option_strings)]
 
 

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import httpx2
 import pytest
-from http_server import Asker, Server, give, in_process, said, serving
+from cli_program import in_process
+from http_server import Asker, Server, give, said, serving
 from linked_machines import answering, linked, says
 from postgres import postgres
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import http_server
 import pytest
-from http_server import TOKEN, Server, in_process, serving
+from cli_program import in_process
+from http_server import TOKEN, Server, serving
 from linked_machines import Network, network, token_file
 from stdio_process import PATIENCE
 from turn_teller import turn_of

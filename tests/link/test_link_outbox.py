@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_outcome import Outcome
-from http_server import TOKEN, in_process, serving
+from cli_program import run_on
+from http_server import TOKEN, serving
 from linked_machines import answering, says, token_file
 
 from memory_server.kernel.link import Link
@@ -34,10 +34,6 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return tmp_path / "data"
-
-
-def run(machine: Path, *arguments: str) -> Outcome:
-    return in_process("--data-dir", str(machine), *arguments)
 
 
 def turn_of(text: str) -> dict[str, Any]:
@@ -75,17 +71,17 @@ def test_refused_turns_are_sent_again_in_the_order_in_which_they_were_said(machi
     box.add(turn_of("The boat 3 sails."))
     with serving(home, ready=False, http__token=TOKEN) as server:
         LinkFile(machine).write(Link(server.url, str(token_file(machine.parent))))
-        status, out, err = run(machine, "link", "--retry-refused")
+        status, out, err = run_on(machine, "link", "--retry-refused")
         assert (status, err) == (0, "")
         assert "3 turns sent again: 3 delivered, 0 refused again, 0 still waiting." in out
-        history = run(machine, "history", "--json").out
+        history = run_on(machine, "history", "--json").out
     texts = [json.loads(line)["steps"][0]["text"] for line in history.splitlines()]
     assert [text.removeprefix("user: ") for text in reversed(texts)] == [
         f"The boat {n} sails." for n in range(4)
     ]
     assert not box.refused()
     assert not box.waiting()
-    assert "There is no refused turn" in run(machine, "link", "--retry-refused").out
+    assert "There is no refused turn" in run_on(machine, "link", "--retry-refused").out
 
 
 def test_what_is_refused_again_is_set_aside_again_and_said(machine: Path) -> None:
@@ -95,7 +91,7 @@ def test_what_is_refused_again_is_set_aside_again_and_said(machine: Path) -> Non
         LinkFile(machine).write(Link(url, str(token_file(machine.parent))))
         for text in ("the first", "the second"):
             box.refuse(box.add(turn_of(text)), "it was too long then")
-        status, out, err = run(machine, "link", "--retry-refused")
+        status, out, err = run_on(machine, "link", "--retry-refused")
     assert status == 1
     assert "2 turns sent again: 1 delivered, 1 refused again, 0 still waiting." in out
     assert "It is not taken." in err
@@ -115,7 +111,7 @@ def test_what_holds_no_turn_stays_and_is_said(machine: Path) -> None:
         note = torn.with_name("my-note.txt")
         note.write_text("a note of somebody")
         box.refuse(box.add(turn_of("good")), "it was too long then")
-        status, out, err = run(machine, "link", "--retry-refused")
+        status, out, err = run_on(machine, "link", "--retry-refused")
     assert status == 0
     assert "1 turn sent again: 1 delivered" in out
     assert f"3 files in {torn.parent} hold no turn that can be read, and stay there" in err
@@ -146,7 +142,7 @@ def test_a_turn_for_another_path_is_set_aside_and_the_rest_goes_on(
     answers = Answers()
     with answering(answers) as url:
         LinkFile(machine).write(Link(url, str(token_file(machine.parent))))
-        run(machine, "remember", "a seal")
+        run_on(machine, "remember", "a seal")
     assert answers.came[:1] == ["good"]
     assert box.waiting() == []
     assert len(box.refused()) == 1
@@ -158,7 +154,7 @@ def test_a_dry_run_sends_nothing_and_moves_nothing(machine: Path) -> None:
     with answering(answers) as url:
         LinkFile(machine).write(Link(url, str(token_file(machine.parent))))
         box.refuse(box.add(turn_of("good")), "it was too long then")
-        status, out, _ = run(machine, "link", "--retry-refused", "--dry-run")
+        status, out, _ = run_on(machine, "link", "--retry-refused", "--dry-run")
     assert (status, "1 turn would be sent again." in out) == (0, True)
     assert answers.came == []
     assert [turn.reason for turn in box.refused()] == ["it was too long then"]
@@ -167,7 +163,7 @@ def test_a_dry_run_sends_nothing_and_moves_nothing(machine: Path) -> None:
 def test_a_machine_that_is_not_linked_says_what_to_do_first(machine: Path) -> None:
     box = Outbox(machine)
     box.refuse(box.add(turn_of("good")), "it was too long then")
-    status, _, err = run(machine, "link", "--retry-refused")
+    status, _, err = run_on(machine, "link", "--retry-refused")
     assert status == 2
     assert "run `memory-server link` first" in err
     assert len(box.refused()) == 1
@@ -176,9 +172,11 @@ def test_a_machine_that_is_not_linked_says_what_to_do_first(machine: Path) -> No
 def test_where_and_link_say_how_refused_turns_are_sent_again(machine: Path) -> None:
     box = Outbox(machine)
     box.refuse(box.add(turn_of("good")), "it was too long then")
-    assert "memory-server link --retry-refused" in run(machine, "where").out
+    assert "memory-server link --retry-refused" in run_on(machine, "where").out
     with answering(Answers()) as url:
-        status, _, err = run(machine, "link", url, "--token-file", str(token_file(machine.parent)))
+        status, _, err = run_on(
+            machine, "link", url, "--token-file", str(token_file(machine.parent))
+        )
     assert (status, "memory-server link --retry-refused" in err) == (0, True)
 
 
@@ -226,7 +224,7 @@ def test_a_turn_that_cannot_be_read_is_said_and_those_behind_it_are_delivered(
                 path = box.path_of(numbers[0])
                 path.rename(path.with_suffix(".kept"))
                 path.mkdir()
-            status, _, err = run(machine, "list")
+            status, _, err = run_on(machine, "list")
         assert status == 0
         assert answers.came == ["second", "third"]
         assert err.count("a turn was not delivered and stays in") == 1
@@ -237,7 +235,7 @@ def test_a_turn_that_cannot_be_read_is_said_and_those_behind_it_are_delivered(
         if why == "a folder":
             path.rmdir()
             path.with_suffix(".kept").rename(path)
-        assert run(machine, "list").status == 0
+        assert run_on(machine, "list").status == 0
     assert answers.came == ["second", "third", "first"]
     assert not box.waiting()
 
@@ -266,10 +264,10 @@ def test_erasing_takes_the_reasons_of_erased_turns_and_those_that_quote_the_word
 
 
 def test_erasing_for_good_finds_words_that_only_a_reason_quotes(machine: Path) -> None:
-    assert run(machine, "remember", "The cat is called Miso.").status == 0
+    assert run_on(machine, "remember", "The cat is called Miso.").status == 0
     box = Outbox(machine)
     box.refuse(box.add(turn_of("The boat is green.")), "a memory says Quxlantern already")
-    status, out, err = run(machine, "forget", "Quxlantern", "--for-good", "--yes")
+    status, out, err = run_on(machine, "forget", "Quxlantern", "--for-good", "--yes")
     assert (status, "found in 0 places" in out) == (0, True), out + err
     assert len(box.refused()) == 1
     assert "Quxlantern" not in (machine / ".memory-server" / "outbox" / "reasons").read_text()

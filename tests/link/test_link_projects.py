@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_program import in_process
 from hook_transcripts import event
-from http_server import give, in_process, serving
+from http_server import give, serving
 from linked_machines import token_file
 from stdio_process import command, running
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_outcome import Outcome
+from cli_program import in_process, run_on
 from hook_transcripts import assistant, event, transcript, user
-from http_server import TOKEN, give, in_process, serving
+from http_server import TOKEN, give, serving
 from linked_machines import answering, link, linked, says, token_file
 
 from memory_server.kernel.errors import RemoteError
-from memory_server.operations.delivery import Ending, TurnResult, is_refused_for_good, result_of
+from memory_server.operations.delivery import TurnEnd, TurnResult, is_refused_for_good, result_of
 from memory_server.process import linked_commands
 from memory_server.storage.link_files import Link, LinkFile, Outbox
 
@@ -39,10 +39,6 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "data"
 
 
-def run(machine: Path, *arguments: str) -> Outcome:
-    return in_process("--data-dir", str(machine), *arguments)
-
-
 def give_input(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(value).encode())))
 
@@ -55,7 +51,7 @@ def stop_hook(
     path.write_bytes(transcript(user(text, prompt), assistant("Noted.")))
     stop_event = event("Stop", transcript_path=str(path), prompt_id=prompt, session_id="s")
     give_input(stop_event, monkeypatch)
-    status, out, err = run(machine, "hook")
+    status, out, err = run_on(machine, "hook")
     assert status == 0
     return out, err
 
@@ -81,7 +77,7 @@ def test_turns_wait_while_nothing_may_be_written_and_are_delivered_with_another_
     token_file(machine.parent, reads if only == "the token" else writes)
     flags = ("--read-only",) if only == "the server" else ()
     with serving(home, *flags, ready=False) as server:
-        status, _, err = run(
+        status, _, err = run_on(
             machine, "link", server.url, "--token-file", str(machine.parent / "token")
         )
         assert status == 0
@@ -93,7 +89,8 @@ def test_turns_wait_while_nothing_may_be_written_and_are_delivered_with_another_
             "it is told once in a session"
         )
         assert (
-            "turns waiting: 3" in run(machine, "remember", "The second boat is called Kelpie.").out
+            "turns waiting: 3"
+            in run_on(machine, "remember", "The second boat is called Kelpie.").out
         )
     first, second, third = texts_of(machine)
     assert "Nessie" in first
@@ -102,8 +99,8 @@ def test_turns_wait_while_nothing_may_be_written_and_are_delivered_with_another_
     token_file(machine.parent, writes)
     with serving(home, ready=False) as server:
         LinkFile(machine).write(Link(server.url, str(machine.parent / "token")))
-        assert run(machine, "list").status == 0
-        listing = run(machine, "list").out
+        assert run_on(machine, "list").status == 0
+        listing = run_on(machine, "list").out
     assert not Outbox(machine).waiting()
     for name in ("Nessie", "green", "Kelpie"):
         assert name in listing
@@ -111,8 +108,8 @@ def test_turns_wait_while_nothing_may_be_written_and_are_delivered_with_another_
 
 # --- what an answer with status 200 means ----------------------------------------------------------------------
 
-STORED = TurnResult(Ending.STORED)
-NOTHING = TurnResult(Ending.NOTHING_KEPT, "private")
+STORED = TurnResult(TurnEnd.STORED)
+NOTHING = TurnResult(TurnEnd.NOTHING_KEPT, "private")
 ANSWERS: list[tuple[dict[str, Any], TurnResult | None]] = [
     ({"stored": True}, STORED),
     ({"stored": True, "id": "ab", "success": True}, STORED),
@@ -155,7 +152,7 @@ def test_a_turn_waits_where_something_else_answers_well(
     with answering(says(200, json.dumps(answer).encode())) as url:
         LinkFile(machine).write(Link(url, str(token_file(machine.parent))))
         if told_by == "remember":
-            status, out, err = run(machine, "remember", "The ferry leaves at nine.")
+            status, out, err = run_on(machine, "remember", "The ferry leaves at nine.")
             assert (status, out) == (
                 0,
                 "Kept on this machine until the server answers; turns waiting: 1.\n",
@@ -177,7 +174,7 @@ def test_what_only_looks_does_not_take_an_answer_of_something_else_for_nothing_f
             ["recall", "ferry"],
             ["forget", "ferry", "--yes"],
         ):
-            status, out, err = run(machine, *words)
+            status, out, err = run_on(machine, *words)
             assert (status, out) == (1, ""), words
             assert "does not answer as a memory server" in err
         assert link(machine.parent / "other", url)[0] == 1
@@ -242,7 +239,7 @@ def test_what_is_refused_for_good_is_set_aside_with_its_reason_and_the_rest_goes
         linked(machine, url)
         for text in ("the first", "the second"):
             box.add({"path": "/v1/remember_turn", "headers": {}, "body": {"messages": text}})
-        status_of_list, _, err = run(machine, "list")
+        status_of_list, _, err = run_on(machine, "list")
         assert status_of_list == 0, err
         assert len(box.waiting()) == (0 if is_final else 2), err
         refused = box.refused()
@@ -251,10 +248,10 @@ def test_what_is_refused_for_good_is_set_aside_with_its_reason_and_the_rest_goes
             assert refused[0].reason
             assert "the first" in refused[0].path.read_text()
             assert str(refused[0].path) in err
-            where = run(machine, "where").out
+            where = run_on(machine, "where").out
             assert refused[0].reason in where
             assert str(refused[0].path) in where
-            assert json.loads(run(machine, "where", "--json").out)["refused"] == [
+            assert json.loads(run_on(machine, "where", "--json").out)["refused"] == [
                 {"file": str(refused[0].path), "reason": refused[0].reason}
             ]
             assert "kept here: 1 turn;" in link(machine, url)[2]
@@ -272,12 +269,14 @@ def test_a_turn_that_is_refused_is_not_said_to_be_remembered(machine: Path) -> N
     home.parent.mkdir()
     with serving(home, ready=False, http__token=TOKEN) as server:
         linked(machine, server.url)
-        status, out, err = run(machine, "remember", "--turn", "x" * 20_000, "The first turn.")
+        status, out, err = run_on(machine, "remember", "--turn", "x" * 20_000, "The first turn.")
         assert (status, out) == (2, "")
         assert "refused a turn" in err
-        assert run(machine, "remember", "--session", "s" * 17_000, "The second turn.").status == 2
-        assert run(machine, "remember", "--session", "文" * 256, "The third turn.").status == 0
-        assert "The third turn." in run(machine, "list").out
+        assert (
+            run_on(machine, "remember", "--session", "s" * 17_000, "The second turn.").status == 2
+        )
+        assert run_on(machine, "remember", "--session", "文" * 256, "The third turn.").status == 0
+        assert "The third turn." in run_on(machine, "list").out
         assert not Outbox(machine).waiting()
 
 
@@ -293,7 +292,9 @@ def test_a_folder_with_a_long_name_keeps_no_turn_back(
     monkeypatch.chdir(deep)
     with serving(home, ready=False, http__token=TOKEN) as server:
         linked(machine, server.url)
-        assert run(machine, "remember", "The ferry leaves at nine.", "-c", "文" * 256).status == 0
+        assert (
+            run_on(machine, "remember", "The ferry leaves at nine.", "-c", "文" * 256).status == 0
+        )
         assert not Outbox(machine).waiting()
         assert not Outbox(machine).refused()
 
@@ -318,11 +319,13 @@ def test_when_memories_came_in_a_chat_is_the_servers(machine: Path) -> None:
     arguments = json.dumps({"messages": [{"role": "user", "content": "When?"}], "session": "s"})
     with serving(home) as server:
         assert (
-            run(machine, "link", server.url, "--token-file", str(machine.parent / "token")).status
+            run_on(
+                machine, "link", server.url, "--token-file", str(machine.parent / "token")
+            ).status
             == 0
         )
         ferry_comes = [
-            "nine" in run(machine, "call", "recall_turn", arguments).out for _ in range(2)
+            "nine" in run_on(machine, "call", "recall_turn", arguments).out for _ in range(2)
         ]
     assert ferry_comes == [True, False]
     states = [
@@ -379,7 +382,7 @@ def test_private_parts_stay_here_in_each_form_of_the_input(
     with answering(answer) as url:
         linked(machine, url)
         give_input(given, monkeypatch)
-        assert run(machine, command).status == (0 if is_read else 2)
+        assert run_on(machine, command).status == (0 if is_read else 2)
     sent = b"".join(bodies)
     assert b"secret" not in sent
     assert (b"likes jam" in sent) == is_read
@@ -402,7 +405,7 @@ def test_an_older_server_gets_a_turn_without_the_fields_that_it_refuses(machine:
         linked(machine, url)
         turn = {"path": "/v1/commands/hook", "headers": {}, "body": known | {"said_by": "bot"}}
         Outbox(machine).add(turn)
-        assert run(machine, "list").status == 0
+        assert run_on(machine, "list").status == 0
     assert known in bodies
     assert not Outbox(machine).waiting()
     assert not Outbox(machine).refused()
@@ -430,8 +433,8 @@ def test_a_turn_that_is_all_private_takes_back_the_one_in_whose_place_it_was_sai
                 "Stop", transcript_path=str(path), prompt_id=f"p{count // 2}", session_id="s"
             )
             give_input(stop_event, monkeypatch)
-            assert run(machine, "hook").status == 0
-        listing = run(machine, "list").out
+            assert run_on(machine, "hook").status == 0
+        listing = run_on(machine, "list").out
     assert "ferry" in listing
     assert "green" not in listing
     assert "red" not in listing

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from cli_program import in_process
 from hook_transcripts import TOOL_RESULT, TOOL_USE, assistant, compacted, event, transcript, user
-from http_server import TOKEN, in_process
+from http_server import TOKEN
 from linked_machines import answering, says, token_file
 from stdio_process import command, request, running
 

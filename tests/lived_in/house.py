@@ -32,8 +32,9 @@ from languages import speaking
 from memory_server.cli.parser import main, parsed
 from memory_server.cli.web import serve_page
 from memory_server.config import Settings
-from memory_server.kernel.captured_io import CAPTURED_IO, CapturedIO
 from memory_server.kernel.errors import MemoryServerError
+from memory_server.kernel.streams import CAPTURED_IO, CapturedIO
+from memory_server.knowledge.lifecycle import KnowledgeLifecycle
 from memory_server.process.command_runner import refuse, run_command, understood
 from memory_server.process.hosts import SharedProcess
 from memory_server.process.http_service import serve_http
@@ -363,7 +364,7 @@ class House:
 
     def entries(self) -> list[tuple[str, Any]]:
         """Each entry that is live, with its place."""
-        return list(self.run(self.app.knowledge.lifecycle.live()))
+        return list(self.run(KnowledgeLifecycle(self.app.knowledge).live()))
 
     def recall_ids(self) -> list[str]:
         """What the record of recalls has."""

@@ -56,14 +56,18 @@ def plan(house: House, rng: Random) -> None:
 
 @step(3)
 def correction(house: House, rng: Random) -> None:
-    """A model says that something is no longer so; a person may say that both are true, or forget the newer one."""
+    """A model says that something is no longer so, or a rule finds it; a person may say that both are true, or forget
+    the newer one."""
     number = rng.randrange(1_000_000)
     now_ms = milliseconds(house.now)
-    older_text, newer_text = (text.format(number=number) for text in texts.TRUE_NOW[2:4])
+    is_found = rng.random() < 0.5
+    pair = texts.TRUE_NOW[5:7] if is_found else texts.TRUE_NOW[2:4]
+    older_text, newer_text = (text.format(number=number) for text in pair)
     older = _say(house, older_text, now_ms - 3 * 86_400_000)
     if older is None:
         return
-    newer = _say(house, newer_text, now_ms - 86_400_000, corrects=[older])
+    named = {} if is_found else {"corrects": [older]}
+    newer = _say(house, newer_text, now_ms - 86_400_000, **named)
     if newer is None:
         return
     assert _corrects(house, older)

@@ -86,8 +86,10 @@ TRUE_NOW = (
     "My locker {number} is in the cellar",
     "I have the key of locker {number} no more",
     "museum what is true now",
+    "My locker is number {number}",
+    "My locker is number 0{number} now",
 )
-"""What is planned, and what is said of the same thing later."""
+"""What is planned, and what is said of the same thing later; the last two are found without a model that says so."""
 ROOMS = (
     "default",
     "小明",

@@ -119,8 +119,8 @@ async def test_the_bound_of_all_providers_holds(ledger: SqliteStore) -> None:
     async with provider(lambda _: "hang") as bad:
         began = time.monotonic()
         with pytest.raises(ModelsFailed, match=r"within the 0\.7 seconds of llm\.total_seconds"):
-            await ask(chain(ledger, bad.url, bad.url, bad.url, seconds=0.5, total_seconds=0.7))
-        assert time.monotonic() - began < 2
+            await ask(chain(ledger, bad.url, bad.url, bad.url, seconds=20, total_seconds=0.7))
+        assert time.monotonic() - began < 20
 
 
 async def test_a_server_without_structured_answers_is_asked_in_words(ledger: SqliteStore) -> None:

@@ -18,11 +18,11 @@ from memory_server.conversations.model import MOST_WORD_TRIES
 from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.short_term import Origin
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.items import Sought
+from memory_server.kernel.items import ItemFilter
 from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.private import Pause
 from memory_server.memories.forgetting import erase, erasure_of, find
-from memory_server.memories.word_giver import Asked
+from memory_server.memories.word_giver import RequestResult
 from memory_server.runtime.app import App
 
 pytestmark = pytest.mark.anyio
@@ -74,7 +74,7 @@ def holding(folder: Path, text: str) -> list[str]:
     return [path.name for path in files if text.encode() in path.read_bytes()]
 
 
-async def give(app: App) -> list[Asked]:
+async def give(app: App) -> list[RequestResult]:
     return [asked async for asked in app.word_giver.give()]
 
 
@@ -221,9 +221,9 @@ async def test_erasing_takes_the_words_and_what_is_known_of_them(tmp_path: Path)
         await remember(app, "乌龙茶")
         await give(app)
         engines = app.memories.engines
-        items, words = await find(engines, [pill], Sought())
+        items, words = await find(engines, [pill], ItemFilter())
         erasure = await erasure_of(engines, items, words)
-        await erase(engines, erasure, app.home.erased, app.home.recalls)
+        await erase(engines, erasure, app.home.erased, app.home.recalls, app.home.questions)
         app.home.erased.end()
     for text in ("曲唑酮", "安眠药", "失眠"):
         assert holding(tmp_path, text) == []

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from memory_server import Message, open_memory
 from memory_server.conversations.codec import long_term, long_term_json
 from memory_server.kernel.json_text import dumps, load_object
-from memory_server.lore import LongTermMemory, ScannedChat, TriggerSet, entry_index
-from memory_server.lore.entry_index import EntryIndex
+from memory_server.lore import LongTermMemory, ScannedChat, TriggerSet, shelf
 from memory_server.lore.entry_keys import (
     CountedKeys,
     EntryKeys,
@@ -24,6 +23,7 @@ from memory_server.lore.entry_keys import (
     question_of,
     trigger_of,
 )
+from memory_server.lore.shelf import EntryIndex
 from sandbox import Fired, TooMuchText, TriggerSandbox
 
 NOW = datetime(2026, 7, 17, 9, 30, tzinfo=UTC)
@@ -225,7 +225,7 @@ def test_a_key_that_many_entries_share_is_sought_once(monkeypatch: pytest.Monkey
     # `a` is within words everywhere, and looking for it 50,000 times would take more than is allowed.
     context = {"messages": [{"role": "user", "content": "b" + "aa " * 3_000}], "participants": {}}
     assert coming_of(index, context) == []
-    monkeypatch.setattr(entry_index, "MOST_SOUGHT_CHARS", 0)
+    monkeypatch.setattr(shelf, "MOST_SOUGHT_CHARS", 0)
     with pytest.raises(TooMuchText):
         coming_of(index, context)
 

@@ -22,6 +22,8 @@ from nlp.stems import stem
         ("我的地址是什么？", "搬家"),
         ("Where does she work now?", "quit"),
         ("你还记得我在哪里上班吗？", "跳槽"),
+        ("你还记得我在哪里上班吗？", "换工作"),
+        ("我现在住在哪里？", "搬回"),
         ("What is my boyfriend's name?", "divorced"),
         ("我女朋友叫什么？", "分手"),
         ("我读的是哪所大学？", "毕业"),

@@ -113,6 +113,8 @@ def test_a_text_that_an_option_does_not_concern_keeps_its_keywords_to_the_last_b
             {"New York", "New", "Yorkers"},
             {"York"},
         ),
+        (Enrichment(words=("龙井茶",)), "KK龙井茶KK", {"龙井茶"}, set()),
+        (Enrichment(words=("@ann", "C++")), "by@ann in C++11", {"@ann", "C++"}, set()),
         (Enrichment(words=("小明", "小明明")), "小明明和小明", {"小明", "小明明"}, set()),
         (Enrichment(words=("An na", "nn", " ")), "An na, Annual", {"An na", "Annual"}, set()),
         (replace(FORMS, words=("ANN",)), "ａｎｎ", {"ann"}, set()),
@@ -165,6 +167,20 @@ def test_the_own_day_takes_no_weight_from_the_other_words() -> None:
     named = dict(query_keywords(messages[2:], DATES, now_ms=NOW, zone=SHANGHAI))["7月21日"]
     both = dict(enriched_keywords(messages[2:], DATES, now_ms=NOW, zone=SHANGHAI))["7月21日"]
     assert 0 < own < named < both  # said on the day that it names
+
+
+@pytest.mark.parametrize("options", [DATES, replace(DATES, long_texts=True)])
+@pytest.mark.parametrize("count", [0, 1, 2, 40])
+def test_the_own_day_weighs_as_much_as_one_unknown_word_more(
+    options: Enrichment, count: int
+) -> None:
+    unknown = [f"zq{chr(97 + number // 26)}{chr(97 + number % 26)}x" for number in range(count + 1)]
+    text = Message(" ".join(unknown[:count]))
+    own = dict(enriched_keywords([text], options, now_ms=NOW, zone=SHANGHAI))["7月21日"]
+    one_more = dict(query_keywords([Message(" ".join(unknown))], options, now_ms=NOW))
+    assert own == pytest.approx(one_more[unknown[0]])
+    twice = dict(enriched_keywords([text, text], options, now_ms=NOW, zone=SHANGHAI))["7月21日"]
+    assert twice == pytest.approx(2 * own)
 
 
 def test_a_silenced_role_has_no_day() -> None:

@@ -26,9 +26,71 @@ def days_of(named: ExactDay | None) -> tuple[date, date] | None:
 
 
 @pytest.mark.parametrize(
+    ("sentence", "day"),
+    [
+        ("正月初五我们去拜年", date(2027, 2, 10)),
+        ("大年初二回娘家", date(2027, 2, 7)),
+        ("初三再说，年初四要走亲戚", date(2027, 2, 9)),
+        ("腊月二十三祭灶", date(2027, 1, 30)),
+        ("臘月廿三祭灶", date(2027, 1, 30)),
+        ("我妈八月初五过生日", date(2026, 9, 15)),
+        ("奶奶的生日是农历八月十五", date(2026, 9, 25)),
+        ("阴历七月初一开始吃素", date(2026, 8, 13)),
+        ("冬月初六他结婚", date(2026, 12, 14)),
+        ("正月初五我们去拜年了", date(2026, 2, 21)),
+        ("圣诞节一起过", date(2026, 12, 25)),
+        ("除夕怎么过", date(2027, 2, 5)),
+        # What names no day here, or a doubtful one.
+        ("我妈下个月初五过生日", None),
+        ("下个月初三个人一起去", None),
+        ("三月初一起去日本", None),
+        ("三月初一定要交报告", None),
+        ("十月初三天要出差", None),
+        ("三月初九十个人会到", None),
+        ("2027年初一起去日本", None),
+        ("今年年初三个人要来", None),
+        ("我那年初三要考试", None),
+        ("大年初一家人一起吃饭", date(2027, 2, 6)),
+        ("初一十五要上香", None),
+        ("我弟今年上初二", None),
+        ("每年正月初五都迎财神", None),
+        ("农历十三月初一", None),
+        ("农历八月三十五", None),
+        ("闰六月初一", None),
+        ("初二去拜年", None),
+        ("周一到周五都很忙", None),
+        ("周六日休息", None),
+    ],
+)
+def test_days_of_the_chinese_calendar_and_days_around_them(sentence: str, day: date | None) -> None:
+    named = exact_day(sentence, WEDNESDAY)
+    assert (None if named is None else named.first) == day
+
+
+@pytest.mark.parametrize("year", [1850, 2150])
+@pytest.mark.parametrize("sentence", ["正月初五要去外婆家", "正月初五去了外婆家", "春节要去外婆家"])
+def test_a_day_of_the_chinese_calendar_is_not_named_in_a_year_that_is_not_known(
+    sentence: str, year: int
+) -> None:
+    assert exact_day(sentence, WEDNESDAY.replace(year=year)) is None
+
+
+@pytest.mark.parametrize(
     ("sentence", "days"),
     [
+        # named in two ways
+        ("next Wednesday, 24 June, I see the dentist", june(24)),
+        ("The party is next Friday (26 June)", june(26)),
+        ("下周三（6月24号）去看牙", june(24)),
+        ("明天6月18号去看牙", june(18)),
+        ("6月19号端午节回家", june(19)),
+        ("明天去看牙，6月20号开会", None),
         # counted from today
+        ("还有10天就高考了", june(27)),
+        ("再过一周就放假了", june(24)),
+        ("还剩三天就开学了", june(20)),
+        ("他再过三天来也就晚了", None),
+        ("我周六不去爬山了", june(20)),
         ("The dentist is the day after tomorrow", june(19)),
         ("See the vet tomorrow at 9", june(18)),
         ("the day before yesterday he proposed", june(15)),
@@ -133,6 +195,7 @@ def test_both_days_where_people_mean_two(sentence: str, said: datetime, either: 
         ("My birthday is next Wednesday.", 23, "Wednesday, 24 June: in 1 day"),
         ("My birthday is next Wednesday.", 24, "Wednesday, 24 June: today"),
         ("My birthday is next Wednesday.", 25, "Wednesday, 24 June: 1 day ago, over"),
+        ("下周五（6月26号）去体检。", 20, "6 天后"),
         ("下周五去体检。", 38, "6 月 26 日，星期五：12 天前，已过"),
         ("下周五去体检。", 26, "6 月 26 日，星期五：今天"),
         ("下周五去体检。", 20, "6 月 26 日，星期五：6 天后"),
@@ -154,6 +217,13 @@ def test_both_days_where_people_mean_two(sentence: str, said: datetime, either: 
         ("We moved on 24 May", 21, ""),
         ("I will see the vet today", 18, "over"),
         ("I saw the vet today", 18, ""),
+        # several plans
+        (
+            "On Friday I see the dentist and on Saturday my aunt",
+            19,
+            "Friday, 19 June: today; Saturday, 20 June: in 1 day",
+        ),
+        ("周五看牙，周六去动物园", 19, "6 月 19 日，星期五：今天；6 月 20 日，星期六：1 天后"),
         # another year than that of the reader
         ("除夕值班", 17, "2027 年 2 月 5 日，星期五：233 天后"),
     ],
@@ -174,9 +244,16 @@ def test_the_note_says_the_day_and_where_it_lies(sentence: str, today: int, note
             "I had a filling yesterday and it hurts",
         ),
         ("We move on Friday. [over]", "We move on Friday."),
+        ("next weekend we paint [27 to 28 June] and tidy", "next weekend we paint and tidy"),
+        ("周五看牙，周六去动物园 [6 月 20 日，星期六]", "周五看牙，周六去动物园"),
         # brackets of somebody else
         ("Changes of the release [24 June]: none", "Changes of the release [24 June]: none"),
         ("The game is [over]", "The game is [over]"),
+        ("On Friday: [24 June]", "On Friday: [24 June]"),
+        ("On Friday [24 June]: party", "On Friday [24 June]: party"),
+        ("周五：[今天]开会", "周五：[今天]开会"),
+        ("周五[今天]：开会", "周五[今天]：开会"),
+        ("on Friday; [over] we", "on Friday; [over] we"),
         ("see [1] and [2]", "see [1] and [2]"),
     ],
 )
@@ -190,6 +267,8 @@ SENTENCES = (
     "下周五去体检",
     "上上周末去了海边",
     "月底交房租",
+    "On Friday I see the dentist and on Saturday my aunt",
+    "后天考试，大后天聚会，下周一休息",
 )
 
 

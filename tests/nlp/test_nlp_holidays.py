@@ -50,6 +50,25 @@ def test_a_day_of_the_chinese_calendar_comes_back(day: date) -> None:
     assert 1 <= lunar.day <= 30
 
 
+def easter_of_oudin(year: int) -> date:
+    """Easter by another formula than the program's: that of Oudin (1940), from the Explanatory Supplement to the
+    Astronomical Almanac (1992), page 582."""
+    century = year // 100
+    golden = year % 19
+    moon = (century - century // 4 - (century - (century - 17) // 25) // 3 + 19 * golden + 15) % 30
+    moon -= (moon // 28) * (1 - (moon // 28) * (29 // (moon + 1)) * ((21 - golden) // 11))
+    weekday = (year + year // 4 + moon + 2 - century + century // 4) % 7
+    return date(year, 3, 1) + timedelta(days=moon - weekday + 27)
+
+
+def test_easter_is_when_another_formula_says() -> None:
+    for year in range(1583, 4100):
+        easter = easter_of_oudin(year)
+        assert spans(f"Easter {year}", date(year, 12, 31))[-1:] == [
+            f"{easter - timedelta(days=2)} {easter + timedelta(days=1)}"
+        ]
+
+
 @pytest.mark.parametrize(
     ("names", "days"),
     [
@@ -158,6 +177,9 @@ def test_the_year_of_a_holiday_and_what_is_none(text: str, days: list[str]) -> N
         ("half a year ago; 半年前", "2026-04-28 2026-06-28"),
         ("a year ago; 一年前", "2025-10-13 2026-01-11"),
         ("two years ago; 两年前; 2年前", "2024-05-28 2025-05-29"),
+        ("三十年前; 30年前", "1996-05-27 1997-05-28"),
+        ("二十周前; 20周前", "2026-07-06 2026-07-12"),
+        ("三五年前", "2021-05-28 2024-05-28"),
         ("the year before last; 前年", "2024-01-01 2024-12-31"),
         ("前两天", "2026-11-24 2026-11-26"),
         ("the other day; 前阵子; 前些天; 前段时间", "2026-11-13 2026-11-26"),
@@ -166,11 +188,16 @@ def test_the_year_of_a_holiday_and_what_is_none(text: str, days: list[str]) -> N
 def test_a_distance_in_words(texts: str, day: str) -> None:
     for text in texts.split("; "):
         assert spans(f"what happened {text}?") == [day], text
+        if not text.isascii():
+            assert spans(f"我们{text}去过那里") == [day], text
 
 
 @pytest.mark.parametrize(
     "text",
-    ["纪念日前夜", "I have two days", "three weeks", "2020年前", "a couple of apples", "两天"],
+    [
+        *("纪念日前夜", "I have two days", "three weeks", "2020年前", "a couple of apples", "两天"),
+        *("我过几天前往北京", "这几年前端怎么样了", "过几天前面的店开门"),
+    ],
 )
 def test_words_that_are_no_distance(text: str) -> None:
     assert spans(text) == []

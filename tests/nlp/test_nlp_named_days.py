@@ -93,6 +93,21 @@ def test_what_many_memories_say_is_not_a_word_of_a_day(number: int) -> None:
     assert "每个" not in words_of_days(NamedDays(weekly=frozenset({number})))
 
 
+@pytest.mark.parametrize(
+    ("text", "today", "told"),
+    [
+        ("see you on 2 January", date(2026, 12, 30), date(2027, 1, 2)),
+        ("1月2日见", date(2026, 12, 30), date(2027, 1, 2)),
+        ("it was on 30 December", date(2027, 1, 2), date(2026, 12, 30)),
+        ("12月30日那天", date(2027, 1, 2), date(2026, 12, 30)),
+        ("on 20 June", date(2026, 11, 25), date(2026, 6, 20)),
+        ("on 29 February", date(2027, 11, 25), date(2028, 2, 29)),
+    ],
+)
+def test_a_day_of_a_month_is_the_nearest_one(text: str, today: date, told: date) -> None:
+    assert told_days(text, today).days == {told}
+
+
 @given(
     st.sampled_from(
         [

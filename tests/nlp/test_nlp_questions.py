@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nlp.questions import cue_of, is_question
+from nlp.questions import asking_part, cue_of, is_question
 from nlp.time_spans import time_spans
 
 TODAY = date(2026, 3, 18)  # a Wednesday
@@ -28,6 +28,14 @@ def test_the_question_of_a_long_message_stands_at_its_beginning_or_at_its_end() 
     assert is_question(f"What is this: {pasted}")
     assert is_question(f"{pasted}\n我家猫叫什么")
     assert not is_question(pasted)
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [("0123456789", "0123456789"), ("0123456789a", "01234\n6789a"), ("", "")],
+)
+def test_of_a_text_that_is_too_long_its_two_ends_are_read(text: str, part: str) -> None:
+    assert asking_part(text, 10) == part
 
 
 @pytest.mark.parametrize(

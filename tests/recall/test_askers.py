@@ -4,31 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC
-from random import Random
 
 import pytest
 from sample_memories import DAY, NOW
-from searched_memories import searched_memories
+from searched_memories import USUAL_WORDING, decided
 
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall import selection
-from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import USUAL
-from memory_server.conversations.recall.request import RecallContext
-from memory_server.conversations.recall.words import KeywordOptions, Known, RecallQuery
+from memory_server.conversations.recall.words import QueryContext, RecallQuery
 from memory_server.kernel.messages import Message, Role, context_text
-from nlp import Enrichment, QueryWeights
 
-WITH_SPEAKERS = KeywordOptions(
-    enrichment=Enrichment(
-        normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True, speakers=True
-    ),
-    emphasis=QueryWeights(
-        earlier=0.7, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3
-    ),
-    zone=UTC,
-)
+WITH_SPEAKERS = replace(USUAL_WORDING, enrichment=replace(USUAL_WORDING.enrichment, speakers=True))
 ENGLISH = ("Ann", "Ben", "Cleo", "Dora", "Emil", "Fay", "Gus", "Hana")
 CHINESE = ("阿明", "小红", "老王", "阿芳", "大刘", "小陈", "阿梅", "老李")
 FOODS = ("tofu", "cake", "pork", "fish", "lamb", "noodles", "dumplings", "duck")
@@ -53,24 +39,20 @@ def said(
 
 
 def query_of(memories: Sequence[ShortTermMemory], text: str, name: str | None) -> RecallQuery:
-    known = Known.of(memories)
+    known = QueryContext.of(memories)
     return WITH_SPEAKERS.of_query([Message("user", text, name=name)], NOW, known=known)
 
 
 def ids_for(memories: Sequence[ShortTermMemory], text: str, name: str | None) -> list[str]:
-    """The ids of the memories that come, best first, after seeing that the plain form decides the same."""
-    query = query_of(memories, text, name)
-    parameters = replace(USUAL, flashback_count=0)
-    about = {"conversation_id": "other", "now_ms": NOW, "parameters": parameters}
-    recall = decide(
-        [searched_memories(memories, WITH_SPEAKERS)], query, RecallContext(rng=Random(1), **about)
+    """The ids of the memories that come, best first."""
+    recall = decided(
+        memories,
+        query_of(memories, text, name),
+        replace(USUAL, flashback_count=0),
+        wording=WITH_SPEAKERS,
+        conversation_id="other",
     ).recall
-    plain = selection.select(
-        memories, query, RecallContext(rng=Random(1), wording=WITH_SPEAKERS, **about)
-    )
-    ids = [item.memory.id for item in (*recall.top, *recall.next)]
-    assert ids == [item.memory.id for item in (*plain.top, *plain.next)]
-    return ids
+    return [item.memory.id for item in (*recall.top, *recall.next)]
 
 
 def group(names: Sequence[str], form: str, foods: Sequence[str]) -> list[ShortTermMemory]:
@@ -136,5 +118,5 @@ def test_the_name_of_the_asker_alone_brings_no_memory() -> None:
 def test_the_last_message_of_another_role_asks_for_nobody() -> None:
     memories = group(ENGLISH, "I like {} best.", FOODS)
     messages = [Message("assistant", "What do I like?", name="Ann")]
-    known = Known(users=Known.of(memories).users)
+    known = QueryContext(users=QueryContext.of(memories).users)
     assert WITH_SPEAKERS.of_query(messages, NOW, known=known).own_word == ""

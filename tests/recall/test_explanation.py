@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import DAY, MINUTE, NOW, memory, query_of
-from searched_memories import searched_memories
+from searched_memories import decided, searched_memories
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.explanation import Chance, Explanation, Verdict, explain
@@ -27,11 +27,7 @@ P = RecallParameters()
 def decision_on(
     memories: Sequence[ShortTermMemory], *, seed: int = 1, parameters: RecallParameters = P
 ) -> Decision:
-    return decide(
-        [searched_memories(memories)],
-        query_of({"披萨": 10.0}),
-        RecallContext(conversation_id="chat", now_ms=NOW, rng=Random(seed), parameters=parameters),
-    )
+    return decided(memories, query_of({"披萨": 10.0}), parameters, seed=seed)
 
 
 def explained(

@@ -31,7 +31,7 @@ P = RecallParameters()
 CAT = memory(
     "cat", age=3 * DAY, words={"芝麻": 28.0}, score=12.0, text="user: 芝麻怕打雷 #猫 #家里"
 )
-TEA = memory("tea", age=9 * DAY, words={"龙井": 30.0}, score=-2.0, text="user: Dragon Well #tea")
+TEA = memory("tea", age=9 * DAY, words={"龙井": 30.0}, score=-0.5, text="user: Dragon Well #tea")
 NEW = memory("new", age=0, text="user: 明天开会", extra={"tags": ["工作", 7, "#Tea"]})
 RULE = LongTermMemory("芝麻的药", "每天一粒 #猫", "true", NOW - 5 * DAY)
 ALL: Sequence[ShortTermMemory | LongTermMemory] = (CAT, TEA, NEW, RULE)

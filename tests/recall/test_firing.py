@@ -11,20 +11,26 @@ from typing import Any
 import pytest
 from sample_memories import NOW
 
-from memory_server.lore import recursion
+from memory_server.conversations import trigger_search
+from memory_server.conversations.trigger_search import Recursion
 from memory_server.lore.chat_state import ChatState, Effect, Firing, firing_key
 from memory_server.lore.entry_keys import CountedKeys, EntryKeys
-from memory_server.lore.memory import BookEntry, LongTermMemory
-from memory_server.lore.recursion import Recursion, score_of
-from memory_server.lore.rounds import MARK, MOST_ROUNDS, ChatMoment, FiringRounds
-from memory_server.lore.rule_index import index_of_rules
-from memory_server.lore.rules import (
+from memory_server.lore.memory import (
+    BookEntry,
     CharacterRule,
     FiringRules,
     GroupRules,
+    LongTermMemory,
     RecursionRules,
 )
-from memory_server.lore.shelf import Shelved
+from memory_server.lore.rounds import (
+    MARK,
+    MOST_ROUNDS,
+    ChatMoment,
+    FiringRounds,
+    score_of,
+)
+from memory_server.lore.shelf import Shelved, index_of_rules
 
 
 @dataclass(frozen=True)
@@ -535,7 +541,7 @@ async def test_the_time_of_the_rounds_begins_after_the_first_one(
 ) -> None:
     entries = [shelved(entry) for entry in chain(3)]
     seconds = iter([100.0, 101.0, 103.0])
-    monkeypatch.setattr(recursion, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+    monkeypatch.setattr(trigger_search, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
 
     class Following:
         async def fired_entries(self, indexes: Sequence[int], text_of_book: str) -> Sequence[int]:

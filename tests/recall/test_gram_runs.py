@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
+import pytest
+
 from memory_server.conversations.recall.index import GramIndex
 from memory_server.conversations.recall.words import GramText
+from nlp.stems import HAN, SYLLABLES, grams_of
 
 ROWS = 300
 TEXTS = [[GramText("煤球喜欢晒太阳" if row % 3 else "下雨天在家", 1.0)] for row in range(ROWS)]
@@ -41,3 +46,20 @@ def test_a_row_without_grams_makes_no_run() -> None:
     index = GramIndex()
     index.add([], 0)
     assert index._runs == []
+
+
+@pytest.mark.parametrize("end", sorted(chain(*HAN, *SYLLABLES)))
+def test_the_index_knows_a_character_by_the_same_bounds_as_a_query(end: str) -> None:
+    for character in (chr(ord(end) - 1), end, chr(ord(end) + 1)):
+        text = f"a{character}煤"
+        grams, _count = grams_of(text)
+        index = GramIndex()
+        index.fill([[GramText(text, 1.0)]])
+        assert sum(len(run.rows) for run in index._runs) == len(grams)
+        assert all(rows_and_weights(index, gram) for gram in grams)
+
+
+def test_a_word_of_a_rare_character_takes_no_other_pair_from_the_index() -> None:
+    index = GramIndex()
+    index.fill([[GramText("丂中", 1.0, ("一\U00024e2d", "hi"))]])
+    assert rows_and_weights(index, "丂中")

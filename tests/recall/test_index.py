@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import DAY, MINUTE, NOW, memory, query_of
+from searched_memories import decided
 
 from memory_server.conversations.changes import (
     Added,
@@ -25,7 +26,7 @@ from memory_server.conversations.changes import (
 from memory_server.conversations.model import ConversationState, ShortTermMemory
 from memory_server.conversations.recall import index as index_module
 from memory_server.conversations.recall import selection
-from memory_server.conversations.recall.columns import Columns, Searched
+from memory_server.conversations.recall.columns import Columns, IndexedMemories
 from memory_server.conversations.recall.index import (
     LONGEST_MERGED,
     MIN_TOMBSTONES,
@@ -54,7 +55,7 @@ STEPS = st.lists(
 
 def points_of(index: Index, query: RecallQuery) -> Floats:
     """What each row shares with the query."""
-    return matched(Columns([Searched({}, index)]), query, P).points
+    return matched(Columns([IndexedMemories({}, index)]), query, P).points
 
 
 def some_memory(number: int, rng: Random) -> ShortTermMemory:
@@ -89,7 +90,7 @@ def change_of(state: ConversationState, step: tuple[str, int, int]) -> Change:
     st.integers(0, 99),
     st.sampled_from([P, replace(P, same_moment=2, must_share=True, rarity=True)]),
 )
-def test_an_index_that_followed_the_changes_selects_as_the_plain_formula(
+def test_an_index_that_followed_the_changes_selects_as_a_new_one(
     steps: list[tuple[str, int, int]], seed: int, parameters: RecallParameters
 ) -> None:
     state = ConversationState("chat")
@@ -101,11 +102,9 @@ def test_an_index_that_followed_the_changes_selects_as_the_plain_formula(
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters}
     memories = state.short_term
     recall = decide(
-        [Searched(memories, index)], query, RecallContext(rng=Random(seed), **about)
+        [IndexedMemories(memories, index)], query, RecallContext(rng=Random(seed), **about)
     ).recall  # type: ignore[arg-type]
-    assert recall == selection.select(
-        memories.values(), query, RecallContext(rng=Random(seed), **about)
-    )  # type: ignore[arg-type]
+    assert recall == decided(memories.values(), query, parameters, seed=seed).recall
     assert len(index) == len(memories)
 
 
@@ -131,7 +130,7 @@ def test_many_memories_have_the_relevance_of_the_plain_formula_within_a_trillion
     judged = receipts(memories, query, now_ms=NOW, parameters=P, wording=KeywordOptions())
     plain = {m.id: receipt.relevance for m, receipt in zip(memories, judged, strict=True)}
     assert np.max(np.abs(ours - [plain[name] for name in index.ids])) <= 1e-12 * 200
-    searched = [Searched({m.id: m for m in memories}, index)]
+    searched = [IndexedMemories({m.id: m for m in memories}, index)]
     for seed in range(5):
         about = {"conversation_id": "chat", "now_ms": NOW, "parameters": P}
         recall = decide(searched, query, RecallContext(rng=Random(seed), **about)).recall  # type: ignore[arg-type]
@@ -146,6 +145,17 @@ def test_a_word_that_a_record_holds_twice_counts_twice() -> None:
         [twice], query, now_ms=twice.time_ms, parameters=P, wording=KeywordOptions()
     )
     assert receipt.match == 9.0
+
+
+def test_words_without_their_weights_are_not_taken_for_fewer_words() -> None:
+    whole = memory("a", words={"披萨": 10.0, "猫": 3.5})
+    broken = replace(whole, weights=whole.weights[:1])
+    state = ConversationState("chat")
+    index_of(state)
+    with pytest.raises(ValueError, match="shorter"):
+        apply(state, [Added(broken)])
+    with pytest.raises(ValueError, match="shorter"):
+        KeywordOptions().with_other_words(broken, ["雨"])
 
 
 def test_tombstones_are_cleared_when_they_outnumber_the_memories() -> None:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
 from sample_memories import DAY, NOW, memory, query_of
+from searched_memories import decided
 
 from memory_server import App, Message, Settings
 from memory_server.conversations.changes import Commit, Muted, apply, taking_back
 from memory_server.conversations.model import MOST_MUTED, ConversationState, ShortTermMemory
-from memory_server.conversations.recall import selection
-from memory_server.conversations.recall.columns import Searched
 from memory_server.conversations.recall.explanation import explain
 from memory_server.conversations.recall.index import index_of
-from memory_server.conversations.recall.indexed_selection import Decision, decide
+from memory_server.conversations.recall.indexed_selection import Decision
 from memory_server.conversations.recall.parameters import RecallParameters
-from memory_server.conversations.recall.request import RecallContext
+from memory_server.conversations.recall.selection import HeldBack
 from memory_server.conversations.search import muting_places
 from memory_server.kernel.errors import InvalidInput
 from memory_server.memories.turns import left_off
-from memory_server.tools import archive, insight, one_memory, short_term
+from memory_server.tools import archive, insight, short_term
 from memory_server.tools.base.tool import call
 from memory_server.tools.turn import recall_turn
 
@@ -29,20 +27,8 @@ P = RecallParameters(flashback_count=0)
 MANGO = [Message("user", "芒果能吃吗？")]
 
 
-def decided(memories: list[ShortTermMemory], places: frozenset[str]) -> Decision:
-    """What the indexed selection decides, after seeing that the plain one gives the same."""
-    state = ConversationState("chat", short_term={item.id: item for item in memories})
-    about = {"conversation_id": "chat", "now_ms": NOW, "parameters": P, "places": places}
-    query = query_of({"芒果": 10.0})
-    decision = decide(
-        [Searched(state.short_term, index_of(state))],
-        query,
-        RecallContext(rng=random.Random(1), **about),
-    )  # type: ignore[arg-type]
-    assert decision.recall == selection.select(
-        memories, query, RecallContext(rng=random.Random(1), **about)
-    )  # type: ignore[arg-type]
-    return decision
+def decision_in(memories: list[ShortTermMemory], places: frozenset[str]) -> Decision:
+    return decided(memories, query_of({"芒果": 10.0}), P, places=places)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +52,7 @@ def test_it_does_not_come_where_it_is_muted(
         memory("a", age=DAY, words={"芒果": 20.0}, muted=muted),
         memory("b", age=2 * DAY, words={"芒果": 9.0}),
     ]
-    decision = decided(memories, muting_places("chat", folder))
+    decision = decision_in(memories, muting_places("chat", folder))
     assert ("a" in {item.memory.id for item in decision.recall.top}) is comes
     assert decision.recall.held_back.muted == (not comes)
     row = decision.columns.row_of("a")
@@ -79,8 +65,8 @@ def test_what_is_muted_is_not_named_as_near_nor_counted_as_too_recent() -> None:
         memory("a", age=0, words={"芒果": 20.0}, muted=("everywhere",)),
         memory("b", age=DAY, words={"芒果": 9.0}),
     ]
-    recall = decided(memories, muting_places("chat", None)).recall
-    assert recall.held_back == selection.HeldBack(recent=0, adjacent=0, in_context=0, muted=1)
+    recall = decision_in(memories, muting_places("chat", None)).recall
+    assert recall.held_back == HeldBack(recent=0, adjacent=0, in_context=0, muted=1)
     assert "a" not in {missed.recalled.memory.id for missed in recall.near}
 
 
@@ -89,11 +75,14 @@ def test_an_index_follows_what_is_muted() -> None:
     index = index_of(state)
     apply(state, [Muted("a", (), ("everywhere",)), Muted("gone", (), ("everywhere",))])
     assert index.muted == {"a": ("everywhere",)}
-    assert decided(list(state.short_term.values()), muting_places("chat", None)).recall.top == ()
+    assert (
+        decision_in(list(state.short_term.values()), muting_places("chat", None)).recall.top == ()
+    )
     apply(state, [Muted("a", ("everywhere",), ())])
     assert state.follower is index
     assert (
-        len(decided(list(state.short_term.values()), muting_places("chat", None)).recall.top) == 1
+        len(decision_in(list(state.short_term.values()), muting_places("chat", None)).recall.top)
+        == 1
     )
 
 
@@ -151,7 +140,7 @@ async def test_a_search_by_hand_finds_it_a_turn_does_not_and_it_can_come_again(
             return [item["id"] for item in answer.structured["shortTerm"]["topRelevant"]]
 
         assert await recalled_ids() == [name]
-        muted = await call(one_memory.mute_memory, app.call, {"id": name})
+        muted = await call(archive.mute_memory, app.call, {"id": name})
         assert muted.structured["muted"] == ["conversation:default"]
         assert "no longer comes unasked in the conversation default" in muted.text
         assert await recalled_ids() == []
@@ -162,7 +151,7 @@ async def test_a_search_by_hand_finds_it_a_turn_does_not_and_it_can_come_again(
         why = await call(insight.explain_recall, app.call, {**asked, "memory_id": name})
         assert why.structured["verdict"] == "muted"
         assert "It is muted" in why.structured["reason"]
-        again = await call(one_memory.mute_memory, app.call, {"id": name, "where": "nowhere"})
+        again = await call(archive.mute_memory, app.call, {"id": name, "where": "nowhere"})
         assert again.structured["muted"] == []
         assert await recalled_ids() == [name]
         undone = await call(

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from random import Random
 
 import pytest
-from searched_memories import searched_memories
+from searched_memories import USUAL_WORDING, decided
 
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import USUAL
-from memory_server.conversations.recall.request import RecallContext
-from memory_server.conversations.recall.words import KeywordOptions
+from memory_server.conversations.recall.relevance import span_points
+from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.messages import Message, context_text
-from nlp import Enrichment, QueryWeights
 
 ZONE = timezone(timedelta(hours=8))
-WORDING = KeywordOptions(
-    enrichment=Enrichment(normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True),
-    emphasis=QueryWeights(
-        earlier=0.7, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3
-    ),
-    zone=ZONE,
-)
+WORDING = replace(USUAL_WORDING, zone=ZONE)
 NOW_MS = int(datetime(2026, 11, 27, 20, 0, tzinfo=ZONE).timestamp() * 1000)
 SAID = {
     "2026-09-24": "We bought a lantern for the little one",
@@ -51,13 +43,10 @@ def days_of(question: str) -> list[str]:
     """The days on which was said what the question brings, the best first."""
     memories = [memory(day, text) for day, text in SAID.items()]
     query = WORDING.of_query([Message("user", question)], NOW_MS)
-    searched = [searched_memories(memories, WORDING)]
-    decision = decide(
-        searched,
-        query,
-        RecallContext(conversation_id="other", now_ms=NOW_MS, rng=Random(1), parameters=USUAL),
-    )
-    return [item.memory.id for item in (*decision.recall.top, *decision.recall.next)]
+    recall = decided(
+        memories, query, USUAL, wording=WORDING, conversation_id="other", now_ms=NOW_MS
+    ).recall
+    return [item.memory.id for item in (*recall.top, *recall.next)]
 
 
 @pytest.mark.parametrize(
@@ -100,3 +89,36 @@ def test_a_time_of_which_nothing_was_said_does_not_bring_another(question: str) 
 def test_a_text_without_a_time_names_none(text: str) -> None:
     query = WORDING.of_query([Message("user", text)], NOW_MS)
     assert (query.spans, query.names_time, query.days) == ((), False, frozenset())
+
+
+DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "apart_ms", "share"),
+    [
+        # a day: some days before it and after it count half
+        (DAY_MS, 0, 1.0),
+        (DAY_MS, DAY_MS - 1, 1.0),
+        (DAY_MS, DAY_MS, 0.5),
+        (DAY_MS, DAY_MS + USUAL.span_after_ms - 1, 0.5),
+        (DAY_MS, DAY_MS + USUAL.span_after_ms, 0.0),
+        (DAY_MS, -1, 0.5),
+        (DAY_MS, -USUAL.span_before_ms, 0.5),
+        (DAY_MS, -USUAL.span_before_ms - 1, 0.0),
+        # three hours: as long again before them and after them
+        (3 * HOUR_MS, 3 * HOUR_MS - 1, 1.0),
+        (3 * HOUR_MS, 6 * HOUR_MS - 1, 0.5),
+        (3 * HOUR_MS, 6 * HOUR_MS, 0.0),
+        (3 * HOUR_MS, -3 * HOUR_MS, 0.5),
+        (3 * HOUR_MS, -3 * HOUR_MS - 1, 0.0),
+    ],
+)
+def test_a_named_time_counts_whole_and_what_is_near_it_half(
+    length_ms: int, apart_ms: int, share: float
+) -> None:
+    begin_ms = NOW_MS - 90 * DAY_MS
+    query = RecallQuery(spans=((begin_ms, begin_ms + length_ms),))
+    points = span_points(begin_ms + apart_ms, query, USUAL)
+    assert points == share * USUAL.span_points

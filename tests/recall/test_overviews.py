@@ -1,39 +1,26 @@
-"""Words that are never enough alone, and overviews: both selections decide the same, by tables and by a property."""
+"""Words that are never enough alone, and overviews."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta, timezone
-from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, MINUTE, NOW
-from searched_memories import searched_memories
+from searched_memories import USUAL_WORDING, decided
 
 from languages import speaking
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall import selection
 from memory_server.conversations.recall.explanation import explain
-from memory_server.conversations.recall.indexed_selection import Decision, decide
+from memory_server.conversations.recall.indexed_selection import Decision
 from memory_server.conversations.recall.parameters import USUAL, RecallParameters
-from memory_server.conversations.recall.request import RecallContext
 from memory_server.conversations.recall.selection import Recall
-from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import Message, context_text
-from nlp import Enrichment, QueryWeights
 
 ZONE = timezone(timedelta(hours=8))
 """Where it is 08:00 on 21 June, a Sunday, at `NOW`."""
-WORDING = KeywordOptions(
-    enrichment=Enrichment(normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True),
-    emphasis=QueryWeights(
-        earlier=0.7, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3
-    ),
-    zone=ZONE,
-)
+WORDING = replace(USUAL_WORDING, zone=ZONE)
 UNASKED = replace(USUAL, flashback_count=0, question_count=2)
 HOOK = replace(UNASKED, statement_words=2, question_match=1.1, with_best=0.0)
 ASKED = replace(UNASKED, weak_too=True)
@@ -50,41 +37,17 @@ def memory_of(
     return WORDING.of_text(bare)
 
 
-def decided(
-    memories: Sequence[ShortTermMemory], text: str, parameters: RecallParameters
+def decision_on(
+    memories: Sequence[ShortTermMemory], text: str, parameters: RecallParameters = UNASKED
 ) -> Decision:
     query = WORDING.of_query([Message("user", text)], NOW)
-    searched = [searched_memories(memories, WORDING)]
-    return decide(
-        searched,
-        query,
-        RecallContext(conversation_id="other", now_ms=NOW, rng=Random(1), parameters=parameters),
-    )
+    return decided(memories, query, parameters, wording=WORDING, conversation_id="other")
 
 
 def recall_of(
     memories: Sequence[ShortTermMemory], text: str, parameters: RecallParameters = UNASKED
 ) -> Recall:
-    """What comes by a message, after seeing that the plain form decides the same."""
-    query = WORDING.of_query([Message("user", text)], NOW)
-    indexed = decided(memories, text, parameters).recall
-    plain = selection.select(
-        memories,
-        query,
-        RecallContext(
-            conversation_id="other",
-            now_ms=NOW,
-            rng=Random(1),
-            parameters=parameters,
-            wording=WORDING,
-        ),
-    )
-    assert [item.memory.id for item in (*indexed.top, *indexed.next)] == ids(plain)
-    for ours, theirs in zip((*indexed.top, *indexed.next), (*plain.top, *plain.next), strict=True):
-        assert (ours.weak, ours.receipt.overview) == (theirs.weak, theirs.receipt.overview)
-        assert ours.receipt.relevance == pytest.approx(theirs.receipt.relevance, rel=1e-9, abs=1e-9)
-        assert ours.counted == pytest.approx(theirs.counted, rel=1e-9, abs=1e-9)
-    return indexed
+    return decision_on(memories, text, parameters).recall
 
 
 def ids(recall: Recall) -> list[str]:
@@ -171,7 +134,7 @@ def test_a_named_time_still_counts_in_a_question() -> None:
 def test_the_explanation_says_so_in_one_sentence(
     stored: str, message: str, english: str, chinese: str
 ) -> None:
-    decision = decided([memory_of("day", stored, age=9 * DAY)], message, UNASKED)
+    decision = decision_on([memory_of("day", stored, age=9 * DAY)], message, UNASKED)
     verdict = explain(decision, 0).verdict
     assert verdict.kind == "below_threshold"
     assert verdict.sentence == english
@@ -265,52 +228,7 @@ def test_one_of_each_hour_comes_before_a_second_one() -> None:
     ],
 )
 def test_what_is_not_in_an_overview_says_why(question: str, why: str) -> None:
-    decision = decided([memory_of("code", "帮我写个快排", age=2 * DAY)], question, UNASKED)
+    decision = decision_on([memory_of("code", "帮我写个快排", age=2 * DAY)], question, UNASKED)
     explanation = explain(decision, 0)
     assert why in str(explanation.verdict.sentence)
     assert explanation.counted == 0.0
-
-
-SAID = [
-    "我叫阿遥",
-    "My name is Ann",
-    "今天好累",
-    "我家猫叫煤球",
-    "What time is it now?",
-    "早上好",
-    "now we go",
-    "周一见",
-    "",
-]
-MESSAGES = [
-    "你都记得我什么",
-    "what did I say last week?",
-    "昨天聊了什么",
-    "what is my name?",
-    "今天股市怎么样",
-    "What now?",
-    "周一好困",
-]
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(SAID),
-            st.integers(0, 400),
-            st.sampled_from([0.0, 4.0, 9.0]),
-            st.booleans(),
-        ),
-        max_size=12,
-    ),
-    st.sampled_from(MESSAGES),
-    st.sampled_from([UNASKED, HOOK, ASKED, USUAL]),
-)
-def test_both_forms_decide_the_same(
-    facts: list[tuple[str, int, float, bool]], message: str, parameters: RecallParameters
-) -> None:
-    memories = [
-        memory_of(f"m{number}", text, age=age * HOUR, score=score, pinned=pinned)
-        for number, (text, age, score, pinned) in enumerate(facts)
-    ]
-    recall_of(memories, message, parameters)

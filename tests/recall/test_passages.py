@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_server.conversations.recall.passages import BYTES, CHARS, Measure, chunks_of, passages
+from memory_server.conversations.recall.passages import chunks_of, passages
+from memory_server.kernel.text import BYTES, CHARS, Measure
 
 FILLER = [f"We spoke of weather number {n} for a while." for n in range(400)]
 

@@ -9,15 +9,14 @@ import pytest
 from sample_memories import NOW
 
 from memory_server.conversations.recall.passages import first_sentences
-from memory_server.lore.memory import LongTermMemory
-from memory_server.lore.room import Fitting, LoreText, Room
-from memory_server.lore.room import fitting as fitting_with
-from memory_server.lore.rules import FiringRules
+from memory_server.lore.memory import FiringRules, LongTermMemory
+from memory_server.lore.rounds import LoreText, PromptFit, Room
+from memory_server.lore.rounds import fitting as fitting_with
 from memory_server.lore.shelf import Shelved
 from memory_server.memories.turns import lore_text
 
 
-def fitting(texts: Sequence[LoreText], room: Room, shown_keys: Collection[str] = ()) -> Fitting:
+def fitting(texts: Sequence[LoreText], room: Room, shown_keys: Collection[str] = ()) -> PromptFit:
     return fitting_with(texts, room, first_sentences, shown_keys)
 
 
@@ -29,11 +28,11 @@ def text(name: str, chars: int | str, *, order: float = 100.0, ignores: bool = F
     return lore_text(Shelved("chat", memory), body, is_chinese=False)
 
 
-def names(fitted: Fitting) -> list[str]:
+def names(fitted: PromptFit) -> list[str]:
     return [item.entry.memory.name for item in fitted.texts]
 
 
-def left_out(fitted: Fitting) -> dict[str, str]:
+def left_out(fitted: PromptFit) -> dict[str, str]:
     return {item.entry.memory.name: item.reason for item in fitted.left_out}
 
 

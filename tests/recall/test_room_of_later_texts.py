@@ -6,7 +6,7 @@ from sample_memories import NOW
 
 from memory_server.conversations.recall.passages import first_sentences
 from memory_server.lore.memory import LongTermMemory
-from memory_server.lore.room import Fitting, LoreText, Room, fitting
+from memory_server.lore.rounds import LoreText, PromptFit, Room, fitting
 from memory_server.lore.shelf import Shelved
 from memory_server.memories.turns import lore_text
 
@@ -18,7 +18,7 @@ def text_of(name: str, body: str) -> LoreText:
     return lore_text(Shelved("chat", memory), body, is_chinese=False)
 
 
-def fitted(*texts: LoreText) -> Fitting:
+def fitted(*texts: LoreText) -> PromptFit:
     room = Room(total=400, long_term=200, ignoring_budget=0, short_term=200)
     return fitting(texts, room, first_sentences, ())
 

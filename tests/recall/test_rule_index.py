@@ -7,12 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from memory_server.conversations.model import ConversationState
-from memory_server.lore.chat_state import ChatState, Effect, Firing, firing_key, timing_of
-from memory_server.lore.memory import BookEntry, LongTermMemory
+from memory_server.lore.chat_state import ChatState, Effect, Firing, firing_key, timed_effects_of
+from memory_server.lore.memory import (
+    PLAIN,
+    BookEntry,
+    CharacterRule,
+    FiringRules,
+    LongTermMemory,
+    RecursionRules,
+)
 from memory_server.lore.rounds import ChatMoment, FiringRounds
-from memory_server.lore.rule_index import index_of_rules, key_of
-from memory_server.lore.rules import PLAIN, CharacterRule, FiringRules, RecursionRules
-from memory_server.lore.shelf import JoinedShelves, Shelved, shelf_of
+from memory_server.lore.shelf import JoinedShelves, Shelved, index_of_rules, key_of, shelf_of
 
 RULES = (
     PLAIN,
@@ -66,7 +71,7 @@ def test_what_the_state_of_a_chat_means_is_the_same_as_for_each_memory_by_itself
         moment = ChatMoment(messages, 0, "seed", ChatState(6, 0, firings))
         rounds = FiringRounds(shelf.memories, shelf.rules, moment)
         timings = {
-            index: timing_of(item.memory.rules, firings.get(key_of(item)), messages)
+            index: timed_effects_of(item.memory.rules, firings.get(key_of(item)), messages)
             for index, item in enumerate(shelf.memories)
         }
         held_back = {index for index, timing in timings.items() if timing.holds_back}

@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import DAY, MINUTE, NOW, memory, query_of
-from searched_memories import searched_memories
+from searched_memories import decided, searched_memories
 
 from memory_server.conversations.changes import Reinforced
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall import selection
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.request import RecallContext
@@ -41,13 +40,7 @@ def recall_of(
     seed: int,
     parameters: RecallParameters = P,
 ) -> Recall:
-    """What the indexed selection gives, after seeing that the plain one gives the same."""
-    about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters}
-    recall = decide(
-        [searched_memories(memories)], query, RecallContext(rng=Random(seed), **about)
-    ).recall  # type: ignore[arg-type]
-    assert recall == selection.select(memories, query, RecallContext(rng=Random(seed), **about))  # type: ignore[arg-type]
-    return recall
+    return decided(memories, query, parameters, seed=seed).recall
 
 
 def ids(recall: Recall) -> tuple[list[str], list[str], list[str]]:
@@ -388,9 +381,9 @@ def test_several_conversations_are_searched_as_if_they_were_one(
     about = {"conversation_id": "chat", "now_ms": NOW, "parameters": P}
     recall = decide(searched, WORD, RecallContext(rng=Random(seed), **about)).recall  # type: ignore[arg-type]
     everything = list(itertools.chain.from_iterable(by_conversation.values()))
-    plain = selection.select(everything, WORD, RecallContext(rng=Random(seed), **about))  # type: ignore[arg-type]
-    assert ids(recall) == ids(plain)
-    assert (recall.held_back, recall.searched) == (plain.held_back, plain.searched)
+    of_one = search(everything, seed=seed)
+    assert ids(recall) == ids(of_one)
+    assert (recall.held_back, recall.searched) == (of_one.held_back, of_one.searched)
     for item in (*recall.top, *recall.next, *recall.flashback):
         assert item.kept_in == item.memory.conversation_id
 

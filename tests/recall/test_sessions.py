@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, MINUTE, NOW, memory, query_of
-from searched_memories import searched_memories
+from searched_memories import decided
 
 from memory_server import App, Message, Session, Settings, ShortTermMemory
 from memory_server.conversations import codec
 from memory_server.conversations.changes import Added, apply
 from memory_server.conversations.model import ConversationState
-from memory_server.conversations.recall import selection
-from memory_server.conversations.recall.columns import Searched
+from memory_server.conversations.recall.columns import IndexedMemories
 from memory_server.conversations.recall.explanation import Verdict, explain
 from memory_server.conversations.recall.index import index_of
 from memory_server.conversations.recall.indexed_selection import decide
@@ -42,17 +41,7 @@ def memory_of(
 def recall_for(
     memories: Iterable[ShortTermMemory], session: Session | None, parameters: RecallParameters = P
 ) -> Recall:
-    """What the indexed selection gives, after seeing that the plain one gives the same."""
-    stored = list(memories)
-    about = {"conversation_id": "chat", "now_ms": NOW, "parameters": parameters, "session": session}
-    searched = [searched_memories(stored)]
-    recall = decide(
-        searched, query_of({"披萨": 10.0}), RecallContext(rng=Random(1), **about)
-    ).recall  # type: ignore[arg-type]
-    assert recall == selection.select(
-        stored, query_of({"披萨": 10.0}), RecallContext(rng=Random(1), **about)
-    )  # type: ignore[arg-type]
-    return recall
+    return decided(list(memories), query_of({"披萨": 10.0}), parameters, session=session).recall
 
 
 SINCE = NOW - 3 * HOUR
@@ -156,7 +145,7 @@ def test_an_index_that_followed_counts_no_memory_that_is_gone() -> None:
             Added(memory_of(0, "two", name="b")),
         ],
     )
-    searched = [Searched(state.short_term, index)]
+    searched = [IndexedMemories(state.short_term, index)]
     recall = decide(
         searched,
         RecallQuery(),
@@ -174,13 +163,7 @@ def test_an_index_that_followed_counts_no_memory_that_is_gone() -> None:
 def test_an_explanation_says_who_still_sees_it_only_where_that_is_known() -> None:
     def verdict_for(told_in: str | None, asking: Session | None) -> Verdict:
         stored = memory_of(5 * MINUTE, told_in)
-        decision = decide(
-            [searched_memories([stored])],
-            query_of({"披萨": 10.0}),
-            RecallContext(
-                conversation_id="chat", now_ms=NOW, rng=Random(1), parameters=P, session=asking
-            ),
-        )
+        decision = decided([stored], query_of({"披萨": 10.0}), P, session=asking)
         explanation = explain(decision, 0)
         assert explanation.draw is None
         return explanation.verdict

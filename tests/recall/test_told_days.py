@@ -5,30 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
-from random import Random
 
 import pytest
-from searched_memories import searched_memories
+from searched_memories import USUAL_WORDING, decided
 
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall import selection, words
-from memory_server.conversations.recall.indexed_selection import decide
+from memory_server.conversations.recall import words
 from memory_server.conversations.recall.parameters import USUAL, RecallParameters
-from memory_server.conversations.recall.request import RecallContext
-from memory_server.conversations.recall.words import KeywordOptions, days_asked, telling
+from memory_server.conversations.recall.words import days_asked, telling
 from memory_server.kernel.messages import Message, context_text
 from memory_server.kernel.times import milliseconds
-from nlp import Enrichment, QueryWeights, date_words
+from nlp import date_words
 from nlp.date_words import NamedDays
 
 ZONE = timezone(timedelta(hours=8))
-WORDING = KeywordOptions(
-    enrichment=Enrichment(normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True),
-    emphasis=QueryWeights(
-        earlier=0.7, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3
-    ),
-    zone=ZONE,
-)
+WORDING = replace(USUAL_WORDING, zone=ZONE)
 NOW = datetime(2026, 11, 25, 9, 0, tzinfo=ZONE)
 OF_A_HOOK = replace(USUAL, question_match=1.1, statement_words=2)
 TOLD = {
@@ -60,20 +51,14 @@ def told(
     now: datetime = NOW,
     further: Sequence[ShortTermMemory] = (),
 ) -> set[str]:
-    """The texts that a question brings, after seeing that the plain search decides the same."""
+    """The texts that a question brings."""
     memories = [memory(at, text) for at, text in TOLD.items()] + list(further)
     now_ms = int(now.timestamp() * 1000)
     query = WORDING.of_query([Message("user", question)], now_ms)
-    about = {"conversation_id": "other", "now_ms": now_ms, "parameters": parameters}
-    indexed = decide(
-        [searched_memories(memories, WORDING)], query, RecallContext(rng=Random(1), **about)
-    ).recall  # type: ignore[arg-type]
-    plain = selection.select(
-        memories, query, RecallContext(rng=Random(1), wording=WORDING, **about)
-    )  # type: ignore[arg-type]
-    ids = [item.memory.id for item in (*indexed.top, *indexed.next)]
-    assert ids == [item.memory.id for item in (*plain.top, *plain.next)]
-    return {TOLD.get(id_, "filler") for id_ in ids}
+    recall = decided(
+        memories, query, parameters, wording=WORDING, conversation_id="other", now_ms=now_ms
+    ).recall
+    return {TOLD.get(item.memory.id, "filler") for item in (*recall.top, *recall.next)}
 
 
 LAZY, VACCINE, DENTIST, HABIT, HILL, ROME, REPORT, FENCE, RAIN = TOLD.values()
@@ -161,7 +146,15 @@ def test_a_search_looks_at_the_newest_as_far_as_its_characters_go(
     long_text = "On Thursday the painter comes to look at the fence. " * 40
     further = [replace(memory("2026-10-01T12:00", long_text), id=str(n)) for n in range(300)]
     assert VACCINE in told("周四要干嘛？", further=further)
-    assert sum(looked_at) <= 2 * 200_000, "the index and the plain search look once each"
+    assert sum(looked_at) <= 200_000
+
+
+def test_a_search_looks_at_two_thousand_short_memories() -> None:
+    asked = days_asked("what is on Thursday?", NOW, ZONE)
+    assert asked is not None
+    plan = memory("2026-11-24T18:30", "On Thursday we fly")
+    newest_first = [(number, plan) for number in range(2_001)]
+    assert telling(newest_first, asked) == set(range(2_000))
 
 
 def test_after_midnight_tomorrow_is_the_day_that_comes_after_sleeping_too() -> None:
@@ -192,16 +185,15 @@ def test_what_was_said_hours_ago_comes_by_that(question: str, hours: float, *, c
 def test_a_word_that_the_question_cuts_otherwise_is_found() -> None:
     birthday = memory("2026-04-10T20:10", "若溪的生日是七月二十三号，狮子座第一天")
     present = memory("2026-07-10T20:50", "若溪最怕打雷，小时候被雷劈中家门口的树吓的")
-    query = WORDING.of_query([Message("user", "若溪什么时候过生日？")], int(NOW.timestamp() * 1000))
-    decision = decide(
-        [searched_memories([present, birthday], WORDING)],
+    now_ms = int(NOW.timestamp() * 1000)
+    query = WORDING.of_query([Message("user", "若溪什么时候过生日？")], now_ms)
+    decision = decided(
+        [present, birthday],
         query,
-        RecallContext(
-            conversation_id="other",
-            now_ms=int(NOW.timestamp() * 1000),
-            rng=Random(1),
-            parameters=USUAL,
-        ),
+        USUAL,
+        wording=WORDING,
+        conversation_id="other",
+        now_ms=now_ms,
     )
     assert decision.recall.top[0].memory.id == birthday.id
     assert "生日" in [word.word for word in decision.recall.top[0].receipt.matched]

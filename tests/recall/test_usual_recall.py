@@ -1,47 +1,31 @@
 """What the usual parameters add to the Node original: rarity, pairs of characters, what was said around, silence.
 
-The indexed selection and the plain one must agree; the Node original's own rules are in test_selection.py.
+The Node original's own rules are in test_selection.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC
 from math import inf
 from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sample_memories import DAY, HOUR, MINUTE, NOW
-from searched_memories import searched_memories
+from searched_memories import USUAL_WORDING, decided, searched_memories
 
 from memory_server import open_memory
-from memory_server.conversations.changes import Added, Forgotten, apply
-from memory_server.conversations.model import ConversationState, ShortTermMemory
-from memory_server.conversations.recall import selection
-from memory_server.conversations.recall.columns import Searched
-from memory_server.conversations.recall.index import Index, index_of
+from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.indexed_selection import decide
-from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.parameters import USUAL, RecallParameters
 from memory_server.conversations.recall.relevance import match_needed, rarity, receipts
 from memory_server.conversations.recall.request import RecallContext, RecallRequest
 from memory_server.conversations.recall.selection import Recall
-from memory_server.conversations.recall.words import KeywordOptions, RecallQuery
+from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.messages import Message, context_text
 from memory_server.memories.turns import recall_for_turn
-from nlp import Enrichment, QueryWeights
 
-WORDING = KeywordOptions(
-    enrichment=Enrichment(normal_forms=True, scripts=True, dates=True, stems=True, long_texts=True),
-    emphasis=QueryWeights(
-        earlier=0.7, before_question=0.1, function_words=0.5, relative_days=0.3, pairs=0.3
-    ),
-    zone=UTC,
-)
 ALL = replace(USUAL, least_match=0.0, flashback_count=0)
 """Nothing is kept back for saying little."""
 
@@ -53,43 +37,17 @@ def memory_of(memory_id: str, *texts: str, age: int = DAY, score: float = 0.0) -
     bare = ShortTermMemory(
         memory_id, NOW - age, context_text(messages), (), (), score, "chat", messages
     )
-    return WORDING.of_text(bare)
+    return USUAL_WORDING.of_text(bare)
 
 
 def recall_of(
     memories: Sequence[ShortTermMemory], *texts: str, parameters: RecallParameters = USUAL
 ) -> Recall:
-    """What comes by these messages of the user, after seeing that the plain form decides the same."""
-    query = WORDING.of_query([Message("user", text) for text in texts], NOW)
-    about = {"conversation_id": "other", "now_ms": NOW, "parameters": parameters}
-    recall = decide(
-        [searched_memories(memories, WORDING)], query, RecallContext(rng=Random(1), **about)
-    ).recall  # type: ignore[arg-type]
-    plain = selection.select(
-        memories, query, RecallContext(rng=Random(1), wording=WORDING, **about)
-    )  # type: ignore[arg-type]
-    assert_same(recall, plain)
-    return recall
-
-
-def assert_same(indexed: Recall, plain: Recall) -> None:
-    """Both came to the same, but for the last bits of sums."""
-    for tier in ("top", "next", "flashback"):
-        ours = getattr(indexed, tier)
-        theirs = getattr(plain, tier)
-        assert [item.memory.id for item in ours] == [item.memory.id for item in theirs]
-        for our_item, their_item in zip(ours, theirs, strict=True):
-            assert matched_words(our_item) == matched_words(their_item)
-            assert our_item.weak == their_item.weak
-            assert our_item.receipt.relevance == pytest.approx(
-                their_item.receipt.relevance, rel=1e-9, abs=1e-9
-            )
-    assert indexed.held_back == plain.held_back
-    assert answer_ids(indexed) == answer_ids(plain)
-
-
-def matched_words(item: Recalled) -> list[str]:
-    return [word.word for word in item.receipt.matched]
+    """What comes by these messages of the user."""
+    query = USUAL_WORDING.of_query([Message("user", text) for text in texts], NOW)
+    return decided(
+        memories, query, parameters, wording=USUAL_WORDING, conversation_id="other"
+    ).recall
 
 
 def answer_ids(recall: Recall) -> dict[str, str]:
@@ -100,63 +58,19 @@ def ids(recall: Recall) -> list[str]:
     return [item.memory.id for item in (*recall.top, *recall.next)]
 
 
-TEXTS = ["我的狗叫阿黄", "阿黄今天没吃饭", "去楼下的面馆吃面", "猫の名前は？", "피아노를 배워요", "哈哈哈哈", "a bike",
-         "the bikes", "what do we do", "阿黄很好。阿黄！", "", "\U0001f600 阿\ud800黄", "狗和猫和狗",
-         "我家猫叫什么？", "6月阿黄病了吗", "When did the biekes rust last week?", "who has bikes? Ann",
-         "多少只狗？3只", "yesterday, Hanna",
-         "周四要带阿黄打疫苗", "礼拜四有什么安排？", "We ride on Thursday", "What is on Thursday?"]  # fmt: skip
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.lists(st.sampled_from(TEXTS), min_size=1, max_size=3),
-            st.integers(0, 300),
-            st.sampled_from([0.0, 5.0, 90.0]),
-            st.booleans(),
-        ),
-        max_size=12,
-    ),
-    st.lists(st.sampled_from(TEXTS), min_size=1, max_size=3),
-    st.sampled_from(
-        [
-            USUAL,
-            ALL,
-            replace(ALL, rarity=False, episode_share=0.0),
-            replace(USUAL, weak_too=True, reordered=1),
-            replace(USUAL, with_best=0.1),
-        ]
-    ),
+BESIDE = replace(
+    USUAL_WORDING,
+    emphasis=replace(USUAL_WORDING.emphasis, given=1.0, given_for_question=0.6, kept=0.7),
 )
-def test_the_index_decides_as_the_plain_form_whatever_came_and_went(
-    facts: list[tuple[list[str], int, float, bool]],
-    question: list[str],
-    parameters: RecallParameters,
-) -> None:
-    state = ConversationState("chat")
-    index = index_of(state, WORDING)
-    for number, (texts, age, score, goes) in enumerate(facts):
-        stored = memory_of(f"m{number}", *texts, age=age * 7 * MINUTE, score=score)
-        apply(state, [Added(stored)])
-        if goes:
-            apply(state, [Forgotten(stored, "deleted")])
-    assert state.follower is index
-    query = WORDING.of_query([Message("user", text) for text in question], NOW)
-    about = {"conversation_id": "other", "now_ms": NOW, "parameters": parameters}
-    memories = state.short_term
-    indexed = decide(
-        [Searched(memories, index)], query, RecallContext(rng=Random(3), **about)
-    ).recall  # type: ignore[arg-type]
-    plain = selection.select(
-        memories.values(), query, RecallContext(rng=Random(3), wording=WORDING, **about)
-    )  # type: ignore[arg-type]
-    assert_same(indexed, plain)
-    fresh = decide(
-        [Searched(memories, Index(memories.values(), WORDING))],
-        query,
-        RecallContext(rng=Random(3), **about),
-    ).recall  # type: ignore[arg-type]
-    assert_same(indexed, fresh)
+"""Words beside the messages and beside the memories count too."""
+
+
+def test_words_beside_count_only_where_a_weight_says_so() -> None:
+    for message in ("Where is the boat?", "The boat is here."):
+        counts = BESIDE.of_query([Message("user", message)], NOW, other_words=["bicycle"])
+        assert any(term.other_word for term in counts.words.values())
+        nothing = USUAL_WORDING.of_query([Message("user", message)], NOW, other_words=["bicycle"])
+        assert not any(term.other_word for term in nothing.words.values())
 
 
 def test_several_conversations_are_searched_as_the_plain_form_would_each_with_its_own_episodes() -> (
@@ -168,15 +82,15 @@ def test_several_conversations_are_searched_as_the_plain_form_would_each_with_it
     ]
     theirs = [memory_of("c", "阿黄病了", age=DAY - 2 * MINUTE)]
     parts = [
-        searched_memories(ours, WORDING, conversation_id="x"),
-        searched_memories(theirs, WORDING, conversation_id="y"),
+        searched_memories(ours, USUAL_WORDING, conversation_id="x"),
+        searched_memories(theirs, USUAL_WORDING, conversation_id="y"),
     ]
-    query = WORDING.of_query([Message("user", "阿黄几岁？")], NOW)
+    query = USUAL_WORDING.of_query([Message("user", "阿黄几岁？")], NOW)
     recall = decide(
         parts, query, RecallContext(conversation_id="z", now_ms=NOW, rng=Random(1), parameters=ALL)
     ).recall
     assert {(item.memory.id, item.kept_in) for item in recall.top} == {("a", "x"), ("c", "y")}
-    [alone] = receipts([theirs[0]], query, now_ms=NOW, parameters=ALL, wording=WORDING)
+    [alone] = receipts([theirs[0]], query, now_ms=NOW, parameters=ALL, wording=USUAL_WORDING)
     of_c = next(item.receipt for item in recall.top if item.memory.id == "c")
     assert (of_c.around, alone.around) == (0.0, 0.0), (
         "memories of another conversation are not around it"
@@ -340,7 +254,7 @@ def test_the_bound_grows_with_the_words_of_a_long_message_that_say_something() -
 
 def test_words_that_say_something_are_counted_in_the_last_message_alone() -> None:
     messages = [Message("user", "The harbour was full of boats"), Message("user", "we saw a heron")]
-    query = WORDING.of_query(messages, NOW, other_words=("bird", "marsh"))
+    query = USUAL_WORDING.of_query(messages, NOW, other_words=("bird", "marsh"))
     assert query.telling_words == 2  # saw, heron
 
 
@@ -413,7 +327,7 @@ async def test_the_names_of_who_takes_part_and_of_who_speaks_are_never_cut(tmp_p
 
 
 def test_a_name_is_found_whole_and_by_its_parts() -> None:
-    stored = WORDING.of_text(
+    stored = USUAL_WORDING.of_text(
         ShortTermMemory(
             "m",
             NOW,
@@ -426,7 +340,7 @@ def test_a_name_is_found_whole_and_by_its_parts() -> None:
         )
     )
     assert {"mary ann", "mari", "ann", "lisbon"} <= set(stored.words)
-    cut = WORDING.of_text(
+    cut = USUAL_WORDING.of_text(
         ShortTermMemory(
             "m", NOW, "", (), (), 0.0, "chat", (Message("user", "周末爬山", name="周"),)
         )
@@ -582,6 +496,26 @@ def test_a_memory_that_shares_little_of_a_question_needs_more() -> None:
     [weak] = recall_of(memories, among_others, parameters=asked_for).top
     assert weak.weak
     assert 0.0 < weak.receipt.part < 0.5
+
+
+@pytest.mark.parametrize(
+    ("question", "comes"),
+    [
+        ("Which university did I attend?", False),
+        ("Does the choir rehearse?", False),
+        ("Did you hear about the radio?", True),
+        ("How did that choir sound?", False),
+        ("What are Will's hobbies?", True),
+    ],
+)
+def test_a_question_brings_nothing_by_a_form_of_do_alone(question: str, comes: bool) -> None:
+    memories = [
+        memory_of("radio", "The radio was flat, but it did help us, as it does each day, said Will")
+    ]
+    memories += [memory_of(f"m{n}", f"other talk number{n}") for n in range(11)]
+    assert ids(recall_of(memories, question)) == ["radio"] * comes
+    [best] = recall_of(memories, question, parameters=replace(USUAL, weak_too=True)).top
+    assert best.weak is not comes
 
 
 def test_where_two_words_are_needed_the_characters_of_one_do_not_count() -> None:

@@ -12,17 +12,11 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from cli_program import CommandLine
 
-from sandbox import cli
 from sandbox.chats import chat
 from sandbox.workbench.chat_replay import moment
 from sandbox.workbench.terminal import Terminal
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = cli.main(arguments)
-    out = capsys.readouterr()
-    return code, out.out, out.err
 
 
 @pytest.fixture
@@ -32,10 +26,9 @@ def talk(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_a_trigger_that_fires(capsys: pytest.CaptureFixture[str], talk: str) -> None:
+def test_a_trigger_that_fires(workbench: CommandLine, talk: str) -> None:
     source = "console.log(match_keys(context.messages, ['生日'])); new Date().getHours() === 9"
-    code, out, err = run(
-        capsys,
+    code, out, err = workbench(
         "run",
         "-e",
         source,
@@ -50,17 +43,15 @@ def test_a_trigger_that_fires(capsys: pytest.CaptureFixture[str], talk: str) -> 
     assert re.match(r"console  1\nfired    \d+\.\d ms\n", out)
 
 
-def test_a_trigger_that_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "run", "-e", "context.messages.length")
+def test_a_trigger_that_is_quiet(workbench: CommandLine) -> None:
+    code, out, _ = workbench("run", "-e", "context.messages.length")
     assert (code, out[:5]) == (1, "quiet")
 
 
-def test_a_trigger_that_fails_is_shown_with_a_caret(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_trigger_that_fails_is_shown_with_a_caret(workbench: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "trigger.js"
     path.write_text("1;\n'生日' && nope\n", encoding="utf-8")
-    code, out, _ = run(capsys, "run", str(path))
+    code, out, _ = workbench("run", str(path))
     assert code == 3
     assert out.splitlines()[:3] == [
         "failed   reference: ReferenceError: nope is not defined at line 2, column 9",
@@ -69,10 +60,9 @@ def test_a_trigger_that_fails_is_shown_with_a_caret(
     ]
 
 
-def test_everything_of_the_context_can_be_given(capsys: pytest.CaptureFixture[str]) -> None:
+def test_everything_of_the_context_can_be_given(workbench: CommandLine) -> None:
     source = "context.participants.user.name === 'Ann' && context.conversation_id === 'c' && args.messages.length === 0"
-    code, _, _ = run(
-        capsys,
+    code, _, _ = workbench(
         "run",
         "-e",
         source,
@@ -84,11 +74,11 @@ def test_everything_of_the_context_can_be_given(capsys: pytest.CaptureFixture[st
     assert code == 0
 
 
-def test_the_seed_gives_the_same_numbers_again(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_seed_gives_the_same_numbers_again(workbench: CommandLine) -> None:
     source = "console.log(Math.random())"
 
     def first_line(seed: str) -> str:
-        _, out, _ = run(capsys, "run", "-e", source, "--seed", seed)
+        _, out, _ = workbench("run", "-e", source, "--seed", seed)
         return out.splitlines()[0]
 
     numbers = first_line("1")
@@ -108,24 +98,24 @@ def test_the_seed_gives_the_same_numbers_again(capsys: pytest.CaptureFixture[str
     ],
 )
 def test_a_wrong_command_gets_one_sentence(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+    workbench: CommandLine, arguments: list[str], sentence: str
 ) -> None:
-    code, out, err = run(capsys, *arguments)
+    code, out, err = workbench(*arguments)
     assert (code, out) == (2, "")
     assert err.startswith("trigger-sandbox: ")
     assert sentence in err
     assert len(err.splitlines()) == 1
 
 
-def test_a_file_that_is_no_utf_8(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_file_that_is_no_utf_8(workbench: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "chat.txt"
     path.write_bytes("user: 生日".encode("gbk"))
-    code, _, err = run(capsys, "run", "-e", "1", "--chat", str(path))
+    code, _, err = workbench("run", "-e", "1", "--chat", str(path))
     assert (code, "add the encoding gb18030, or save the file as UTF-8" in err) == (2, True)
 
 
-def test_doctor_shows_each_layer(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "doctor")
+def test_doctor_shows_each_layer(workbench: CommandLine) -> None:
+    code, out, _ = workbench("doctor")
     assert code == 0
     assert out.startswith("V8 ")
     for name in ("process", "memory", "file system and network", "system calls"):

@@ -20,9 +20,9 @@ from sandbox import Failed, SandboxLimits, TriggerSandbox, conditions
 from sandbox.condition_reading import MOST_CHARACTERS, Role, read
 from sandbox.conditions import (
     Chat,
+    Combination,
     Comparison,
     Condition,
-    Joined,
     KeyIndex,
     KeySearch,
     Negation,
@@ -54,8 +54,8 @@ HAS_B = search("'b'")
     ("source", "condition"),
     [
         (search("'a'"), A),
-        ("// World info entry 0: sky\ntrue", Joined((), is_every=True)),
-        ("return false;;", Joined((), is_every=False)),
+        ("// World info entry 0: sky\ntrue", Combination((), is_every=True)),
+        ("return false;;", Combination((), is_every=False)),
         ("await match_keys(args, ['a',],)", A),
         ("match_keys(context?.messages, ['a'], 'any', 4) /* a */", A),
         ("match_keys_all(context, [])", KeySearch((), is_every=True)),
@@ -72,12 +72,12 @@ HAS_B = search("'b'")
         ),
         (search("'a', \"b\"", ", 'named', null"), KeySearch(("a", "b"), "named", 0)),
         (search("'a'") + " >= -2", Comparison(A, ">=", -2.0)),
-        (f"!{HAS_A} && !!{HAS_B}", Joined((Negation(A), Negation(Negation(B))), True)),
+        (f"!{HAS_A} && !!{HAS_B}", Combination((Negation(A), Negation(Negation(B))), True)),
         (
             f"{HAS_A} && true || {HAS_B}",
-            Joined((Joined((A, Joined((), True)), True), B), False),
+            Combination((Combination((A, Combination((), True)), True), B), False),
         ),
-        (f"({HAS_A} || {HAS_B})\n", Joined((A, B), False)),
+        (f"({HAS_A} || {HAS_B})\n", Combination((A, B), False)),
     ],
 )
 def test_a_trigger_that_is_a_condition_is_read(source: str, condition: Condition | None) -> None:
@@ -107,7 +107,7 @@ def test_a_conjunction_that_begins_with_a_condition_is_false_where_the_condition
     source = f"{HAS_A}\n && {rest}"
     reading = read(source)
     assert reading is not None
-    assert (reading.condition, reading.role) == (Joined((A,), is_every=True), Role.NEEDED)
+    assert (reading.condition, reading.role) == (Combination((A,), is_every=True), Role.NEEDED)
     context = {"messages": [{"role": "user", "content": "b"}]}
     (verdict,) = driver.run(driver.sandbox.evaluate([source], context, now=NOW, seed=1))
     assert outcome(verdict) == "quiet"
@@ -123,7 +123,7 @@ def test_a_disjunction_that_begins_with_a_condition_is_true_where_the_condition_
     source = f"// either\n{HAS_B} && {HAS_A} || {rest}"
     reading = read(source)
     assert reading is not None
-    condition = Joined((Joined((B, A), is_every=True),), is_every=False)
+    condition = Combination((Combination((B, A), is_every=True),), is_every=False)
     assert (reading.condition, reading.role) == (condition, Role.ENOUGH)
     context = {"messages": [{"role": "user", "content": "a b"}]}
     (verdict,) = driver.run(driver.sandbox.evaluate([source], context, now=NOW, seed=1))

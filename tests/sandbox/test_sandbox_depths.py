@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sandbox.javascript.depths import SCOPES, depth_of, given_by_a_hook
+from sandbox.javascript.literals import SCOPES, depth_of, given_by_a_hook
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sandbox.errors import ProtocolError
 from sandbox.javascript.linting import lint
-from sandbox.javascript.syntax import LintFinding, parse
+from sandbox.javascript.syntax import LintFinding, Subject, parse
 from sandbox.protocol import findings
 
 NOW = datetime(2026, 7, 17, tzinfo=UTC)
@@ -497,3 +497,21 @@ def test_no_text_takes_long(source: str) -> None:
     before = time.process_time()
     findings_in(source)
     assert time.process_time() - before < 2
+
+
+@pytest.mark.parametrize(
+    ("source", "is_constant"),
+    [
+        ("const b = 1; ({a: b})", True),
+        ("const b = 1; const {a = b} = q; a", True),
+        ("let b = 1; ({a: b} = q); b", False),
+        ("let b = 1; ({a: {c: b}} = q); b", False),
+        ("let b = 1; const f = ({a: b}) => b; b", False),
+        ("let b = 1; [b] = q; b", False),
+        ("let b = 1; ({b} = q); b", False),
+    ],
+)
+def test_a_name_that_a_pattern_gives_a_value_is_not_constant(
+    source: str, is_constant: bool
+) -> None:
+    assert ("b" in Subject(parse(source), NOW).constants) is is_constant

@@ -10,7 +10,7 @@ import pytest
 
 from sandbox import Fired, SandboxLimits, TriggerSandbox
 from sandbox.errors import SandboxClosed, SandboxUnavailable
-from sandbox.host.zones import MOST_ZONES
+from sandbox.host.pool import MOST_ZONES
 
 NOON = datetime(2026, 7, 17, 12, tzinfo=UTC)
 CONTEXT: dict[str, Any] = {"messages": [], "conversation_id": "ann", "participants": {}}

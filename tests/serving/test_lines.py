@@ -16,13 +16,7 @@ import mcp_types as types
 import pytest
 from mcp.shared.message import SessionMessage
 
-from memory_server.serving.stdio.lines import (
-    MOST_IN_FLIGHT,
-    DescriptorLines,
-    Events,
-    Lines,
-    StreamLines,
-)
+from memory_server.serving.stdio.lines import MOST_IN_FLIGHT, Descriptors, Events, Lines
 
 pytestmark = pytest.mark.anyio
 Kind = Callable[[int, int], Awaitable[Lines]]
@@ -97,11 +91,11 @@ async def stream_lines(reading: int, writing: int) -> Lines:
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), pipe
     )
-    return StreamLines(Pipes(reader, writing), EVENTS)
+    return Lines(Pipes(reader, writing), EVENTS)
 
 
 async def descriptor_lines(reading: int, writing: int) -> Lines:
-    return DescriptorLines(reading, writing, EVENTS)
+    return Lines(Descriptors(reading, writing), EVENTS)
 
 
 @pytest.fixture(params=[descriptor_lines, stream_lines])
@@ -156,7 +150,7 @@ async def test_nothing_is_written_to_a_stream_after_the_end() -> None:
             has_piece.set()
             await asyncio.Event().wait()
 
-    lines = StreamLines(Slow(), EVENTS)
+    lines = Lines(Slow(), EVENTS)
     tasks_before = asyncio.all_tasks()
     lines.start()
     begun = asyncio.all_tasks() - tasks_before

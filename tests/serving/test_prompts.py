@@ -16,8 +16,7 @@ from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message
 from memory_server.kernel.recalled_block import TAG, without_recalled
 from memory_server.serving.prompts import MAX_ARGUMENT_CHARS, PROMPTS
-from memory_server.serving.roots import Roots
-from memory_server.serving.server import build_server
+from memory_server.serving.server import Roots, build_server
 from memory_server.tools import TOOLS
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,7 @@ from passing_recalls import PassingRecalls
 from memory_server import open_memory
 from memory_server.memories.recalls import Recalls
 from memory_server.serving.server import build_server
-from memory_server.storage.recall_files import RecallFiles
+from memory_server.storage.small_files import RecallFiles
 
 pytestmark = pytest.mark.anyio
 TURN = [{"role": "user", "content": "下周三是我生日，想吃披萨"}]
@@ -101,15 +101,20 @@ async def test_over_http_rest_and_tools_are_told_apart(tmp_path: Path) -> None:
 
 def test_notes_of_a_loop_that_ended_are_written_with_those_of_the_next() -> None:
     record = PassingRecalls()
-    recalls = Recalls(record, lambda: 0, 30, lambda: True, 0.01)
+    recalls = Recalls(record, lambda: 0, 30, lambda: True, 1.0)
 
-    async def noted(number: int, seconds: float) -> None:
+    async def noted(number: int) -> None:
         recalls.note(lambda at: {"id": str(number), "at": at, "conversation": "chat"})
-        await asyncio.sleep(seconds)
 
-    asyncio.run(noted(1, 0.0))
+    async def noted_and_written(number: int) -> None:
+        await noted(number)
+        async with asyncio.timeout(60):
+            while not record.lines():  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.01)
+
+    asyncio.run(noted(1))
     assert record.lines() == []
-    asyncio.run(noted(2, 0.3))
+    asyncio.run(noted_and_written(2))
     assert [line["id"] for line in record.lines()] == ["1", "2"]
 
 

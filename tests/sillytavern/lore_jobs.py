@@ -9,6 +9,8 @@ import json
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +27,7 @@ from memory_server.interchange.sillytavern_parts import Owner, settings_in
 from memory_server.kernel.messages import Session
 from memory_server.kernel.recalled_block import FRAME_CHARS
 from memory_server.memories.turns import prompt_room, turn_prompt
-from memory_server.operations.incoming_lore import _defaults_of, _memories_of
-from memory_server.operations.lore_import import store_book
+from memory_server.operations.lore_import import _defaults_of, _memories_of, store_book
 from memory_server.runtime.app import App
 
 USER = "Ann"
@@ -37,6 +38,10 @@ SCAN = Path(__file__).with_name("scan.mjs")
 JUDGE = (
     Path(__file__).parent / "node_modules" / "sillytavern" / "public" / "scripts" / "world-info.js"
 )
+
+RECORDED = Path(__file__).with_name("recorded_answers.jsonl")
+"""What SillyTavern brings for our jobs, so that they are compared where it is not installed."""
+HOW_TO_RECORD = "run `make judge`, and these tests with UPDATE_GOLDEN=1"
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,34 @@ def judged(jobs: Sequence[Job]) -> list[list[Scan]]:
     ]
 
 
+def record(jobs: Sequence[Job], answers: Sequence[Sequence[Scan]]) -> str:
+    """Return what SillyTavern brings for these jobs as text, a line for each job. A scan is the entries in the order of
+    the text, and those that came and have none."""
+    lines: list[str] = []
+    for job, scans in zip(jobs, answers, strict=True):
+        shown = [[list(scan.text), sorted(scan.came.difference(scan.text))] for scan in scans]
+        lines.append(json.dumps([job.name, _digest(job), shown], ensure_ascii=False) + "\n")
+    return "".join(lines)
+
+
+def recorded(jobs: Sequence[Job]) -> list[list[Scan]]:
+    """What SillyTavern brought in each scan of each job when the answers were written down."""
+    lines = map(json.loads, RECORDED.read_text("utf-8").splitlines())
+    answers = {(name, digest): scans for name, digest, scans in lines}
+    found: list[list[Scan]] = []
+    for job in jobs:
+        scans = answers.get((job.name, _digest(job)))
+        assert scans is not None, f"{job.name!r} has another answer now: {HOW_TO_RECORD}"
+        found.append([Scan(frozenset(text + others), tuple(text)) for text, others in scans])
+    return found
+
+
+def _digest(job: Job) -> str:
+    """What tells a job from its former form."""
+    text = json.dumps(job.json(), sort_keys=True, ensure_ascii=False)
+    return sha256(text.encode()).hexdigest()[:12]
+
+
 async def brought(app: App, job: Job) -> list[Scan]:
     """What this program brings in each scan, after the books were imported. The jobs share the home, so a book for all
     chats is in a conversation of its own, which is searched too."""
@@ -166,7 +199,7 @@ async def _import(app: App, job: Job, book: LoreBook, conversation_id: str) -> N
         name=book.name,
         precedence=profile.settings.precedence_of(book.owner),
     )
-    incoming = await _memories_of(app, lorebooks.book_of(data), source)
+    incoming = await _memories_of(app, lorebooks.book_of(data), source, until=inf)
     for each in incoming.books:
         await store_book(app, each, dry_run=False)
 

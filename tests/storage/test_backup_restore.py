@@ -12,11 +12,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from cli_program import CommandLine
 from sample_memories import NOW, contents, memory, trigger
 from store_on_disk import commit, open_store, reopened
 from trigger_table import TableRunner
 
-from memory_server.cli.parser import main
 from memory_server.conversations.changes import Added, Edited, Forgotten
 from memory_server.conversations.conversation import Conversations
 from memory_server.conversations.history import name_of
@@ -290,47 +290,38 @@ async def test_the_tools_work_are_not_offered_by_default_and_say_where_there_are
             await call(TOOLS["delete_backup"], app.call, {"name": "../chat"})
 
 
-def test_the_commands_say_what_they_did(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(list(arguments))
-        return status, *capfd.readouterr()
-
-    assert run("backup", "list")[1] == "There is no backup yet; `memory-server backup` makes one.\n"
-    assert "nothing to back up" in run("backup")[2]
+def test_the_commands_say_what_they_did(cli: CommandLine, tmp_path: Path) -> None:
+    assert cli("backup", "list")[1] == "There is no backup yet; `memory-server backup` makes one.\n"
+    assert "nothing to back up" in cli("backup")[2]
     message = {"role": "user", "content": "我喜欢吃披萨"}
-    run(
+    cli(
         "call",
         "add_short_term_memory",
         json.dumps({"conversation_id": "小明", "messages": [message]}),
     )
-    assert "Backup one: 1 conversation with 1 short-term" in run("backup", "one")[1]
-    run("call", "delete_short_term_memories", '{"conversation_id":"小明","pattern":"披萨"}')
+    assert "Backup one: 1 conversation with 1 short-term" in cli("backup", "one")[1]
+    cli("call", "delete_short_term_memories", '{"conversation_id":"小明","pattern":"披萨"}')
     preview = "Nothing was changed; a restore would:\n小明: 1 new, 1 of them forgotten before.\n"
-    assert run("backup", "restore", "one", "--dry-run")[1] == preview
+    assert cli("backup", "restore", "one", "--dry-run")[1] == preview
     assert (
-        run("call", "--text", "restore_memories", '{"name": "one", "dry_run": true}')[1] == preview
+        cli("call", "--text", "restore_memories", '{"name": "one", "dry_run": true}')[1] == preview
     )
-    restored = run("backup", "restore", "one")[1]
+    restored = cli("backup", "restore", "one")[1]
     assert re.fullmatch(
         r"Restored:\n小明: 1 new, 1 of them forgotten before. Change 3-\w{4}\.\n", restored
     )
     assert (
-        run("backup", "restore", "one", "--overwrite", "-c", "小明")[1]
+        cli("backup", "restore", "one", "--overwrite", "-c", "小明")[1]
         == "Restored:\n小明: 1 unchanged.\n"
     )
-    assert run("backup", "restore", "two")[0] == 2
+    assert cli("backup", "restore", "two")[0] == 2
     (tmp_path / "data" / ".memory-server" / "backups" / f"two{ENDING}").write_bytes(b"?")
-    status, out, _ = run("backup", "list")
+    status, out, _ = cli("backup", "list")
     assert status == 0
     assert "one: " in out
     assert "two: its first part is damaged" in out
-    assert run("backup", "delete", "one")[1] == "Deleted; 1 backup remaining.\n"
-    assert "小明" in run("list")[1], "the folder of the backups is no conversation"
+    assert cli("backup", "delete", "one")[1] == "Deleted; 1 backup remaining.\n"
+    assert "小明" in cli("list")[1], "the folder of the backups is no conversation"
 
 
 async def test_a_restore_that_is_cancelled_while_it_waits_holds_nothing(tmp_path: Path) -> None:

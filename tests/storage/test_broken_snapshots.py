@@ -261,7 +261,7 @@ async def test_a_folder_that_cannot_be_written_is_read_and_left_as_it_is(
     def read_only(path: Path) -> None:
         raise PermissionError(30, "Read-only file system", str(path))
 
-    monkeypatch.setattr("memory_server.storage.json_store.open_conversation.try_lock", read_only)
+    monkeypatch.setattr("memory_server.storage.json_store.store.try_lock", read_only)
     for _ in range(2):
         assert [*(await store.read("chat")).short_term] == [*NAMES, "d"]
     with pytest.raises(StorageUnwritable):

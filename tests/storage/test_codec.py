@@ -463,11 +463,24 @@ def test_the_forms_on_disk_are_those_of_the_design() -> None:
 # --- record by record --------------------------------------------------------------------------------------
 
 
-@given(st.lists(SHORT_TERM, max_size=4))
-def test_an_array_read_record_by_record_is_the_same(memories: list[ShortTermMemory]) -> None:
+@pytest.mark.parametrize("bytes_at_once", [1, 300, 50_000])
+@given(memories=st.lists(SHORT_TERM, max_size=4))
+def test_an_array_read_some_records_at_once_is_the_same(
+    bytes_at_once: int, memories: list[ShortTermMemory]
+) -> None:
     data = json_text.dump_array(map(codec.short_term_json, memories))
     if memories:
-        assert list(json_text.lines_of_array(data)) == json_text.load_array(data)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(json_text, "_BYTES_AT_ONCE", bytes_at_once)
+            records = list(json_text.lines_of_array(data))
+        assert records == json_text.load_array(data)
+
+
+def test_a_record_of_several_lines_is_never_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_text, "_BYTES_AT_ONCE", 1)
+    for data in (b'[\n{"a":[{"b":1},\n{"b":2}]}\n]\n', b'[\n{"a":"b"},\n[{"a":1},\n{"b":2}]\n]\n'):
+        with pytest.raises(json_text.OtherLayout):
+            list(json_text.lines_of_array(data))
 
 
 @pytest.mark.parametrize("number", [2**63 + 1, 2**64 + 1, 10**20 + 1, -(10**19) - 1])

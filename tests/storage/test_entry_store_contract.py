@@ -18,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from postgres_entries import entries_of_its_own
 
-from memory_server.kernel.errors import InvalidInput, StorageError
-from memory_server.kernel.scopes import Scope
+from memory_server.kernel.erasure import Erasure
+from memory_server.kernel.errors import InvalidInput, StorageError, StorageUnwritable
+from memory_server.kernel.items import Scope
 from memory_server.knowledge.entry import (
     Change,
     Entry,
@@ -581,10 +582,28 @@ async def test_without_room_for_what_was_there_nothing_is_put_back(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(sqlite_store, "copy_database", full)
-    with pytest.raises(StorageError, match="nothing was changed"):
+    with pytest.raises(StorageError, match="Nothing was changed"):
         await store.replace_by(path, NOTES, OVERWRITE)
     assert sorted(await bodies(store)) == ["kept", "later"]
     await store.aclose()
+
+
+async def test_a_store_that_is_read_only_erases_nothing_from_its_former_copies_either(
+    tmp_path: Path,
+) -> None:
+    store = opened("file", tmp_path)
+    await commit(store, entry("the secret plan"))
+    copy = await store.set_aside()
+    await store.aclose()
+    assert copy is not None
+    content = copy.read_bytes()
+    assert b"the secret plan" in content
+
+    reader = SqliteStore(store.place, lambda: NOW, read_only=True)
+    with pytest.raises(StorageUnwritable, match="read_only"):
+        await reader.erase(Erasure((), ("the secret plan",)))
+    assert copy.read_bytes() == content
+    await reader.aclose()
 
 
 async def test_what_others_write_while_a_copy_is_put_back_is_kept(tmp_path: Path) -> None:

@@ -12,24 +12,22 @@ from hypothesis import strategies as st
 from memory_server.conversations.codec import long_term, long_term_json
 from memory_server.kernel.json_text import dumps, load_object
 from memory_server.lore.chat_state import ChatState, Effect, Firing
-from memory_server.lore.firing_forms import (
+from memory_server.lore.forms import (
+    RULE_FIELDS,
+    RuleFault,
     book_json,
     chat_state_json,
     chat_state_of,
     chats_json,
     chats_of,
-    taken_book,
-)
-from memory_server.lore.memory import BookEntry
-from memory_server.lore.rule_fields import (
-    RULE_FIELDS,
-    RuleFault,
     checked_rules,
     rules_json,
+    taken_book,
     taken_rules,
 )
-from memory_server.lore.rules import (
+from memory_server.lore.memory import (
     PLAIN,
+    BookEntry,
     CharacterRule,
     FiringRules,
     GroupRules,

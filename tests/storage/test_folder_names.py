@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.folder_names import FolderNames, as_seen_carelessly, folder_name
+from memory_server.kernel.files import FolderNames, as_seen_carelessly, folder_name
 
 Form = Callable[[str], str]
 

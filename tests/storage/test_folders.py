@@ -18,8 +18,7 @@ from store_on_disk import commit, open_store, reopened
 from memory_server.conversations.changes import Added
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.files import make_folder, patiently
-from memory_server.kernel.folder_names import find_folder, folder_name, subfolders
+from memory_server.kernel.files import find_folder, folder_name, make_folder, patiently, subfolders
 from memory_server.storage.json_store.examination import examine
 
 IDS = [

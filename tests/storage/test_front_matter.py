@@ -103,7 +103,9 @@ def test_a_file_without_front_matter_is_not_an_entry(data: bytes) -> None:
         (b"---\n? [a]\n: b\n---\n", "not YAML"),
         (b"---\nkey: " + b"x" * 4_100 + b"\n---\n", "more than 4,096 bytes"),
         (b"---\na: " + b"[" * 10_000 + b"\n---\n", "more than 4,096 bytes"),
-        (b"---\na: " + b"[" * 21 + b"]" * 21 + b"\n---\n", "more than 20 levels"),
+        (b"---\na: " + b"[" * 21 + b"]" * 21 + b"\n---\n", "more than 20 levels of brackets"),
+        (b"---\na: " + b"{" * 21 + b"}" * 21 + b"\n---\n", "more than 20 levels of brackets"),
+        (b"---\na: " + b"[{" * 11 + b"}]" * 11 + b"\n---\n", "more than 20 levels of brackets"),
         (b"---\na: " + b"- " * 1_500 + b"x\n---\n", "not YAML"),
         (b"---\na:\n  " + b"- " * 1_500 + b"x\n---\n", "more than 20 levels"),
         (

@@ -13,8 +13,8 @@ from memory_server.conversations.changes import Added
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.private import Pause
 from memory_server.runtime.app import App
+from memory_server.runtime.homes import open_home
 from memory_server.storage.data_dir import Home
-from memory_server.storage.homes import open_home
 
 pytestmark = pytest.mark.anyio
 

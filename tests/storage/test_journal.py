@@ -286,3 +286,12 @@ def test_a_torn_line_in_a_kept_file_does_not_spoil_the_next(
         path.write_bytes(before)
     folders.append_durably(path, b"b\n")
     assert path.read_bytes() == after
+
+
+@pytest.mark.parametrize(
+    ("version", "counts"),
+    [(0, True), (2**53 - 1, True), (2**53, False), (-1, False), (True, False), (1.0, False)],
+)
+def test_a_version_is_a_whole_number_that_json_holds_exactly(version: object, counts: bool) -> None:
+    line = frame({"v": 1, "seq": version, "changes": []})
+    assert isinstance(journal.parse_line(line[:-1]), dict) == counts

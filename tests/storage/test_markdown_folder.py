@@ -16,8 +16,7 @@ import pytest
 from entries_held import page, search
 
 from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
-from memory_server.kernel.files import try_lock
-from memory_server.kernel.folder_names import hashed_name
+from memory_server.kernel.files import hashed_name, try_lock
 from memory_server.knowledge import front_matter
 from memory_server.knowledge.entry import (
     Change,

@@ -12,8 +12,7 @@ from sample_memories import memory
 from store_on_disk import commit, open_store, reopened
 
 from memory_server.conversations.changes import Added
-from memory_server.storage.json_store.open_conversation import OpenConversation
-from memory_server.storage.json_store.store import JsonFileStore
+from memory_server.storage.json_store.store import JsonFileStore, OpenConversation
 
 pytestmark = pytest.mark.anyio
 

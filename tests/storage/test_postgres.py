@@ -22,14 +22,12 @@ from memory_server.conversations.services import one_call
 from memory_server.kernel.errors import InvalidInput, MemoryPaused, StorageError, StorageUnwritable
 from memory_server.kernel.messages import Message
 from memory_server.kernel.private import Pause
-from memory_server.lore.memory import BookEntry, LongTermMemory, TriggerSet
-from memory_server.lore.rules import FiringRules
+from memory_server.lore.memory import BookEntry, FiringRules, LongTermMemory, TriggerSet
 from memory_server.runtime.app import open_memory
 from memory_server.storage.options import PostgresSettings
-from memory_server.storage.postgres import schema
-from memory_server.storage.postgres.connection import Database
+from memory_server.storage.postgres.connection import Database, migrations
 from memory_server.storage.postgres.conversations import PostgresStore
-from memory_server.storage.postgres.ledger import Lease, PauseRow
+from memory_server.storage.postgres.recall_rows import Lease, PauseRow
 
 pytestmark = pytest.mark.anyio
 
@@ -202,7 +200,7 @@ async def test_one_node_at_a_time_has_the_lease_and_it_ends_by_itself() -> None:
 async def test_a_pause_of_one_node_is_one_of_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory_server.storage.postgres.ledger.PAUSE_SECONDS", -1.0)
+    monkeypatch.setattr("memory_server.storage.postgres.recall_rows.PAUSE_SECONDS", -1.0)
     with tenant_of_its_own() as (_, tenant):
         node_settings = Settings(store=f"{postgres()}#{tenant}", data_dir=tmp_path, seed=1)
         async with (
@@ -231,7 +229,7 @@ async def test_a_pause_of_one_node_is_one_of_all(
 async def test_a_question_in_the_event_loop_waits_for_no_writer_that_waits_for_the_event_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("memory_server.storage.postgres.ledger.PAUSE_SECONDS", -1.0)
+    monkeypatch.setattr("memory_server.storage.postgres.recall_rows.PAUSE_SECONDS", -1.0)
     with tenant_of_its_own() as (_, tenant):
         database = Database(postgres(), options=PostgresSettings(connections=1))
         store = PostgresStore(database, tenant, lambda: NOW)
@@ -324,8 +322,8 @@ async def test_a_newer_schema_is_refused_and_an_older_one_waits_for_migrate() ->
         waiting = Database(url, options=PostgresSettings(migrate=False))
         with pytest.raises(StorageUnwritable, match="memory-server migrate"):
             await waiting.run(lambda attempt: None)
-        assert waiting.migrate(dry_run=True) == list(schema.migrations())
-        assert waiting.migrate() == list(schema.migrations())
+        assert waiting.migrate(dry_run=True) == list(migrations())
+        assert waiting.migrate() == list(migrations())
         assert waiting.migrate() == []
         await waiting.run(lambda attempt: None)
         with psycopg.connect(url, autocommit=True) as connection:
@@ -346,7 +344,7 @@ async def test_two_nodes_that_migrate_at_once_migrate_once() -> None:
             numbers = connection.execute(
                 "select number from memory_server.migrations order by 1"
             ).fetchall()
-        assert [number for (number,) in numbers] == list(schema.migrations())
+        assert [number for (number,) in numbers] == list(migrations())
         for node in nodes:
             node.close()
 

@@ -21,10 +21,10 @@ from postgres_entries import NOW, analyze, database, entries_of_its_own, everywh
 from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.kernel.errors import LockTimeout, StorageError
-from memory_server.kernel.items import Sought
+from memory_server.kernel.items import ItemFilter, Scope
 from memory_server.kernel.messages import Message
-from memory_server.kernel.scopes import Scope
 from memory_server.knowledge.entry import EVERYTHING, Entry, Filter, Operation, Query, archived
+from memory_server.knowledge.lifecycle import KnowledgeLifecycle
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.memories import forgetting
 from memory_server.runtime.app import open_memory
@@ -444,7 +444,7 @@ async def test_the_search_for_what_is_erased_names_the_tables_and_after_it_no_ta
             )
             await asyncio.to_thread(app.recalls.write)
             await notes.recall(marker)
-            items, words = await forgetting.find(engines, [marker], Sought(archived=None))
+            items, words = await forgetting.find(engines, [marker], ItemFilter(archived=None))
             erasure = await forgetting.erasure_of(engines, items, words)
             before = {table.name for table in await asyncio.to_thread(app.home.holding, erasure)}
             assert before >= {
@@ -452,7 +452,9 @@ async def test_the_search_for_what_is_erased_names_the_tables_and_after_it_no_ta
             }
             assert "memory_server.commits" in before
             analyze()  # what the planner knows of the values
-            await forgetting.erase(engines, erasure, app.home.erased, app.home.recalls)
+            await forgetting.erase(
+                engines, erasure, app.home.erased, app.home.recalls, app.home.questions
+            )
             await asyncio.to_thread(app.home.erased.end)
             assert app.home.holding(erasure) == []
             assert everywhere(marker) == []
@@ -481,9 +483,11 @@ async def test_the_copy_of_a_folder_and_back_has_entries_recalls_and_what_was_er
             edit = await app.knowledge.notes.edit(note.entry.ref, append="or 30")
             await app.knowledge.refs.add("A long log of a build")
             await app.conversation().short_term.add([Message("user", "The password is Xyzzy-4711")])
-            items, words = await forgetting.find(app.memories.engines, ["Xyzzy-4711"], Sought())
+            items, words = await forgetting.find(app.memories.engines, ["Xyzzy-4711"], ItemFilter())
             erasure = await forgetting.erasure_of(app.memories.engines, items, words)
-            await forgetting.erase(app.memories.engines, erasure, app.home.erased, app.home.recalls)
+            await forgetting.erase(
+                app.memories.engines, erasure, app.home.erased, app.home.recalls, app.home.questions
+            )
             app.home.erased.end()
             app.home.recalls.append(
                 {"id": "1", "at": "2026-06-20T08:00:00.000Z", "conversation": "c", "said": "吃?"}
@@ -505,7 +509,7 @@ async def test_the_copy_of_a_folder_and_back_has_entries_recalls_and_what_was_er
             async with open_memory(settings=settings) as app:
                 assert app.home.erased.holds(erasure.texts)
                 assert [line["said"] for line in app.home.recalls.lines()] == ["吃?"]
-                assert (await app.knowledge.lifecycle.undo(edit.change_id or "")).steps
+                assert (await KnowledgeLifecycle(app.knowledge).undo(edit.change_id or "")).steps
                 assert [
                     hit.entry.body for hit in (await app.knowledge.notes.recall("pool")).hits
                 ] == ["at most 20"]

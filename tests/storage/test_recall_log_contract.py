@@ -11,9 +11,9 @@ from passing_recalls import PassingRecalls
 from postgres import postgres
 from postgres_entries import database
 
-from memory_server.conversations.recall_log import LINES_AFTER_A_CUT, MOST_LINES, Line, RecallLog
+from memory_server.conversations.ports import LINES_AFTER_A_CUT, MOST_LINES, Line, RecallLog
 from memory_server.kernel import files
-from memory_server.storage.recall_files import RecallFiles
+from memory_server.storage.small_files import RecallFiles
 
 
 @pytest.fixture(params=["files", "passing", "postgres"])

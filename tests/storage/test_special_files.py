@@ -42,7 +42,7 @@ pytestmark = [
 T = TypeVar("T")
 SAID = [Message("user", "披萨 pizza")]
 WORDING = parameters(Settings()).wording
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds for an answer, on a machine that others use too."""
 
 
@@ -299,3 +299,22 @@ def test_a_file_with_a_lease_is_opened_when_its_holder_lets_go(tmp_path: Path) -
     finally:
         signal.signal(signal.SIGIO, before)
         os.close(holder)
+
+
+async def test_a_new_file_takes_the_name_of_a_file_only(tmp_path: Path) -> None:
+    aside = tmp_path / "aside"
+    path = tmp_path / "file"
+    aside.write_bytes(b"new")
+    path.write_bytes(b"old")
+    folders.take_name(aside, path)
+    assert path.read_bytes() == b"new"
+
+    with pytest.raises(FileNotFoundError):
+        folders.take_name(aside, path)
+    assert path.read_bytes() == b"new"
+
+    aside.write_bytes(b"newer")
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(folders.FileRefused, match="is a folder"):
+        folders.take_name(aside, path)

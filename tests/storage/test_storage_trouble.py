@@ -48,7 +48,7 @@ def failing(number: int) -> Callable[..., Any]:
     [
         "storage.partition.journal.sync_file",
         "kernel.files.sync_file",
-        "storage.json_store.open_conversation.try_lock",
+        "storage.json_store.store.try_lock",
         "kernel.files.make_folder",
     ],
 )

@@ -35,8 +35,13 @@ from memory_server.lore.chat_state import ChatState, Effect, Firing
 from memory_server.lore.memory import TriggerRemoved, TriggerSet
 from memory_server.storage.json_store.examination import examine
 from memory_server.storage.json_store.history_files import line_of
-from memory_server.storage.postgres.conversations import PostgresStore, unusable_records
-from memory_server.storage.postgres.forms import commit_of, packed, state_of
+from memory_server.storage.postgres.conversations import (
+    PostgresStore,
+    commit_of,
+    packed,
+    state_of,
+    unusable_records,
+)
 from memory_server.storage.postgres.log import Line, News
 from memory_server.storage.postgres.recall_rows import RecallRows
 

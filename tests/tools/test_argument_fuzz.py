@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from memory_server import open_memory
+from memory_server.knowledge.lifecycle import KnowledgeLifecycle
 from memory_server.runtime.app import App
 from memory_server.tools import TOOLS
-from memory_server.tools.base.budget import size
+from memory_server.tools.base.result import size
 from memory_server.tools.base.tool import MAX_BYTES, Answer, ToolFailed, call
 
 SCALARS = (
@@ -124,7 +125,7 @@ async def remembered(app: App) -> Any:
             list(state.short_term),
             dict(state.long_term),
         )
-    return conversations, await app.knowledge.lifecycle.live()
+    return conversations, await KnowledgeLifecycle(app.knowledge).live()
 
 
 async def answer_of(app: App, name: str, sent_arguments: dict[str, Any]) -> Answer | ToolFailed:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memory_server import App
 from memory_server.kernel.recalled_block import FOOT, HEAD, marked
 from memory_server.tools import TOOLS
-from memory_server.tools.base.budget import LEAST_CHARS, Paging, size, truncated
+from memory_server.tools.base.result import LEAST_CHARS, Pagination, size, truncated
 from memory_server.tools.base.tool import ToolFailed, call
 
 BUDGET = 4_000
@@ -35,7 +35,7 @@ def test_a_result_is_within_its_budget_and_says_so_where_it_was_not(
     rows: list[Any], more: list[str], paged: bool, offset: int, query_words: tuple[str, ...]
 ) -> None:
     fields = {"rows": rows, "more": more, "total": len(rows)}
-    paging = Paging("rows") if paged else None
+    paging = Pagination("rows") if paged else None
     within, note = truncated(
         fields, BUDGET, paging, offset=offset if paged else 0, query_words=query_words
     )
@@ -55,7 +55,7 @@ def test_the_pages_are_the_whole_list(rows: list[Any]) -> None:
     ids: list[Any] = []
     following: int | None = 0
     while following is not None:
-        page = truncated({"rows": rows}, BUDGET, Paging("rows"), offset=following)[0]
+        page = truncated({"rows": rows}, BUDGET, Pagination("rows"), offset=following)[0]
         ids += [row["id"] for row in page["rows"]]
         assert page.get("next", following + 1) > following, "every page goes on"
         following = page.get("next")

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cli_program import CommandLine
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_memories import memory as a_memory
 
-from memory_server.cli.parser import main
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message
 from memory_server.runtime.app import App, open_memory
 from memory_server.tools import TOOLS
+from memory_server.tools.archive import _texts_with
 from memory_server.tools.base.tool import ToolFailed, call
-from memory_server.tools.one_memory import _texts_with
 
 anyio = pytest.mark.anyio
 SAID = [
@@ -74,6 +75,11 @@ async def test_the_new_words_are_found_and_an_undo_brings_the_old_ones_back(tmp_
             "No message of the memory .* has these words",
         ),
         ({"find": "", "replace": "x"}, "find"),
+        ({}, "Give both find and replace, or otherWords"),
+        ({"find": "Miso"}, "Give both find and replace, or otherWords"),
+        ({"replace": "Halloran"}, "Give both find and replace, or otherWords"),
+        ({"find": "Miso", "otherWords": ["cat"]}, "Give both find and replace, or otherWords"),
+        ({"replace": "x", "otherWords": ["cat"]}, "Give both find and replace, or otherWords"),
         (
             {"id": "zz", "find": "Miso", "replace": "x"},
             "No short-term memory of default has the id `zz`",
@@ -81,7 +87,7 @@ async def test_the_new_words_are_found_and_an_undo_brings_the_old_ones_back(tmp_
     ],
 )
 async def test_what_cannot_be_done_is_one_sentence_and_changes_nothing(
-    tmp_path: Path, arguments: dict[str, str], sentence: str
+    tmp_path: Path, arguments: dict[str, Any], sentence: str
 ) -> None:
     async with open_memory(tmp_path / "data") as app:
         memory_id = await stored_id(app)
@@ -129,26 +135,19 @@ def test_words_are_replaced_where_they_are_once_and_nowhere_else(
 
 
 def test_the_command_edits_the_memory_whose_id_begins_so(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine,
 ) -> None:
-    monkeypatch.setenv("MEMORY_SERVER_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(list(arguments))
-        return status, *capfd.readouterr()
-
-    assert run("remember", "My cat is called Miso")[0] == 0
-    [line] = run("list", "--json", "-c", "default")[1].splitlines()
+    assert cli("remember", "My cat is called Miso")[0] == 0
+    [line] = cli("list", "--json", "-c", "default")[1].splitlines()
     memory_id = json.loads(line)["id"]
-    status, out, _ = run("edit", memory_id[:4], "Miso", "Halloran")
+    status, out, _ = cli("edit", memory_id[:4], "Miso", "Halloran")
     assert (
         status,
         out.startswith(f"{memory_id} says now: user: My cat is called Halloran. Change "),
     ) == (0, True)
-    assert "Halloran" in run("show", memory_id)[1]
-    status, out, err = run("edit", memory_id[:4], "Miso", "Halloran")
+    assert "Halloran" in cli("show", memory_id)[1]
+    status, out, err = cli("edit", memory_id[:4], "Miso", "Halloran")
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert "has these words" in err
-    status, out, err = run("edit", "zz", "Miso", "Halloran")
+    status, out, err = cli("edit", "zz", "Miso", "Halloran")
     assert (status, out, "`memory-server list` shows the ids" in err) == (1, "", True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from memory_server.conversations.changes import Added
 from memory_server.conversations.model import Correction
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.messages import Message
+from memory_server.kernel.work import Work
 from memory_server.lore.memory import LongTermMemory
 from memory_server.runtime.app import App, parameters
 from memory_server.runtime.runtime import Runtime
@@ -166,7 +168,7 @@ async def test_what_was_removed_is_searched_by_hand_and_comes_back(app: App) -> 
     assert short["removed"]["removedBy"] == "delete_short_term_memories"
     assert short["removed"]["changeId"] == done.structured["changeId"]
     assert (long["name"], long["memory_type"]) == ("买菜", "long_term")
-    assert "deleted 2026-06-21" in archived.text
+    assert ", deleted 2026-06-21\n" in archived.text
     assert "`memory-server --conversation chat undo --memory gone`" in archived.text
     assert archived.text.endswith("2 memories found, 2 shown.")
 
@@ -189,6 +191,21 @@ async def test_what_was_removed_is_searched_by_hand_and_comes_back(app: App) -> 
     assert {hit["id"] for hit in plain.structured["results"]} == {"kept", "gone"}
     assert not any("removed" in hit for hit in plain.structured["results"])
     assert "undo --memory" not in plain.text
+
+
+async def test_a_date_until_which_something_was_removed_means_all_of_the_day(
+    tmp_path: Path, trigger_sandbox: TriggerSandbox
+) -> None:
+    noon = datetime(2026, 6, 21, 12, tzinfo=UTC)
+    settings = Settings(data_dir=tmp_path, now=noon.timestamp(), conversation="chat")
+    async with App(settings, runtime=Runtime(settings, lent_sandbox=trigger_sandbox)) as app:
+        await keep(app, memory("gone", text="user: 披萨"))
+        await ask(app, "delete_short_term_memories", pattern="披萨")
+        counts = {}
+        for day in ("2026-06-20", "2026-06-21"):
+            answer = await ask(app, "restore_memories_from_archive", removedUntil=day, dry_run=True)
+            counts[day] = answer.structured["restoredCount"]
+    assert counts == {"2026-06-20": 0, "2026-06-21": 1}
 
 
 async def test_the_last_version_of_a_memory_that_was_removed_twice_is_found(app: App) -> None:
@@ -389,7 +406,11 @@ async def test_patterns_of_a_conversation(app: App) -> None:
 @pytest.mark.anyio
 async def test_shared_words_are_spelt_as_the_memory_has_them_and_each_once(tmp_path: Path) -> None:
     async with App(Settings(data_dir=tmp_path)) as app:
-        for text in ("The dentist appointments are booked.", "Longjing tea is fresh."):
+        for text in (
+            "The dentist appointments are booked.",
+            "Longjing tea is fresh.",
+            "The real-time feed sends e-mails.",
+        ):
             await call(
                 TOOLS["add_short_term_memory"],
                 app.call,
@@ -397,13 +418,24 @@ async def test_shared_words_are_spelt_as_the_memory_has_them_and_each_once(tmp_p
             )
         answers = [
             await call(TOOLS["search_memories"], app.call, {"query": query})
-            for query in ("booking a dentist appointment", "longjing")
+            for query in ("booking a dentist appointment", "longjing", "realtime email")
         ]
     matched = [answer.structured["results"][0]["matched"] for answer in answers]
     assert [sorted(words) for words in matched] == [
         ["appointments", "booked", "dentist"],
         ["Longjing"],
+        ["e-mails", "real-time"],
     ]
+
+
+@pytest.mark.anyio
+async def test_shared_words_of_changed_files_are_spelt_as_their_paths(tmp_path: Path) -> None:
+    worked = memory("one", text="user: Do it.", work=Work(touched=("src/charges.py",)))
+    async with App(Settings(data_dir=tmp_path)) as app:
+        await keep(app, worked)
+        arguments = {"query": "charges.py", "conversation_id": "chat"}
+        found = await call(TOOLS["search_memories"], app.call, arguments)
+    assert sorted(found.structured["results"][0]["matched"]) == ["charges", "py"]
 
 
 # --- plans and corrections ----------------------------------------------------------------------------------

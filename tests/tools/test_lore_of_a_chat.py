@@ -11,16 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forked_programs import Program
+from forked_programs import ForkedProgram, start
 from sample_memories import NOW
 
 from memory_server import App, Settings
 from memory_server.conversations.changes import change_id
 from memory_server.kernel.errors import LockTimeout
 from memory_server.kernel.private import Pause
-from memory_server.lore.memory import BookEntry, LongTermMemory, TriggerSet
+from memory_server.lore.memory import (
+    PLAIN,
+    BookEntry,
+    FiringRules,
+    GroupRules,
+    LongTermMemory,
+    RecursionRules,
+    TriggerSet,
+)
 from memory_server.lore.rounds import MARK
-from memory_server.lore.rules import PLAIN, FiringRules, GroupRules, RecursionRules
 from memory_server.runtime.runtime import Runtime
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import Answer, call
@@ -188,10 +195,10 @@ async def test_the_state_comes_back_in_another_process_and_an_undo_takes_it_back
         assert activated_names(await recall(app)) == ["Sword"]
 
 
-def run_recall(data: Path) -> Program:
+def run_recall(data: Path) -> ForkedProgram:
     arguments = {"messages": [{"role": "user", "content": "my sword"}], "session": "s"}
     command = ["--data-dir", str(data), "call", "recall_turn", json.dumps(arguments)]
-    return Program(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 async def test_two_windows_at_once_count_once_each(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from memory_server import App
 from memory_server.kernel.messages import Message
 from memory_server.tools import TOOLS
+from memory_server.tools.archive import HistoryEntry
 from memory_server.tools.base.tool import call
 
 pytestmark = pytest.mark.anyio
@@ -81,3 +82,11 @@ async def test_keywords_are_whole_words_of_the_text(app: App) -> None:
     words = {word for item in answer.structured["results"] for word in item["keywords"]}
     assert words
     assert not {"databas", "postgr", "garag", "move"} & words
+
+
+def test_a_change_is_told_with_its_place_only_where_there_are_several() -> None:
+    change = HistoryEntry(changeId="k1", at="2026-06-21T12:00:00Z", by="import", steps=[])
+    when_and_id = change.line().removesuffix(" import: ")
+    assert when_and_id.startswith("k1 2026-06-21")
+    assert change.line("work") == f"{when_and_id} in work import: "
+    assert str(change) == change.line()

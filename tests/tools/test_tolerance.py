@@ -13,7 +13,7 @@ from tools.test_argument_fuzz import values
 
 from memory_server import open_memory
 from memory_server.tools import TOOLS
-from memory_server.tools.base.tolerance import as_meant
+from memory_server.tools.base.shapes import as_meant
 from memory_server.tools.base.tool import ToolFailed, call
 
 TOLERANT = [tool for tool in TOOLS.values() if not tool.destructive]

@@ -22,8 +22,8 @@ from memory_server.kernel.files import try_lock
 from memory_server.kernel.text import Finding
 from memory_server.lore.memory import TriggerSet
 from memory_server.runtime.app import open_memory
+from memory_server.runtime.homes import open_home
 from memory_server.storage.backups.files import ENDING
-from memory_server.storage.homes import open_home
 from memory_server.storage.json_store import examination
 from memory_server.storage.json_store.conversation_files import ConversationFiles
 from memory_server.storage.json_store.examination import (

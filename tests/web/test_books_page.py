@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from web_page import CHAT, Page, ask, opened
 
-from memory_server.lore.memory import BookEntry, LongTermMemory, TriggerSet
-from memory_server.lore.rules import FiringRules, GroupRules
+from memory_server.lore.memory import BookEntry, FiringRules, GroupRules, LongTermMemory, TriggerSet
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere")]
 

@@ -18,6 +18,7 @@ from web_page import CHAT, FORM, SAME, SERVER, Page, ask, opened, remember
 
 from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.short_term import Origin
+from memory_server.conversations.trigger_search import SandboxRunner
 from memory_server.kernel.messages import Message
 from memory_server.knowledge.sessions.ids import SessionIds
 from memory_server.serving.http.principals import ALL, Principal
@@ -26,6 +27,7 @@ from memory_server.tools.base.tool import call
 from memory_server.tools.insight import explain_recall
 from memory_server.tools.short_term import get_memory_stats
 from memory_server.web import access
+from memory_server.web import triggers as trigger_page
 from memory_server.web.access import HEADERS, LINK_SECONDS, LOOPBACK, OneTimeLink
 from memory_server.web.app import PAGES, page_app
 from memory_server.web.charts import runs, strip, underlined
@@ -370,6 +372,41 @@ async def test_where_v8_does_not_start_a_trigger_that_is_tried_says_so(
         headers={**SAME, **FORM},
     )
     assert (answer.status_code, "Triggers cannot run now" in answer.text) == (422, True)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("on_day(12, 25)", "25 December"),
+        ("on_day(12, 25, { before: 2 })", "23 December"),
+        ("days_until(12, 24) <= 0", "24 December"),
+        ("on_lunar_day(8, 15)", "25 September"),
+        ("lunar().month === 8 && lunar().day === 15", "25 September"),
+        ("new Date().getMonth() === 11", "1 December"),
+    ],
+)
+async def test_the_list_says_when_a_trigger_of_a_day_fires(
+    page: Page, monkeypatch: pytest.MonkeyPatch, code: str, said: str
+) -> None:
+    monkeypatch.setattr(trigger_page, "_WAIT_SECONDS", 60)
+    await page.app.conversation().long_term.add("节日", "祝福。", code)
+    text = (await page.get("triggers", lang="en")).text
+    assert said in text
+
+
+async def test_the_days_of_triggers_are_looked_for_again_after_a_failure(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trigger_page, "_WAIT_SECONDS", 60)
+    await page.app.conversation().long_term.add("节日", "祝福。", "on_day(12, 25)")
+    with monkeypatch.context() as patch:
+
+        async def fails(*_args: object, **_options: object) -> None:
+            raise SandboxUnavailable("the trigger worker ended while starting (code -5)")
+
+        patch.setattr(SandboxRunner, "evaluate", fails)
+        assert "25 December" not in (await page.get("triggers", lang="en")).text
+    assert "25 December" in (await page.get("triggers", lang="en")).text
 
 
 async def test_the_list_says_which_trigger_failed_until_it_is_changed(page: Page) -> None:

@@ -18,14 +18,14 @@ from memory_server.conversations.changes import Added
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall import prompt_lines
 from memory_server.conversations.services import Done
-from memory_server.conversations.trigger_runner import SandboxRunner
+from memory_server.conversations.trigger_search import SandboxRunner
 from memory_server.kernel.messages import Message
 from memory_server.kernel.times import DAY_MS, FIRST_MS, LAST_MS, within_calendar
 from memory_server.serving.fair_threads import FOR
 from memory_server.web import playground, speech, view
 from memory_server.web.knowledge import MOST_MARKDOWN, blocks_of, parts_of
-from memory_server.web.recent import Recent
 from memory_server.web.speech import Speech
+from memory_server.web.view import Recent
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere")]
 

@@ -11,7 +11,7 @@ import pytest
 from web_page import CHAT, opened
 
 from memory_server.cli import web
-from memory_server.conversations.trigger_runner import SandboxRunner
+from memory_server.conversations.trigger_search import SandboxRunner
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("elsewhere")]
 

@@ -5,26 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cli_program import CommandLine
 
 from sandbox import cli
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = cli.main(["check", *arguments])
-    out = capsys.readouterr()
-    return code, out.out, out.err
-
-
-def test_check_prints_errors_and_warnings(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_check_prints_errors_and_warnings(workbench: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "a.js"
     path.write_text(
         "match_kyes(context.messages, ['生日']) &&\n  new Date().getDay() === 7\n", "utf-8"
     )
-    code, out, err = run(capsys, str(path))
+    code, out, err = workbench("check", str(path))
     assert (code, err) == (1, "")
     assert out == (
         f"{path}: error: match_kyes is not defined; did you mean match_keys? (reference) at line 1, column 1\n"
@@ -38,11 +31,11 @@ def test_check_prints_errors_and_warnings(
     )
 
 
-def test_a_check_writes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_check_writes_nothing(workbench: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "a.js"
     path.write_text("match_keys(args, '生日')", "utf-8")
     before = path.stat()
-    assert run(capsys, str(path))[0] == 1
+    assert workbench("check", str(path))[0] == 1
     assert (path.stat().st_mtime_ns, path.read_text("utf-8")) == (
         before.st_mtime_ns,
         "match_keys(args, '生日')",
@@ -58,13 +51,13 @@ def test_a_check_writes_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     ],
 )
 def test_a_wrong_check_gets_one_sentence(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+    workbench: CommandLine, arguments: list[str], sentence: str
 ) -> None:
-    assert run(capsys, *arguments) == (2, "", f"trigger-sandbox: {sentence}\n")
+    assert workbench("check", *arguments) == (2, "", f"trigger-sandbox: {sentence}\n")
 
 
-def test_the_sample_pack_is_clean(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, str(ROOT / "data/samples/triggers.json"))
+def test_the_sample_pack_is_clean(workbench: CommandLine) -> None:
+    code, out, _ = workbench("check", str(ROOT / "data/samples/triggers.json"))
     assert (code, out) == (0, "14 triggers: no errors, no warnings\n")
 
 

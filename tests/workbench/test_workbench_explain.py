@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from attacks.driver import CONTEXT, NOW, SEED, Driver, outcome
+from cli_program import CommandLine
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox import SandboxLimits, cli
+from sandbox import SandboxLimits
 from sandbox.javascript import syntax
 from sandbox.javascript.tracing import copy_of, operands
 from sandbox.verdicts import RunReport
@@ -53,12 +54,6 @@ def values_of(driver: Driver, source: str) -> dict[str, str]:
 
 def calls_of(driver: Driver, source: str) -> Sequence[Mapping[str, Any]]:
     return traced(driver, source).trace[:-1]
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = cli.main(["run", *arguments])
-    out = capsys.readouterr()
-    return code, out.out, out.err
 
 
 LEAVES = st.sampled_from(
@@ -282,9 +277,7 @@ def test_what_cannot_be_parsed_has_no_copy(source: str) -> None:
     assert copy_of(source) is None
 
 
-def test_run_shows_operands_and_what_was_found(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_run_shows_operands_and_what_was_found(workbench: CommandLine, tmp_path: Path) -> None:
     chat = tmp_path / "chat.txt"
     chat.write_text(
         "user: 你好\nassistant: 今天是你的生日, happy birthday\nuser: 嗯\n", encoding="gb18030"
@@ -302,7 +295,7 @@ def test_run_shows_operands_and_what_was_found(
         "--tz",
         "UTC",
     ]
-    code, out, err = run(capsys, "-e", source, *options)
+    code, out, err = workbench("run", "-e", source, *options)
     assert (code, err) == (0, "")
     assert re.match(r"fired    \d+\.\d ms\n\nvalue  operand\n", out)
     assert "true     new Date().getMonth() === 6\n" in out
@@ -314,9 +307,7 @@ def test_run_shows_operands_and_what_was_found(
     assert "\x1b" not in out
 
 
-def test_the_time_of_a_run_is_that_of_the_message(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_time_of_a_run_is_that_of_the_message(workbench: CommandLine, tmp_path: Path) -> None:
     chat = tmp_path / "chat.jsonl"
     rows = [
         {"role": "user", "content": str(day), "timestamp": f"2026-02-0{day}T08:00Z"}
@@ -326,8 +317,8 @@ def test_the_time_of_a_run_is_that_of_the_message(
     source = (
         "console.log(new Date().getDate(), context.messages.length, context.messages[0].content)"
     )
-    code, out, _ = run(
-        capsys, "-e", source, "--chat", str(chat), "--at", "4", "--window", "2", "--tz", "UTC"
+    code, out, _ = workbench(
+        "run", "-e", source, "--chat", str(chat), "--at", "4", "--window", "2", "--tz", "UTC"
     )
     assert (code, out.splitlines()[0]) == (1, "console  4 2 3")
 
@@ -340,7 +331,7 @@ def test_the_time_of_a_run_is_that_of_the_message(
     ],
 )
 def test_a_wrong_run_gets_one_sentence(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+    workbench: CommandLine, arguments: list[str], sentence: str
 ) -> None:
-    code, out, err = run(capsys, "-e", "1", *arguments)
+    code, out, err = workbench("run", "-e", "1", *arguments)
     assert (code, out, err) == (2, "", f"trigger-sandbox: {sentence}\n")

@@ -5,30 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cli_program import CommandLine
 
 from sandbox import cli
 from sandbox.cli import _KINDS
 from sandbox.workbench.fixtures import Case, read_fixture
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = cli.main(arguments)
-    out = capsys.readouterr()
-    return code, out.out, out.err
-
-
-def test_what_is_written_passes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_what_is_written_passes(workbench: CommandLine, tmp_path: Path) -> None:
     for kind in _KINDS:
-        assert run(capsys, "new", kind, "-o", str(tmp_path))[0] == 0
+        assert workbench("new", kind, "-o", str(tmp_path))[0] == 0
         cases = [
             case
             for case in read_fixture(tmp_path / f"{kind}.trigger.yaml")
             if isinstance(case, Case)
         ]
         assert {str(case.expected) for case in cases} == {"fired", "quiet"}
-    code, out, _ = run(capsys, "test", str(tmp_path))
+    code, out, _ = workbench("test", str(tmp_path))
     assert code == 0, out
-    code, out, _ = run(capsys, "check", *map(str, tmp_path.glob("*.js")))
+    code, out, _ = workbench("check", *map(str, tmp_path.glob("*.js")))
     assert code == int("is past" in out), out  # the day of the exam comes and goes
 
 
@@ -39,10 +34,10 @@ def test_there_is_a_template_for_every_kind() -> None:
 
 @pytest.mark.parametrize("name", ["小满的生日", "it's #1: a", 'a "b"', "a.b"])
 def test_the_files_have_the_name_and_nothing_is_overwritten(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+    workbench: CommandLine, tmp_path: Path, name: str
 ) -> None:
     arguments = ("new", "keyword", "--name", name, "-o", str(tmp_path))
-    code, out, _ = run(capsys, *arguments)
+    code, out, _ = workbench(*arguments)
     assert (
         code,
         "    match_keys(context.messages, ['pizza', '披萨']) > 0" in out.splitlines(),
@@ -50,19 +45,17 @@ def test_the_files_have_the_name_and_nothing_is_overwritten(
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         [f"{name}.js", f"{name}.trigger.yaml"]
     )
-    assert run(capsys, "test", str(tmp_path))[0] == 0
+    assert workbench("test", str(tmp_path))[0] == 0
     (tmp_path / f"{name}.js").unlink()
-    code, _, err = run(capsys, *arguments)
+    code, _, err = workbench(*arguments)
     assert code == 2
     assert f"{name}.trigger.yaml exists already; add --force to replace it" in err
     assert not (tmp_path / f"{name}.js").exists()
-    assert run(capsys, *arguments, "--force")[0] == 0
+    assert workbench(*arguments, "--force")[0] == 0
 
 
-def test_a_folder_that_does_not_exist_is_named(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    code, _, err = run(capsys, "new", "night", "-o", str(tmp_path / "nowhere"))
+def test_a_folder_that_does_not_exist_is_named(workbench: CommandLine, tmp_path: Path) -> None:
+    code, _, err = workbench("new", "night", "-o", str(tmp_path / "nowhere"))
     assert (code, "does not exist; make it first" in err) == (2, True)
 
 

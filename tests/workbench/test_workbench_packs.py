@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from cli_program import CommandLine
 
 from sandbox import cli
 from sandbox.workbench.files import PackMemory, memory_named, pack_text, read_usable
@@ -13,12 +14,6 @@ from sandbox.workbench.terminal import UsageError
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 PACK = str(SAMPLES / "triggers.json")
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = cli.main(arguments)
-    out = capsys.readouterr()
-    return code, out.out, out.err
 
 
 def pack(folder: Path, *rows: object) -> str:
@@ -60,11 +55,11 @@ def test_unknown_fields_survive(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_pack_gets_one_sentence(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, sentence: str
+    workbench: CommandLine, tmp_path: Path, text: str, sentence: str
 ) -> None:
     (tmp_path / "pack.json").write_text(text, "utf-8")
     for command in ("check", "show", "test"):
-        code, out, err = run(capsys, "pack", command, str(tmp_path / "pack.json"))
+        code, out, err = workbench("pack", command, str(tmp_path / "pack.json"))
         assert (code, out, err.count("\n")) == (2, "", 1)
         assert sentence in err
 
@@ -78,9 +73,7 @@ def test_a_memory_is_named_by_name_or_number_and_near_misses_are_helped() -> Non
         memory_named(PACK, memories, "99")
 
 
-def test_show_prints_a_memory_as_a_person_reads_it(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_show_prints_a_memory_as_a_person_reads_it(workbench: CommandLine, tmp_path: Path) -> None:
     name = pack(
         tmp_path,
         {
@@ -91,7 +84,7 @@ def test_show_prints_a_memory_as_a_person_reads_it(
             "notes": ["n", "m"],
         },
     )
-    code, out, _ = run(capsys, "pack", "show", name, "a")
+    code, out, _ = workbench("pack", "show", name, "a")
     assert code == 0
     assert out.splitlines()[1:] == [
         "p",
@@ -103,12 +96,10 @@ def test_show_prints_a_memory_as_a_person_reads_it(
         "notes: n",
         "notes: m",
     ]
-    assert run(capsys, "pack", "show", name, "b")[0] == 2
+    assert workbench("pack", "show", name, "b")[0] == 2
 
 
-def test_check_finds_what_the_server_would_refuse(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_check_finds_what_the_server_would_refuse(workbench: CommandLine, tmp_path: Path) -> None:
     name = pack(
         tmp_path,
         {"name": "good", "prompt": "p", "trigger": "match_keys(context.messages, ['a']) > 0"},
@@ -116,7 +107,7 @@ def test_check_finds_what_the_server_would_refuse(
         {"name": "open", "prompt": "p", "trigger": "match_keys(context.messages"},
         {"name": "data", "prompt": "p", "trigger": "context.participants.user.name === 'a'"},
     )
-    code, out, err = run(capsys, "pack", "check", name)
+    code, out, err = workbench("pack", "check", name)
     assert (code, err) == (1, "")
     lines = out.splitlines()
     assert lines[0].startswith(
@@ -128,12 +119,10 @@ def test_check_finds_what_the_server_would_refuse(
     assert lines[-1].startswith("4 triggers: 2 with errors, 1 with warnings")
 
 
-def test_one_bad_memory_does_not_hide_the_others(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_one_bad_memory_does_not_hide_the_others(workbench: CommandLine, tmp_path: Path) -> None:
     good = {"name": "good", "prompt": "p", "trigger": "match_key(context.messages, ['a'])"}
     name = pack(tmp_path, {"name": "bad", "prompt": "p"}, good, good)
-    code, out, err = run(capsys, "pack", "check", name)
+    code, out, err = workbench("pack", "check", name)
     assert (code, err) == (2, "")
     assert "error: memory 1 ('bad') has no `trigger`; it must be text" in out
     assert "error: memory 3: two memories are called 'good'; give each its own name" in out
@@ -181,26 +170,24 @@ def test_every_command_does_the_rest_of_a_pack(
 
 
 def test_a_memory_is_found_by_its_number_in_the_file(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    workbench: CommandLine, tmp_path: Path
 ) -> None:
     good = {"name": "good", "prompt": "p", "trigger": "true"}
     name = pack(tmp_path, {"name": "bad", "prompt": "p"}, good)
-    code, out, err = run(capsys, "pack", "show", name, "2")
+    code, out, err = workbench("pack", "show", name, "2")
     assert (code, "- good -" in out, err) == (0, True, "")
-    assert run(capsys, "pack", "show", name, "1")[0] == 2
+    assert workbench("pack", "show", name, "1")[0] == 2
 
 
-def test_a_pack_without_memories_is_no_traceback(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_pack_without_memories_is_no_traceback(workbench: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "chat").write_text("user: a\n", "utf-8")
-    code, out, err = run(capsys, "run", pack(tmp_path), "--chat", str(tmp_path / "chat"))
+    code, out, err = workbench("run", pack(tmp_path), "--chat", str(tmp_path / "chat"))
     assert (code, err) == (1, "")
     assert "0 of 0 fire" in out
 
 
-def test_the_sample_pack_is_without_problems(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "pack", "check", PACK)
+def test_the_sample_pack_is_without_problems(workbench: CommandLine) -> None:
+    code, out, _ = workbench("pack", "check", PACK)
     assert (code, out.splitlines()[0][:44]) == (0, "14 triggers: 0 with errors, 0 with warnings ")
 
 
@@ -215,17 +202,17 @@ def test_every_sample_trigger_is_seen_to_fire_and_to_stay_quiet() -> None:
 
 
 def test_pack_test_says_what_has_no_case_or_no_fixture(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    workbench: CommandLine, tmp_path: Path
 ) -> None:
     memories = [{"name": letter, "prompt": "p", "trigger": "true"} for letter in "abc"]
     name = pack(tmp_path, *memories)
-    code, _, err = run(capsys, "pack", "test", name)
+    code, _, err = workbench("pack", "test", name)
     assert code == 2
     assert "no fixture beside" in err
     fixture = "pack: pack.json\ncases: [{memory: a, expect: fired}, {memory: '2', expect: quiet}]\n"
     (tmp_path / "x.trigger.yaml").write_text(fixture, "utf-8")
     (tmp_path / "y.trigger.yaml").write_text("trigger: 'false'\nexpect: fired\n", "utf-8")
-    code, out, _ = run(capsys, "pack", "test", name)
+    code, out, _ = workbench("pack", "test", name)
     assert code == 1
     assert "1 failed, 1 passed" in out
     assert out.splitlines()[-1] == "without a case: c"

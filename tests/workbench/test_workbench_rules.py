@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_program import CommandLine
 
 from sandbox import cli
 
@@ -43,18 +44,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(
-    capsys: pytest.CaptureFixture[str], *arguments: str, pack: list[dict[str, Any]]
+    workbench: CommandLine, *arguments: str, pack: list[dict[str, Any]]
 ) -> tuple[int, list[str]]:
+    """Run a command where `pack.json` holds these memories: its status, and the lines that it prints."""
     Path("pack.json").write_text(json.dumps(pack), "utf-8")
-    code = cli.main(arguments)
-    out = capsys.readouterr()
-    assert not out.err
-    return code, out.out.splitlines()
+    status, out, err = workbench(*arguments)
+    assert not err
+    return status, out.splitlines()
 
 
 @pytest.mark.usefixtures("folder")
 def test_a_fixture_says_at_which_messages_a_trigger_fires(
-    capsys: pytest.CaptureFixture[str],
+    workbench: CommandLine,
 ) -> None:
     pack = [memory(f"m{number}", trigger=trigger) for number, (trigger, _at) in enumerate(ALONG)]
     right = [
@@ -68,25 +69,25 @@ def test_a_fixture_says_at_which_messages_a_trigger_fires(
     ):
         fixture = {"pack": "pack.json", "chat_file": "chat.jsonl", "cases": chosen}
         Path("a.trigger.json").write_text(json.dumps(fixture), "utf-8")
-        exit_status, lines = run(capsys, "test", "a.trigger.json", pack=pack)
+        exit_status, lines = run(workbench, "test", "a.trigger.json", pack=pack)
         assert (exit_status, summary in "\n".join(lines)) == (code, True), lines
 
 
 @pytest.mark.usefixtures("folder")
 def test_the_first_search_of_a_fixture_knows_when_the_memory_last_came(
-    capsys: pytest.CaptureFixture[str],
+    workbench: CommandLine,
 ) -> None:
     trigger = "context.last_fired === null || context.last_fired.messages >= 4"
     case = {"memory": "tested", "last_fired": {"messages": 2, "ms": 0}, "fires_at": [3, 7]}
     fixture = {"pack": "pack.json", "chat_file": "chat.jsonl", "cases": [case]}
     Path("a.trigger.json").write_text(json.dumps(fixture), "utf-8")
-    code, lines = run(capsys, "test", "a.trigger.json", pack=[memory(trigger=trigger)])
+    code, lines = run(workbench, "test", "a.trigger.json", pack=[memory(trigger=trigger)])
     assert code == 0, lines
 
 
 @pytest.mark.usefixtures("folder")
 def test_run_says_which_triggers_of_a_pack_fire_in_which_order(
-    capsys: pytest.CaptureFixture[str],
+    workbench: CommandLine,
 ) -> None:
     pack = [
         memory("late", order=50, cooldown=3),
@@ -96,7 +97,7 @@ def test_run_says_which_triggers_of_a_pack_fire_in_which_order(
         memory("off", off=True),
     ]
     arguments = ("run", "pack.json", "--chat", "chat.jsonl", "--at", "4")
-    code, lines = run(capsys, *arguments, pack=pack)
+    code, lines = run(workbench, *arguments, pack=pack)
     assert code == 3
     assert lines == [
         "2 of 4 fire",
@@ -106,26 +107,26 @@ def test_run_says_which_triggers_of_a_pack_fire_in_which_order(
         "Their groups, chance, cooldowns and room decide where they are stored.",
         "bad failed: reference: ReferenceError: nope is not defined at line 1, column 1",
     ]
-    assert run(capsys, *arguments, pack=[memory(trigger="false")])[0] == 1
-    assert run(capsys, *arguments, pack=[memory()])[0] == 0
+    assert run(workbench, *arguments, pack=[memory(trigger="false")])[0] == 1
+    assert run(workbench, *arguments, pack=[memory()])[0] == 0
 
 
 @pytest.mark.usefixtures("folder")
-def test_why_says_what_each_trigger_found(capsys: pytest.CaptureFixture[str]) -> None:
+def test_why_says_what_each_trigger_found(workbench: CommandLine) -> None:
     cases = [
         {"memory": "tested", "at": 7, "expect": "fired", "name": "dragon"},
         {"memory": "tested", "expect": "quiet", "name": "no dragon"},
     ]
     fixture = {"pack": "pack.json", "chat_file": "chat.jsonl", "cases": cases}
     Path("a.trigger.json").write_text(json.dumps(fixture), "utf-8")
-    code, lines = run(capsys, "test", "--why", "a.trigger.json", pack=[memory(trigger=DRAGON)])
+    code, lines = run(workbench, "test", "--why", "a.trigger.json", pack=[memory(trigger=DRAGON)])
     out = "\n".join(lines)
     assert code == 0
     verdicts = [line for line in lines if line.startswith("it ")]
     assert verdicts == ["it fired", "it was quiet"]
     assert "dragon in #7 user: bye dragon" in out
     assert "not found: dragon" in out
-    _code, lines = run(capsys, "test", "a.trigger.json", pack=[memory(trigger=DRAGON)])
+    _code, lines = run(workbench, "test", "a.trigger.json", pack=[memory(trigger=DRAGON)])
     assert not [line for line in lines if line.startswith("it ")]
 
 
@@ -145,11 +146,11 @@ def test_why_says_what_each_trigger_found(capsys: pytest.CaptureFixture[str]) ->
     ],
 )
 def test_a_fixture_says_when_a_memory_last_came(
-    capsys: pytest.CaptureFixture[str], case: dict[str, Any], fields: dict[str, Any]
+    workbench: CommandLine, case: dict[str, Any], fields: dict[str, Any]
 ) -> None:
     fixture = {"pack": "pack.json", "memory": "tested", "chat_file": "chat.jsonl", **case}
     Path("a.trigger.json").write_text(json.dumps(fixture), "utf-8")
-    code, lines = run(capsys, "test", "a.trigger.json", pack=[memory(**fields)])
+    code, lines = run(workbench, "test", "a.trigger.json", pack=[memory(**fields)])
     assert code == 0, lines
 
 
@@ -169,11 +170,11 @@ def test_a_fixture_says_when_a_memory_last_came(
     ],
 )
 def test_a_wrong_fixture_gets_one_sentence(
-    capsys: pytest.CaptureFixture[str], case: dict[str, Any], sentence: str
+    workbench: CommandLine, case: dict[str, Any], sentence: str
 ) -> None:
     fixture = {"pack": "pack.json", "memory": "tested", "chat_file": "chat.jsonl", **case}
     Path("a.trigger.json").write_text(json.dumps(fixture), "utf-8")
-    code, lines = run(capsys, "test", "a.trigger.json", pack=[memory()])
+    code, lines = run(workbench, "test", "a.trigger.json", pack=[memory()])
     assert code == 2
     assert sentence in "\n".join(lines)
 
@@ -210,20 +211,20 @@ def test_a_wrong_fixture_gets_one_sentence(
     ],
 )
 def test_pack_check_says_what_a_rule_cannot_be(
-    capsys: pytest.CaptureFixture[str], fields: dict[str, Any], sentence: str
+    workbench: CommandLine, fields: dict[str, Any], sentence: str
 ) -> None:
     pack = [memory(trigger=DRAGON, **fields), memory("other", trigger=TEA)]
-    code, lines = run(capsys, "pack", "check", "pack.json", pack=pack)
+    code, lines = run(workbench, "pack", "check", "pack.json", pack=pack)
     assert code == 0
     assert lines[:-1] == [f"tested: warning: {sentence}"]
     assert "0 with errors, 1 with warnings" in lines[-1]
 
 
 @pytest.mark.usefixtures("folder")
-def test_pack_check_has_no_word_about_rules_that_can_be(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pack_check_has_no_word_about_rules_that_can_be(workbench: CommandLine) -> None:
     tested = memory(trigger=DRAGON, order=5, cooldown=3, createdAt="2026-01-01", tags=["a"])
     code, lines = run(
-        capsys, "pack", "check", "pack.json", pack=[tested, memory("other", trigger=TEA)]
+        workbench, "pack", "check", "pack.json", pack=[tested, memory("other", trigger=TEA)]
     )
     assert code == 0
     assert lines[:-1] == []
@@ -231,9 +232,9 @@ def test_pack_check_has_no_word_about_rules_that_can_be(capsys: pytest.CaptureFi
 
 
 @pytest.mark.usefixtures("folder")
-def test_pack_show_has_the_rules_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pack_show_has_the_rules_on_one_line(workbench: CommandLine) -> None:
     _code, lines = run(
-        capsys,
+        workbench,
         "pack",
         "show",
         "pack.json",
@@ -244,11 +245,11 @@ def test_pack_show_has_the_rules_on_one_line(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.usefixtures("folder")
 def test_a_single_trigger_may_be_told_when_it_last_fired(
-    capsys: pytest.CaptureFixture[str],
+    workbench: CommandLine,
 ) -> None:
     arguments = ("run", "-e", "context.last_fired.messages > 2", "--last-fired")
-    assert run(capsys, *arguments, '{"messages": 3, "ms": 0}', pack=[])[0] == 0
-    assert run(capsys, *arguments, '{"messages": 2, "ms": 0}', pack=[])[0] == 1
-    assert run(capsys, *arguments, "null", pack=[])[0] == 3
+    assert run(workbench, *arguments, '{"messages": 3, "ms": 0}', pack=[])[0] == 0
+    assert run(workbench, *arguments, '{"messages": 2, "ms": 0}', pack=[])[0] == 1
+    assert run(workbench, *arguments, "null", pack=[])[0] == 3
     assert cli.main([*arguments, "3"]) == 2
-    assert "it must have `messages` and `ms`" in capsys.readouterr().err
+    assert "it must have `messages` and `ms`" in workbench.streams.readouterr().err

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_program import CommandLine
 
 from memory_server import open_memory
 from memory_server.config import Settings
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import call
-from sandbox import RunReport, SandboxUnavailable, TriggerSandbox, cli
+from sandbox import RunReport, SandboxUnavailable, TriggerSandbox
 from sandbox.workbench import testing
 from sandbox.workbench.files import read_usable
 from sandbox.workbench.terminal import Terminal
@@ -49,16 +50,8 @@ def fixture(tmp_path: Path) -> Path:
     return path
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = cli.main(arguments)
-    out = capsys.readouterr()
-    return code, out.out, out.err
-
-
-def test_failures_are_shown_with_their_reasons(
-    capsys: pytest.CaptureFixture[str], fixture: Path
-) -> None:
-    code, out, err = run(capsys, "test", str(fixture))
+def test_failures_are_shown_with_their_reasons(workbench: CommandLine, fixture: Path) -> None:
+    code, out, err = workbench("test", str(fixture))
     assert (code, err) == (1, "")
     lines = [line.rstrip() for line in out.splitlines()]
     assert lines[0] == "collected 5 cases in 1 file"
@@ -85,35 +78,35 @@ def test_failures_are_shown_with_their_reasons(
 
 
 def test_a_sandbox_that_cannot_run_is_one_sentence(
-    capsys: pytest.CaptureFixture[str], fixture: Path, monkeypatch: pytest.MonkeyPatch
+    workbench: CommandLine, fixture: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Gone(TriggerSandbox):
         async def run(self, source: str, *_arguments: Any, **_more: Any) -> RunReport:
             raise SandboxUnavailable("the trigger worker ended while starting")
 
     monkeypatch.setattr(testing, "TriggerSandbox", Gone)
-    code, _, err = run(capsys, "test", str(fixture))
+    code, _, err = workbench("test", str(fixture))
     assert (code, err) == (2, "trigger-sandbox: the trigger worker ended while starting\n")
 
 
-def test_k_chooses_and_x_stops(capsys: pytest.CaptureFixture[str], fixture: Path) -> None:
-    code, out, _ = run(capsys, "test", str(fixture), "-k", "WORDS")
+def test_k_chooses_and_x_stops(workbench: CommandLine, fixture: Path) -> None:
+    code, out, _ = workbench("test", str(fixture), "-k", "WORDS")
     assert code == 0
     assert "1 passed, 4 not selected in " in out
-    code, out, _ = run(capsys, "test", str(fixture), "-x")
+    code, out, _ = workbench("test", str(fixture), "-x")
     assert code == 1
     assert "1 failed, 1 passed in " in out
     assert "stopped at the first failure (-x)" in out
 
 
 def test_misuse_is_one_sentence_and_code_2(
-    capsys: pytest.CaptureFixture[str], fixture: Path, tmp_path: Path
+    workbench: CommandLine, fixture: Path, tmp_path: Path
 ) -> None:
     for arguments, sentence in (
         ([str(tmp_path / "nowhere")], "does not exist"),
         ([str(fixture), "-k", "zebra"], "-k matches none of the 5 cases"),
     ):
-        code, out, err = run(capsys, "test", *arguments)
+        code, out, err = workbench("test", *arguments)
         assert (code, out) == (2, ""), arguments
         assert err.startswith("trigger-sandbox: ")
         assert sentence in err
@@ -121,7 +114,7 @@ def test_misuse_is_one_sentence_and_code_2(
 
 
 def test_what_cannot_be_run_is_an_error_and_the_others_run(
-    capsys: pytest.CaptureFixture[str], fixture: Path, tmp_path: Path
+    workbench: CommandLine, fixture: Path, tmp_path: Path
 ) -> None:
     rows = [
         {"name": "good", "prompt": "p", "trigger": "true"},
@@ -140,7 +133,7 @@ def test_what_cannot_be_run_is_an_error_and_the_others_run(
     )
     torn = tmp_path / "torn.trigger.yaml"
     torn.write_text("trigger: [\n", "utf-8")
-    code, out, err = run(capsys, "test", str(broken), str(torn), str(fixture))
+    code, out, err = workbench("test", str(broken), str(torn), str(fixture))
     assert (code, err) == (2, "")
     assert out.splitlines()[0] == "collected 10 cases in 3 files"
     assert ".EE." in out
@@ -149,19 +142,17 @@ def test_what_cannot_be_run_is_an_error_and_the_others_run(
     assert f"{torn} is not YAML: line 2" in out
     assert "3 failed, 4 passed, 3 errors in " in out
     for name in ("first", "fourth"):
-        assert run(capsys, "test", str(broken), "-k", name)[0] == 0
-    assert run(capsys, "pack", "test", str(tmp_path / "pack.json"))[0] == 2
+        assert workbench("test", str(broken), "-k", name)[0] == 0
+    assert workbench("pack", "test", str(tmp_path / "pack.json"))[0] == 2
 
 
-def test_files_in_another_encoding_are_read(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_files_in_another_encoding_are_read(workbench: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "t.js").write_text("match_keys(context.messages, ['生日']) > 0", "gb18030")
     (tmp_path / "c.txt").write_text("用户：今天是我的生日\n", "gb18030")
     path = tmp_path / "a.trigger.yaml"
     path.write_text("# 试试\ntrigger_file: t.js\nchat_file: c.txt\nexpect: fired\n", "gb18030")
-    assert run(capsys, "test", str(path), "--encoding", "gb18030")[0] == 0
-    code, out, _ = run(capsys, "test", str(path))
+    assert workbench("test", str(path), "--encoding", "gb18030")[0] == 0
+    code, out, _ = workbench("test", str(path))
     assert code == 2
     assert "is not UTF-8 but probably GBK; add the encoding gb18030" in out
 
@@ -196,7 +187,7 @@ def test_colour_is_for_terminals_that_want_it(
 
 
 def test_cases_of_one_zone_share_a_sandbox(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    workbench: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     timezones: list[str] = []
 
@@ -214,7 +205,7 @@ def test_cases_of_one_zone_share_a_sandbox(
         f"trigger: Intl.DateTimeFormat().resolvedOptions().timeZone.length > 2\ncases:\n{rows}",
         "utf-8",
     )
-    assert run(capsys, "test", str(path))[0] == 0
+    assert workbench("test", str(path))[0] == 0
     assert timezones == ["UTC", "Asia/Shanghai", "UTC"]
 
 
@@ -231,7 +222,7 @@ async def activated(folder: Path, question: Mapping[str, Any]) -> set[str]:
 
 
 def test_what_the_workbench_says_is_what_the_server_does(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, workbench: CommandLine
 ) -> None:
     """The server's answer to two sample questions, as a fixture with a case for every memory of the pack."""
     (tmp_path / "triggers.json").write_bytes((SAMPLES / "triggers.json").read_bytes())
@@ -254,6 +245,6 @@ def test_what_the_workbench_says_is_what_the_server_does(
             json.dumps(fixture, ensure_ascii=False), "utf-8"
         )
     assert fired >= 2
-    code, out, _ = run(capsys, "test", str(tmp_path))
+    code, out, _ = workbench("test", str(tmp_path))
     assert code == 0, out
     assert f"{2 * len(names)} passed in " in out

@@ -37,6 +37,8 @@ from memory_server.runtime.homes import is_foreign
 
 
 async def hook(settings: Settings, flags: Namespace, host: Host) -> None:
+    """Answer the event on standard input: recall or remember, here or through the server of a link.
+    A failure is never raised: standard error tells it, unless the event is the call of a tool."""
     patience = None
     if not host.lasts:  # the entrance of a command that shares a process gives up by itself
         patience = _Deadline(flags.seconds, entrance.waited)
@@ -109,7 +111,8 @@ def _output(event: HookEvent, block: str, message: str = "") -> str:
             output["additional_context"] = block
     else:
         if block:
-            output["hookSpecificOutput"] = {"hookEventName": event.name, "additionalContext": block}
+            context = {"hookEventName": event.called, "additionalContext": block}
+            output["hookSpecificOutput"] = context
         if message:
             output["systemMessage"] = message
 
@@ -146,6 +149,7 @@ class _Deadline:
         return self._over.acquire(blocking=False)
 
     def _give_up(self, seconds: float) -> None:
+        """End this process with status 0 and a complaint, unless the hook has ended its work."""
         if self._over.acquire(blocking=False):
             complain(
                 _("hook: gave up after {seconds:g} s; --seconds allows a longer time", seconds)

@@ -45,8 +45,8 @@ def tell_of_input(reason: str) -> None:
 
 
 def _is_first(event: HookEvent, environ: Mapping[str, str]) -> bool:
-    """Return whether the user of this session was not told yet. If that cannot be recorded, tell only at the
-    beginning of a session."""
+    """Return whether the user of this session was not told yet, and record that they are told now. If that cannot be
+    recorded, return True only at the beginning of a session."""
     if event.session_id is None:
         return event.name == "SessionStart"
     name = hashlib.sha256(event.session_id.encode(errors="replace")).hexdigest()[:16]

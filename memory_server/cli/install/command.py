@@ -23,6 +23,7 @@ from memory_server.cli.install.places import (
     project_named,
     project_unnamed,
 )
+from memory_server.cli.terminal import print_plain, say
 from memory_server.config import ENVIRONMENT_PREFIX, Settings, load
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.text import Finding
@@ -66,7 +67,8 @@ _WANTED = tuple(_AT_TOOLS)
 
 
 async def install(settings: Settings, flags: Namespace) -> None:
-    """Put the server into the client's settings, or with `print` show what belongs there."""
+    """Put the server into the client's settings, or with `print` show what belongs there. Raises
+    InvalidInput if a setting, a name of a tool or the folder cannot be used."""
     if _of_sillytavern(settings, flags, out=False):
         return
 
@@ -93,26 +95,22 @@ async def install(settings: Settings, flags: Namespace) -> None:
         _say_what_hooks_do(installed_settings.folder.expanduser().absolute())
     if client == "claude-code":
         rule = f'{{"permissions": {{"allow": ["mcp__{server.name}"]}}}}'
-        _write_line(
-            _(
-                "Claude Code asks before it uses a tool; with {rule} in its settings.json it does not ask.",
-                rule,
-            )
+        say(
+            "Claude Code asks before it uses a tool; with {rule} in its settings.json it does not ask.",
+            rule,
         )
 
     lost = _not_carried_over(flags)
     if lost:
-        _write_line(
-            _(
-                "This shell sets {lost}, and the client may not: they are not in its settings. Give them as flags, "
-                "such as --data-dir FOLDER, and install again.",
-                lost,
-            )
+        say(
+            "This shell sets {lost}, and the client may not: they are not in its settings. Give them as flags, "
+            "such as --data-dir FOLDER, and install again.",
+            lost,
         )
 
     _say_what_was_said_before(client, machine, server)
     if not flags.dry_run:
-        _write_line(_("Restart {title} to use it.", CLIENTS[client].title))
+        say("Restart {title} to use it.", CLIENTS[client].title)
 
 
 def _say_what_was_said_before(client: Client, machine: Machine, server: Server) -> None:
@@ -132,13 +130,11 @@ def _say_what_was_said_before(client: Client, machine: Machine, server: Server) 
     if "conversation" in server.flags:
         words += ["-c", str(server.flags["conversation"])]
 
-    _write_line(
-        _(
-            "{title} has {sessions} from before; to remember them too, run `{command}`.",
-            CLIENTS[client].title,
-            counted(sessions, "session"),
-            shlex.join(words),
-        )
+    say(
+        "{title} has {sessions} from before; to remember them too, run `{command}`.",
+        CLIENTS[client].title,
+        counted(sessions, "session"),
+        shlex.join(words),
     )
 
 
@@ -146,8 +142,8 @@ def tool_hooks_finding() -> Finding | None:
     """Offer the hooks for calls of tools if Claude Code has the other hooks. Return None if there is nothing to
     offer."""
     machine = _machine()
-    found = present(_parsed(servers_file("claude-code", machine)), _parsed(hooks_file(machine)))
-    if not found.hooks or found.tool_hooks:
+    hosts = present(_parsed(servers_file("claude-code", machine)), _parsed(hooks_file(machine)))
+    if not hosts.hooks or hosts.tool_hooks:
         return None
     sentence = _(
         "Claude Code can also be told what was said about a file before it is changed, and what helped when a command "
@@ -157,23 +153,20 @@ def tool_hooks_finding() -> Finding | None:
 
 
 def _say_what_hooks_do(folder: Path) -> None:
-    _write_line(
-        _(
-            "The hooks store each finished turn as readable text in {folder}. `memory-server pause` stops "
-            "that for a while, and text between <private> and </private> is never stored.",
-            folder,
-        )
+    say(
+        "The hooks store each finished turn as readable text in {folder}. `memory-server pause` stops "
+        "that for a while, and text between <private> and </private> is never stored.",
+        folder,
     )
-    _write_line(
-        _(
-            "All folders share one memory, but “where you left off” is shown only in the repository (or folder) "
-            "where you worked. --project --conversation NAME gives a folder its own memory."
-        )
+    say(
+        "All folders share one memory, but “where you left off” is shown only in the repository (or folder) "
+        "where you worked. --project --conversation NAME gives a folder its own memory."
     )
 
 
 async def uninstall(settings: Settings, flags: Namespace) -> None:
-    """Remove the server from the client's settings."""
+    """Remove the server and its hooks from the client's settings, and say what stays; with
+    --dry-run only show it. Raises InvalidInput if a file cannot be changed."""
     if _of_sillytavern(settings, flags, out=True):
         return
     client: Client = flags.client
@@ -215,19 +208,20 @@ def _folder_of(client: Client, machine: Machine, project: Path | None, name: str
 def _say_what_stays(folder: Path, idle_minutes: float) -> None:
     """Say where the memories stay, and that a process which windows share runs for some minutes more."""
     if folder.is_dir():
-        _write_line(_("The memories stay in {folder}. To remove them, delete this folder.", folder))
+        say("The memories stay in {folder}. To remove them, delete this folder.", folder)
     if running_for(str(folder)):
         sentence = _(
             "The shared process ends {minutes:g} minutes after its last window; `memory-server daemon stop` ends it "
             "now.",
             idle_minutes,
         )
-        _write_line(sentence)
+        print_plain(sentence)
 
 
 def _of_sillytavern(settings: Settings, flags: Namespace, *, out: bool) -> bool:
-    """Return whether the client is SillyTavern, which does not speak MCP and has its own folder; if so, carry out its
-    plans too. `out` means that they remove it."""
+    """Return whether the client is SillyTavern, which does not speak MCP and has its own folder; if
+    so, carry out its plans too. `out` means that they remove it. Raises InvalidInput if another
+    client was typed with a folder."""
     if flags.client != sillytavern.NAME:
         if flags.folder is not None:
             raise InvalidInput("Only sillytavern takes a folder; leave {folder} out.", flags.folder)
@@ -260,14 +254,15 @@ def _carry_out(plans: Sequence[InstallPlan], *, dry_run: bool) -> bool:
             else:
                 plan.act()
         if line:
-            _write_line(line)
+            print_plain(line)
     return any_change
 
 
 def _plans(
     client: Client, machine: Machine, server: Server, *, project: Path | None, hooks: Hooks
 ) -> list[InstallPlan]:
-    """Make the plans for all files, and sentences on what need not be changed."""
+    """Make the plans for all files, and sentences on what need not be changed. Raises InvalidInput
+    if the client has no such file, or a file cannot be changed."""
     if client == "claude-code" and project is not None:
         return _of_project(machine, server, project, hooks)
 
@@ -314,8 +309,9 @@ def _own_commands(client: Client, server: Server) -> OwnCommands:
 
 
 def _of_project(machine: Machine, server: Server, project: Path, hooks: Hooks) -> list[InstallPlan]:
-    """Make the plans for Claude Code in one project. The conversation is in a file that every hook and server reads,
-    so a server or hooks for all projects are not added again."""
+    """Make the plans for Claude Code in one project. The conversation is in a file that every hook
+    and server reads, so a server or hooks for all projects are not added again. Raises InvalidInput
+    if a file cannot be changed, or the project names another conversation."""
     flags = dict(server.flags)
 
     # The conversation is in its own file, so it is not a flag of the server.
@@ -378,6 +374,7 @@ def _for_others_too(
 
 
 def _warned(path: Path) -> list[InstallPlan]:
+    """Return a plan that only says that the file must not be committed; none if git ignores it."""
     if is_kept_out_of_git(path):
         return []
     return [
@@ -469,8 +466,4 @@ def _print(server: Server, system: System, at_tools: edits.HooksAtTools) -> None
 
     for title, edit in edits_of_titles.items():
         text = edits.edited("", edit.put, toml=edit.toml)
-        _write_line(f"# {title}\n{text}")
-
-
-def _write_line(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
+        print_plain(f"# {title}\n{text}")

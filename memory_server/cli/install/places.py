@@ -12,7 +12,7 @@ from memory_server.config.project_file import NAME, read, text_of
 from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
-from memory_server.kernel.foreign_files import is_ours, refuse_foreign
+from memory_server.kernel.files import is_ours, refuse_foreign
 from memory_server.operations.install.client_files import CLIENT_SECONDS, InstallPlan, bytes_of
 
 
@@ -45,8 +45,8 @@ def place_of(file: PurePath, project: Path | None = None) -> Path:
 
 
 def project_named(project: Path, conversation: str | None) -> InstallPlan:
-    """Plan to make the file that gives a project this conversation (None means no own conversation). Raises
-    InvalidInput if the file exists and cannot be used, or names another conversation."""
+    """Plan to make the file that gives a project this conversation. The plan is empty for None, unless the file exists.
+    Raises InvalidInput if it exists and cannot be used, or names another conversation."""
     path = place_of(project / NAME, project)
     present = None
     if path.is_file():
@@ -77,7 +77,8 @@ def project_named(project: Path, conversation: str | None) -> InstallPlan:
 
 
 def project_unnamed(project: Path) -> InstallPlan:
-    """Plan to remove that file if it was not changed. Raises InvalidInput if it cannot be used."""
+    """Plan to remove the file that gives a project its conversation, unless it was changed since it was made. Raises
+    InvalidInput if it cannot be used."""
     path = place_of(project / NAME, project)
     if not path.is_file():
         return InstallPlan()
@@ -87,6 +88,7 @@ def project_unnamed(project: Path) -> InstallPlan:
 
 
 def _change(path: Path, text: str | None) -> None:
+    """Write a text to a file, or remove the file if there is no text. Raises StorageUnwritable."""
     try:
         if text is None:
             path.unlink()

@@ -65,10 +65,10 @@ def plans(
     tokens = TokenFile(tokens_path.expanduser())
 
     if out:
-        return [_removed(extension), settings_file.take(), _token_back(tokens)]
+        return [_removal_plan(extension), settings_file.take(), _token_back(tokens)]
     _refuse_other_entrance(settings)
     return [
-        _copied(extension),
+        _copy_plan(extension),
         settings_file.put(),
         _token(tokens, settings),
         *_next_steps(flags, environment),
@@ -92,7 +92,8 @@ def _refuse_other_entrance(settings: Settings) -> None:
 
 
 def _users_folder(typed: str | None) -> Path:
-    """Return the folder of a user in SillyTavern: the typed folder, or the folder of the only user of the typed SillyTavern."""
+    """Return the folder of a user in SillyTavern: the typed folder, or the folder of the only user
+    of the typed SillyTavern. Raises InvalidInput if no folder was typed, or if it is neither."""
     if typed is None:
         raise InvalidInput(
             "Name the folder of SillyTavern: `memory-server install sillytavern ~/SillyTavern`."
@@ -108,7 +109,7 @@ def _users_folder(typed: str | None) -> Path:
     )
 
 
-def _shipped() -> Iterator[tuple[str, bytes]]:
+def _shipped_files() -> Iterator[tuple[str, bytes]]:
     """Yield the files of the extension, by their paths in it: from the wheel, or from the source tree."""
     folder = Path(str(files("memory_server"))) / NAME
     if not folder.is_dir():
@@ -118,10 +119,12 @@ def _shipped() -> Iterator[tuple[str, bytes]]:
             yield path.relative_to(folder).as_posix(), path.read_bytes()
 
 
-def _copied(extension: Path) -> InstallPlan:
+def _copy_plan(extension: Path) -> InstallPlan:
     """Plan to write the files of the extension that are missing or differ from the shipped ones."""
     changed = {
-        name: data for name, data in _shipped() if bytes_of(extension / name, links=False) != data
+        name: data
+        for name, data in _shipped_files()
+        if bytes_of(extension / name, links=False) != data
     }
     if not changed:
         return InstallPlan(_("{place} has the extension already; nothing was changed.", extension))
@@ -131,6 +134,7 @@ def _copied(extension: Path) -> InstallPlan:
 
 
 def _write(extension: Path, contents: Mapping[str, bytes]) -> None:
+    """Write these files of the extension, by their paths in it. Raises StorageUnwritable."""
     try:
         for name, data in contents.items():
             path = extension / name
@@ -142,9 +146,9 @@ def _write(extension: Path, contents: Mapping[str, bytes]) -> None:
         ) from error
 
 
-def _removed(extension: Path) -> InstallPlan:
+def _removal_plan(extension: Path) -> InstallPlan:
     """Plan to remove the files of the extension."""
-    names = [name for name, _data in _shipped() if (extension / name).is_file()]
+    names = [name for name, _data in _shipped_files() if (extension / name).is_file()]
     if not names:
         return InstallPlan(
             _("{place} does not have the extension; nothing was changed.", extension)
@@ -155,6 +159,8 @@ def _removed(extension: Path) -> InstallPlan:
 
 
 def _remove(extension: Path, names: Sequence[str]) -> None:
+    """Remove these files of the extension, then its folders up to the first that holds something else.
+    Raises StorageUnwritable if a file cannot be removed; a folder may stay."""
     try:
         for name in names:
             (extension / name).unlink()
@@ -163,7 +169,8 @@ def _remove(extension: Path, names: Sequence[str]) -> None:
             Sentence("{path} cannot be changed: {reason}.", extension, error.strerror), extension
         ) from error
     subfolders = {(extension / name).parent for name in names} - {extension}
-    with suppress(OSError):  # a folder that holds something else
+    # One that is not empty ends the loop: the folder of the extension, the last one, is then not empty either.
+    with suppress(OSError):
         for folder in (*sorted(subfolders), extension):
             folder.rmdir()
 
@@ -215,7 +222,8 @@ def _token(file: TokenFile, settings: Settings) -> InstallPlan:
 
 
 def _token_back(file: TokenFile) -> InstallPlan:
-    """Plan to revoke the token that `install` made."""
+    """Plan to revoke the token that `install` made. The plan does nothing if there is no token of
+    this name, or if `install` did not make it."""
     owner = _of_token(file)
     if owner is None:
         return InstallPlan()

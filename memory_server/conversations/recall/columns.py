@@ -24,13 +24,13 @@ from memory_server.conversations.recall.index import (
     sort_ties,
     timeline_of,
 )
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 Number = TypeVar("Number", bound=np.generic)
 
 
-@dataclass(frozen=True, slots=True)
-class Searched:
+@frozen
+class IndexedMemories:
     """The memories of a conversation and their index. `conversation_id` is where they are kept (None in a search of
     only that conversation). `cosines` says how near memories are by meaning, by id; it leaves out memories without a
     vector."""
@@ -45,7 +45,7 @@ class Columns:
     """The rows of all that is searched, one conversation after the other, tombstones included. The columns of a single
     conversation are views of its index; do not keep them after its next change."""
 
-    def __init__(self, searched: Sequence[Searched]) -> None:
+    def __init__(self, searched: Sequence[IndexedMemories]) -> None:
         self._searched = searched
         self._starts = list(accumulate((len(part.index.ids) for part in searched), initial=0))
         self.times: Integers = _side_by_side([part.index.times for part in searched])
@@ -75,7 +75,7 @@ class Columns:
         return is_named
 
     def muted_in(self, places: frozenset[str]) -> Mask:
-        """Mark the memories that are muted in any of these places."""
+        """Return a mask of the rows whose memories are muted in any of these places."""
         is_muted: Mask = np.zeros(len(self.times), np.bool_)
         for part, start in self._parts():
             index = part.index
@@ -178,7 +178,7 @@ class Columns:
         return None
 
     def memories(self) -> Iterator[ShortTermMemory]:
-        """All memories, conversation by conversation."""
+        """Yield all memories, conversation by conversation."""
         for part in self._searched:
             yield from part.memories.values()
 
@@ -188,18 +188,18 @@ class Columns:
         return self._searched[number].memories[memory_id]
 
     def kept_in(self, row: int) -> str | None:
-        """Return where the memory is kept, as `Searched` says it."""
+        """Return the conversation in which the memory of a row is kept, or None for the one that is searched."""
         _id, number = self.name_of(row)
         return self._searched[number].conversation_id
 
-    def _parts(self) -> Iterator[tuple[Searched, int]]:
+    def _parts(self) -> Iterator[tuple[IndexedMemories, int]]:
         """Pair the searched conversations with their first rows."""
         return zip(self._searched, self._starts, strict=False)
 
 
 def _side_by_side(columns: Sequence[npt.NDArray[Number]]) -> npt.NDArray[Number]:
-    """One column of the columns of each conversation. The column of a single conversation, the usual case, is not
-    copied."""
+    """Return one column of the columns of each conversation. The column of a single conversation,
+    the usual case, is not copied."""
     if len(columns) == 1:
         return columns[0]
     return np.concatenate(columns)

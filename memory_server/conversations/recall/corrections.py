@@ -13,7 +13,7 @@ from dataclasses import replace
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.order import Recalled
 from memory_server.conversations.recall.selection import Recall
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from nlp.once import Once
 
 _ASKS_FOR_PAST = Once(
@@ -54,8 +54,8 @@ def newer_by_older(memories: Iterable[ShortTermMemory]) -> dict[str, ShortTermMe
     newer: dict[str, ShortTermMemory] = {}
     for memory in memories:
         for older in memory.corrects:
-            known = newer.get(older.id)
-            if older.id != memory.id and (known is None or memory.time_ms < known.time_ms):
+            current = newer.get(older.id)
+            if older.id != memory.id and (current is None or memory.time_ms < current.time_ms):
                 newer[older.id] = memory
     return newer
 
@@ -69,7 +69,7 @@ def asks_for_past(question: str) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CorrectionLinks:
     """What was corrected in the searched memories. `newer` maps the id of each corrected memory to the memory that
     corrects it; `memory_of` returns the memory of an id, if it was searched; `hidden` has the ids of memories that
@@ -90,11 +90,15 @@ class CorrectionLinks:
         if not self.newer:
             return recall
         asks_past = asks_for_past(recall.query.said)
-        by_id = {each.memory.id: each for each in (*recall.top, *recall.next, *recall.flashback)}
+        by_id = {
+            scored.memory.id: scored for scored in (*recall.top, *recall.next, *recall.flashback)
+        }
 
-        came: set[str] = set()
+        shown_ids: set[str] = set()
 
         def in_place(tier: Iterable[Recalled]) -> tuple[Recalled, ...]:
+            """Return what comes in place of the memories of a tier, each memory once in all
+            tiers."""
             shown: list[Recalled] = []
             for recalled in tier:
                 if recall.query.plans is not None:
@@ -105,13 +109,15 @@ class CorrectionLinks:
                     standing = [self._newest(recalled, by_id)]
 
                 # Two memories of a chain may lead to the same newest one, which comes once.
-                shown += [each for each in standing if each.memory.id not in came]
-                came.update(each.memory.id for each in standing)
+                shown += [scored for scored in standing if scored.memory.id not in shown_ids]
+                shown_ids.update(scored.memory.id for scored in standing)
             return tuple(shown)
 
         answers = recall.answers
         if not asks_past:
-            answers = {key: each for key, each in answers.items() if each.id not in self.newer}
+            answers = {
+                key: scored for key, scored in answers.items() if scored.id not in self.newer
+            }
         return replace(
             recall,
             top=in_place(recall.top),
@@ -121,7 +127,8 @@ class CorrectionLinks:
         )
 
     def _with_older(self, recalled: Recalled) -> Iterator[Recalled]:
-        """Yield what a memory corrects, then the memory, each with the time of its correction if it was corrected."""
+        """Yield what a memory corrects, then the memory, each with the time of its correction if it was corrected.
+        What is gone or hidden is left out."""
         olders = (self.memory_of(older.id) for older in recalled.memory.corrects)
         for memory in (*filter(None, olders), recalled.memory):
             correcting = self.newer.get(memory.id)
@@ -131,8 +138,8 @@ class CorrectionLinks:
                 yield replace(recalled, memory=memory, until_ms=correcting.time_ms)
 
     def _newest(self, recalled: Recalled, by_id: Mapping[str, Recalled]) -> Recalled:
-        """Return the end of the chain of corrections that begins with a memory, together with the memory before it if
-        that came."""
+        """Return the end of the chain of corrections that begins with a memory, with the memory before it. A memory
+        that is the end itself comes with one that it corrects, if such a one came."""
         memory = recalled.memory
         before: ShortTermMemory | None = None
         for _ in range(_MOST_STEPS):

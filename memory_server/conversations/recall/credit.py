@@ -38,8 +38,9 @@ def used(
     asked: frozenset[str],
     answered: frozenset[str],
 ) -> Recall:
-    """`recall` with only the relevant memories that the answer used. `memories` are the searched ones; `asked` and
-    `answered` are the words of the question and of the answer."""
+    """Return `recall` without flashbacks, and of the others only the ones that the answer used: the ones that hold a rare
+    word of the answer that the question did not have. `memories` are the searched ones; `asked` and `answered` are
+    the words of the question and of the answer."""
     new_words = answered - asked
     holders: Counter[str] = Counter()
     memory_count = 0

@@ -10,14 +10,14 @@ from datetime import tzinfo
 from memory_server.conversations.recall.passages import chunks_of
 from memory_server.kernel.text import has_ideograph
 from memory_server.kernel.times import local
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from nlp.day_notes import day_note
 
 MOST_CHARS = 6_000
 """Characters of a text that is shown with notes: they take some milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DayNotes:
     """Who reads notes on days: when and where (None: the system's zone). `are_shown`: whether days are read at all."""
 
@@ -39,7 +39,8 @@ class DayNotes:
         return f" [{note}]"
 
     def within(self, text: str, said_ms: int, most_chars: int = MOST_CHARS) -> str:
-        """`text` with the notes on its sentences, unless it is longer than `most_chars`."""
+        """Return `text` with the notes on its sentences; without them if notes are not shown or it
+        is longer than `most_chars`."""
         if not self.are_shown or len(text) > most_chars:
             return text
         parts: list[str] = []

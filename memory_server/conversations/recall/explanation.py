@@ -15,11 +15,10 @@ from memory_server.conversations.recall.indexed_selection import Decision
 from memory_server.conversations.recall.order import Recalled, belongs
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.receipts import Receipt, ThresholdRule, age_text
-from memory_server.conversations.recall.relevance import message_factor
-from memory_server.conversations.recall.words import spelling
+from memory_server.conversations.recall.words import spelling_of
 from memory_server.kernel.messages import said_beginning
 from memory_server.kernel.recalled_block import one_line
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 
 _PREVIEW_CHARS = 40
 
@@ -31,7 +30,7 @@ conversation of the search (and is not known to come from another session), or i
 session, or by the 10-minute rule; others took the places; or it is not relevant enough."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verdict:
     """What became of a memory, in a `sentence`, and the `others` that came: in its place, or `apart_ms` from it."""
 
@@ -41,7 +40,7 @@ class Verdict:
     apart_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chance:
     """The part of a memory in the draw of flashbacks: its `probability` of coming in a search, exact for up to two
     draws. If it cannot be drawn, because it is too near to a memory that came, all are 0."""
@@ -52,7 +51,7 @@ class Chance:
     probability: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Explanation:
     """Why one memory came or did not. `draw` is None if it is not in the draw of flashbacks: it came, it is held back,
     or this search draws none. `needed` is the threshold for what it shares, in the Node original for its relevance;
@@ -67,7 +66,8 @@ class Explanation:
 
 
 def explain(decision: Decision, row: int) -> Explanation:
-    """Explain what `decision` decided about the memory of `row`, which must not be a tombstone."""
+    """Return what `decision` decided about the memory of `row`, which must not be a tombstone, and
+    why; with its part in the draw of flashbacks if a draw could bring it."""
     [recalled] = decision.explained([row])
     verdict = _verdict(decision, row, recalled)
 
@@ -98,6 +98,8 @@ def shown(recalled: Recalled) -> str:
 
 
 def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
+    """Return why the memory of a row came; or else the first rule of the search that kept it
+    out."""
     parameters = decision.parameters
     if row in decision.order.chosen:
         rank = decision.order.chosen.index(row) + 1
@@ -122,7 +124,7 @@ def _verdict(decision: Decision, row: int, recalled: Recalled) -> Verdict:
     shortfall = _shortfall(decision, row, recalled)
     if shortfall is not None:
         return Verdict("below_threshold", shortfall)
-    return _outranked(decision, row)
+    return _outranked(decision, row, recalled)
 
 
 def _held_back(decision: Decision, row: int, recalled: Recalled) -> Verdict:
@@ -136,7 +138,8 @@ def _held_back(decision: Decision, row: int, recalled: Recalled) -> Verdict:
 
 
 def _shortfall(decision: Decision, row: int, recalled: Recalled) -> str | None:
-    """Explain why a memory is not relevant enough, or return None if it is."""
+    """Return why a memory is not relevant enough, or None if it is: it is not of the overview,
+    lacks points, or shares too little. A memory that comes by its meaning lacks nothing."""
     parameters = decision.parameters
     receipt = recalled.receipt
     overview = decision.query.overview
@@ -166,7 +169,7 @@ def _shortfall(decision: Decision, row: int, recalled: Recalled) -> str | None:
             of_home=parameters.least_match > 0.0,
         )
         reasons = [shortfall]
-        factor = message_factor(decision.query, parameters)
+        factor = parameters.message_factor(decision.query.telling_words)
         if factor > 1.0:
             reasons.append(why.longer_message(factor))
         part_factor = ThresholdRule.of(decision.query, parameters).part_factor(receipt.part)
@@ -179,26 +182,32 @@ def _shortfall(decision: Decision, row: int, recalled: Recalled) -> str | None:
     return None
 
 
-def _outranked(decision: Decision, row: int) -> Verdict:
-    """Make the verdict on a memory that is relevant enough but did not come."""
-    parameters = decision.parameters
-    others = decision.explained(decision.order.chosen)
+def _outranked(decision: Decision, row: int, recalled: Recalled) -> Verdict:
+    """Return the verdict on a memory that is relevant enough but did not come: there is no place,
+    it is far below the most relevant one, or others took the places."""
+    order = decision.order
+    others = decision.explained(order.chosen)
     if not others:
         return Verdict("outranked", why.no_place())
-    least_beside = decision.order.least_beside
-    is_near = len(decision.counted.near_best(np.array([row]), least_beside)) > 0
-    if not parameters.weak_too and not is_near:
-        share = least_beside / others[0].receipt.relevance
-        return Verdict("outranked", why.far_below_best(share, shown(others[0])), others[:1])
-    sentence = why.places_taken(
-        list(map(shown, others)), by_meaning=decision.order.nearness is not None
-    )
+
+    best = order.best
+    nearness = recalled.receipt.nearness
+    # A memory that stands out by its meaning needs no relevance.
+    needs_relevance = nearness is None or not nearness.stands_out
+    if best is not None and needs_relevance and not decision.parameters.weak_too:
+        least = order.gap * float(decision.counted.relevance[best])
+        if not len(decision.counted.near_best(np.array([row]), least)):
+            others = decision.explained([best])
+            sentence = why.far_below_best(order.gap, shown(others[0]))
+            return Verdict("outranked", sentence, others)
+
+    sentence = why.places_taken(list(map(shown, others)), by_meaning=order.nearness is not None)
     return Verdict("outranked", sentence, others)
 
 
 def _longest_words(recalled: Recalled) -> list[str]:
     """Return the shared words as the memory's text spells them, without words that are part of another."""
-    spelt = spelling(recalled.memory.text)
+    spelt = spelling_of(recalled.memory)
     words = [spelt(word.word) for word in recalled.receipt.words_shared]
     return [word for word in words if not _is_part_of_another(word, words)]
 
@@ -208,8 +217,8 @@ def _is_part_of_another(word: str, words: Sequence[str]) -> bool:
 
 
 def _draw(decision: Decision, row: int) -> Chance | None:
-    """Explain the part of a memory in the draw of flashbacks. Return None if this search draws none, or nothing keeps
-    it out."""
+    """Return the chance that a memory is drawn as a flashback, or a sentence on the memory of the same time that
+    keeps it out. Return None if this search draws none, or if another rule keeps the memory out."""
     parameters = decision.parameters
     if not parameters.draws(question=decision.query.question, came=bool(decision.order.chosen)):
         return None
@@ -252,7 +261,8 @@ def _chance(decision: Decision, row: int) -> Chance:
 
 
 def _percent_text(probability: float) -> str:
-    """`12 %`, `3.4 %`, `0.056 %`: two digits that count, or whole percents from 10 on."""
+    """Return a probability as `12 %`, `3.4 %` or `0.056 %`: with two digits that count, or as whole
+    percents from 10 on."""
     percent = 100 * probability
     rounds_to_ten = percent >= 9.95
     if rounds_to_ten:
@@ -261,7 +271,7 @@ def _percent_text(probability: float) -> str:
 
 
 def _total_weight_text(total_weight: float) -> str:
-    """`1,234.5`, `12.34`."""
+    """Return a weight such as `1,234.5` or `12.34`."""
     if total_weight >= 100:
         return f"{total_weight:,.1f}"
     return f"{total_weight:.2f}"

@@ -15,12 +15,12 @@ from datetime import tzinfo
 from heapq import nsmallest
 from typing import Any, Literal
 
-from memory_server.conversations.archive import Archived
+from memory_server.conversations.archive import ArchivedMemory
 from memory_server.conversations.model import Memory, ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.relevance import age_of, decay
 from memory_server.kernel.times import DAY_MS, local
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import dataclass, frozen
 from memory_server.lore import LongTermMemory
 from nlp import bare, is_kept, is_speaker, says_little
 from nlp.index_terms import index_form
@@ -45,7 +45,7 @@ class MemoryFilter:
     tags: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Filtered:
     """A memory that meets a filter, its conversation, and the words of the filter that it holds. `kept`: which of
     these words are kept with it and are not in its text. `removal`: how it was removed, in a search of removed
@@ -55,7 +55,7 @@ class Filtered:
     memory: Memory
     relevance: float
     shared: tuple[str, ...]
-    removal: Archived | None = None
+    removal: ArchivedMemory | None = None
     kept: tuple[str, ...] = ()
 
 
@@ -131,7 +131,8 @@ class _Matcher:
         self._tags = set(map(index_form, conditions.tags))
 
     def match(self, conversation_id: str, memory: Memory) -> Filtered | None:
-        """Return the memory if it meets the conditions, otherwise None."""
+        """Return the memory if it meets all conditions (time, score, any of the words, all tags),
+        with its relevance and the words that it shares; else None."""
         conditions = self._conditions
         if not _is_between(memory.made_ms, conditions.from_ms, conditions.until_ms):
             return None
@@ -156,6 +157,7 @@ class _Matcher:
         )
 
     def _score_fits(self, score: float | None) -> bool:
+        """Tell whether a score is within the bounds. No score is, if there are any bounds."""
         least = self._conditions.min_score
         most = self._conditions.max_score
         if least is None and most is None:
@@ -182,6 +184,8 @@ class _Matcher:
         return tuple(word for word in shared if word in kept_words)
 
     def _relevance(self, memory: Memory, keywords: Sequence[str], shared: Iterable[str]) -> float:
+        """Return the points of the shared words; of a short-term memory with their weights in it, its score and its
+        decay."""
         weights = self._conditions.words
         if not isinstance(memory, ShortTermMemory):
             return sum(weights[word] for word in shared)
@@ -226,7 +230,7 @@ Words = Sequence[tuple[str, float]]
 """Words of a memory with their weights."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommonWord:
     """A word, the sum of its weights in the memories that hold it, and the number of these memories."""
 
@@ -235,7 +239,7 @@ class CommonWord:
     memories: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Overview:
     """`average_score` is None if no memory has a score; `hours` counts by the local hour of the day, 0 to 23."""
 

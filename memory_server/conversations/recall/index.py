@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import chain, count, islice
 from math import inf
 from typing import Any, NamedTuple, TypeAlias, TypeVar, assert_never
@@ -22,6 +22,7 @@ import numpy.typing as npt
 from memory_server.conversations import changes
 from memory_server.conversations.model import ConversationState, ShortTermMemory
 from memory_server.conversations.recall.relevance import MOST_GRAM_WEIGHT, Vocabulary
+from memory_server.conversations.recall.stored_grams import Run, stored, usable_run
 from memory_server.conversations.recall.words import GramText, KeywordOptions
 from memory_server.lore import TriggerRemoved, TriggerSet
 from nlp import gram_weight
@@ -63,34 +64,28 @@ class RowText(NamedTuple):
     text: GramText
 
 
-class Run(NamedTuple):
-    """The rows of each key, ascending: the rows of `keys[n]` are from `starts[n]` to `starts[n + 1]`. A key is a pair
-    as the two UTF-16 units of its characters, or the unit of a single character; all are below U+10000."""
-
-    keys: npt.NDArray[np.uint32]
-    starts: Rows
-    rows: Rows
-    weights: Weights
-
-
 class GramIndex:
     """The grams of the rows of an `Index`; rows are added in ascending order, and none is taken out."""
 
     def __init__(self) -> None:
         self._runs: list[Run] = []
+        self.first_run: Run | None = None
+        """What was indexed at once, without the rows that were added later."""
 
-    def fill(self, texts: Iterable[Sequence[GramText]]) -> None:
-        """Index the texts of all rows."""
+    def fill(self, texts: Iterable[Sequence[GramText]], former: Run | None = None) -> None:
+        """Index the texts of all rows in place of what was indexed. The rows of `former` come before
+        them, and are indexed in it."""
         remaining = iter(texts)
-        runs: list[Run] = []
-        first_row = 0
+        runs = [] if former is None else [former]
+        first_row = 0 if former is None else former.row_count
         while True:
             batch = list(islice(remaining, _AT_ONCE))
             if not batch:
                 break
             runs.append(_run_of(batch, first_row))
             first_row += len(batch)
-        self._runs = [_joined(runs)] if runs else []
+        self.first_run = _joined(runs) if runs else None
+        self._runs = [self.first_run] if self.first_run is not None else []
 
     def add(self, texts: Sequence[GramText], row: int) -> None:
         """Index the texts of a further row."""
@@ -103,7 +98,8 @@ class GramIndex:
         self._runs.append(run)
 
     def holding(self, grams: Sequence[str]) -> list[list[Holders]]:
-        """For each gram its holders, in one or more parts with ascending rows."""
+        """Return for each gram its holders, in one or more parts with ascending rows; no part if
+        nothing holds it."""
         holders: list[list[Holders]] = [[] for _ in grams]
         keys = np.array([_key(gram) for gram in grams], np.uint32)
         for run in self._runs:
@@ -130,7 +126,9 @@ class _Grams(NamedTuple):
 
 
 def _run_of(texts: Sequence[Sequence[GramText]], first_row: int) -> Run:
-    """Make the run of rows with these texts."""
+    """Return the pairs of characters in these texts, one list of texts for each row from
+    `first_row` on, with the weight of each pair in a row. Pairs that are words of their text are
+    left out."""
     row_texts: list[RowText] = []
     for row, texts_of_row in enumerate(texts, first_row):
         row_texts += [RowText(row, text) for text in texts_of_row]
@@ -145,27 +143,39 @@ def _run_of(texts: Sequence[Sequence[GramText]], first_row: int) -> Run:
     )
 
     # A gram that comes several times in a memory is one entry, with the sum of its weights.
-    entries, entry_of_gram = np.unique(
-        grams.keys << _ROW_BITS | rows[grams.texts], return_inverse=True
-    )
-    sums = np.bincount(entry_of_gram, weight_of_text[grams.texts], len(entries))
+    occurrences = grams.keys << _ROW_BITS | rows[grams.texts]
+    order = np.argsort(occurrences)
+    occurrences = occurrences[order]
+    starts = np.flatnonzero(_differs_from_last(occurrences))
+    entries = occurrences[starts]
+    sums = np.add.reduceat(weight_of_text[grams.texts[order]], starts) if len(starts) else starts
     weights = np.minimum(sums, MOST_GRAM_WEIGHT).astype(np.float16)
 
     is_no_word = ~_is_among(entries, _entries_of_words(row_texts))
     entries = entries[is_no_word]
     weights = weights[is_no_word]
 
-    keys, starts = np.unique(entries >> _ROW_BITS, return_index=True)
+    keys = entries >> _ROW_BITS
+    starts = np.flatnonzero(_differs_from_last(keys))
     return Run(
-        keys.astype(np.uint32),
+        first_row + len(texts),
+        keys[starts].astype(np.uint32),
         starts=np.append(starts, len(entries)).astype(np.int32),
         rows=(entries & _ROW_MASK).astype(np.int32),
         weights=weights,
     )
 
 
+def _differs_from_last(ascending: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Mark the first of each run of equal numbers. `np.unique` would import numpy.ma, which takes 13 ms."""
+    is_first = np.ones(len(ascending), np.bool_)
+    np.not_equal(ascending[1:], ascending[:-1], out=is_first[1:])
+    return is_first
+
+
 def _grams_in(texts: Sequence[str]) -> _Grams:
-    """Find the grams in these texts: pairs, but not of two function characters, and single Han characters."""
+    """Return the grams in these texts, which are pairs, but not of two function characters, and
+    single Han characters; with the text of each and the number of pairs in each text."""
     # A line break between two texts is not an indexed character, so no gram spans two texts.
     encoded = [(text + "\n").encode("utf-16-le", "surrogatepass") for text in texts]
     units = np.frombuffer(b"".join(encoded), np.uint16)
@@ -221,11 +231,12 @@ def _is_among(entries: Entries, sought: Entries) -> npt.NDArray[np.bool_]:
 
 
 def _joined(runs: Sequence[Run]) -> Run:
-    """One run of several whose rows follow each other."""
+    """Return one run of at least one run, in the order of their rows. Rows keep their numbers, which are those of the
+    index, so the row count of the last run is that of all. A single run is returned as it is."""
+    if len(runs) == 1:
+        return runs[0]
     keys = np.sort(np.concatenate([run.keys for run in runs]))
-    keys = keys[
-        np.diff(keys, prepend=~keys[:1]) != 0
-    ]  # `np.unique` would import numpy.ma, which takes 13 ms
+    keys = keys[_differs_from_last(keys)]
 
     # Each run keeps its order; only the places of its entries are computed.
     numbers_of_runs = [np.searchsorted(keys, run.keys) for run in runs]
@@ -237,6 +248,7 @@ def _joined(runs: Sequence[Run]) -> Run:
     entry_count = starts[-1]
 
     joined = Run(
+        runs[-1].row_count,
         keys,
         starts=starts,
         rows=np.empty(entry_count, np.int32),
@@ -263,6 +275,7 @@ def _key(gram: str) -> int:
 
 @cache
 def _kinds() -> npt.NDArray[np.uint8]:
+    """Return the kind of each UTF-16 unit, by its number."""
     kinds = np.full(0x10000, _NONE, np.uint8)
     for ranges, kind in ((SYLLABLES, _SYLLABLE), (HAN, _HAN)):
         for first, last in ranges:
@@ -276,6 +289,10 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Number = TypeVar("Number", bound=np.generic)
 
+LEAST_STORED = 1_000
+"""With fewer memories, pairs of characters are found as soon as a file of them is read."""
+_STORED_AGAIN = 1.2
+"""The growth after which they are stored again: finding those of a sixth of the memories takes little time."""
 MIN_TOMBSTONES = 1_000
 """With fewer tombstones than this, the index is not made again."""
 
@@ -315,7 +332,7 @@ def timeline_of(rows: Integers | None, episode: Integers, row_count: int) -> Tim
 
 def index_of(state: ConversationState, wording: KeywordOptions | None = None) -> Index:
     """Return the index of the short-term memories of `state`, which follows it. Make it if the state has none, or if
-    most of its rows are tombstones."""
+    most of its rows are tombstones; without `wording` it has no pairs of characters."""
     index = state.follower
     if isinstance(index, Index) and not index.is_mostly_tombstones:
         return index
@@ -347,8 +364,14 @@ class Index:
     arrays with an element per row, tombstones included; do not keep them after the next change."""
 
     def __init__(
-        self, memories: Iterable[ShortTermMemory] = (), wording: KeywordOptions | None = None
+        self,
+        memories: Iterable[ShortTermMemory] = (),
+        wording: KeywordOptions | None = None,
+        stored_grams: bytes | None = None,
     ) -> None:
+        """Index these memories, in the order of their times, then ids; their pairs of characters only if `wording`
+        says that pairs count. `stored_grams`: the pairs of characters of some of them, as `grams_to_store` gives
+        them."""
         self.ids: list[str] = []
         self.rows: dict[str, int] = {}
         self._times = array("q")
@@ -362,9 +385,14 @@ class Index:
         self.forms = Labels()
         """The options with which the words of each memory were found."""
 
-        # The posting list of each word: the rows that hold it, each followed by its weight there; appended to, never
-        # changed. A single array, because most words are in few memories and an empty array takes 80 bytes.
-        self._posting_lists: dict[str, array[float]] = {}
+        # The posting lists of the first rows, one behind the other: each row that holds a word, with its weight there.
+        self._postings: Floats = np.zeros((0, 2))
+        self._posted: dict[str, slice] = {}
+        """Where the posting list of each word is."""
+        # The posting lists of later rows: the rows that hold a word, each followed by its weight there. They are
+        # appended to, and never changed. A single array, because most words are in few memories and an empty array
+        # takes 80 bytes.
+        self._later_postings: dict[str, array[float]] = {}
         self.vocabulary = Vocabulary()
         """The words that a memory has, or had."""
 
@@ -382,6 +410,8 @@ class Index:
 
         self._wording = wording if wording is not None and wording.grams else None
         self._grams = GramIndex()
+        self._stored_rows = 0
+        """The first rows, of which a file had the pairs of characters."""
         # The rows by time, and their times, as last computed. It is None if a memory was added out of order since.
         self._order: tuple[Integers, Integers] | None = None
         self._newest_ms = -inf
@@ -396,7 +426,23 @@ class Index:
             self._add_row(memory)
         self._post_words(in_time)
         if self._wording is not None:
-            self._grams.fill(map(self._wording.gram_texts, in_time))
+            former = None
+            if stored_grams is not None:
+                former = usable_run(stored_grams, in_time, self._wording)
+            self._stored_rows = 0 if former is None else former.row_count
+            remaining = in_time[self._stored_rows :]
+            self._grams.fill(map(self._wording.gram_texts, remaining), former)
+
+    def grams_to_store(self, state: ConversationState) -> Callable[[], bytes] | None:
+        """Return a function that makes the file of the pairs of characters of `state`. Return None if this is not its
+        index any more, or if a file would save no time, or would have what was removed since."""
+        run = self._grams.first_run
+        if state.follower is not self or self.has_tombstones or not (run and self._wording):
+            return None
+        if run.row_count < max(LEAST_STORED, self._stored_rows * _STORED_AGAIN):
+            return None
+        rows = [state.short_term[memory_id] for memory_id in self.ids[: run.row_count]]
+        return partial(stored, run, rows, self._wording)
 
     def __len__(self) -> int:
         """Memories, without tombstones."""
@@ -413,7 +459,8 @@ class Index:
         return tombstone_count > max(len(self.rows), MIN_TOMBSTONES)
 
     def follow(self, change: changes.Change) -> None:
-        """Do to the index what `changes.apply` does to the state."""
+        """Change the index as `changes.apply` changes the state: add, remove or replace the row of
+        the memory, its score or its mutes. Changes of long-term memories and of pins do nothing."""
         match change:
             case changes.Added(memory) | changes.Restored(memory):
                 self._remove(memory.id)
@@ -450,30 +497,27 @@ class Index:
 
     def holds(self, word: str) -> bool:
         """Return whether a memory has this word."""
-        posting_list = self._posting_lists.get(word)
-        if posting_list is None:
-            return False
+        posting_lists = self._posting_lists(word)
         if not self.has_tombstones:
-            return True
-        return any(self._alive[int(row)] for row in posting_list[::2])
+            return bool(posting_lists)
+        return any(self._alive[int(row)] for pairs in posting_lists for row in pairs[:, 0])
 
     def alive(self) -> Mask:
         """Mark all rows but tombstones."""
         return np.frombuffer(self._alive, np.bool_)
 
     def occurrences(self, words: Sequence[str], grams: Sequence[str] = ()) -> Occurrences:
-        """Find these words, and after them these pairs of characters; the terms are numbered in this order."""
+        """Find these words, and after them these pairs of characters; the terms are numbered in this order. Tombstones
+        are left out. A memory of another program may have a word twice."""
         rows: list[npt.NDArray[Any]] = []
         weights: list[npt.NDArray[Any]] = []
         lengths = np.zeros(len(words) + len(grams), np.int64)
 
         for term, word in enumerate(words):
-            posting_list = self._posting_lists.get(word)
-            if posting_list is not None:
-                pairs = np.frombuffer(posting_list, np.float64).reshape(-1, 2)
+            for pairs in self._posting_lists(word):
                 rows.append(pairs[:, 0])
                 weights.append(pairs[:, 1])
-                lengths[term] = len(pairs)
+                lengths[term] += len(pairs)
 
         # Pairs are numbered after all words.
         for term, holders in enumerate(self._grams.holding(grams), len(words)):
@@ -495,7 +539,8 @@ class Index:
         return Occurrences(all_terms[is_alive], all_rows[is_alive], all_weights[is_alive])
 
     def timeline(self, pause_ms: int) -> Timeline:
-        """Return the memories by time, in episodes that end where a pause is longer than `pause_ms`."""
+        """Return the memories by time, in episodes that end where a pause is longer than `pause_ms`. The last answer
+        is remembered until a memory comes or goes."""
         if self._timeline is not None and self._timeline_pause_ms == pause_ms:
             return self._timeline
         ordered, times = self.oldest_first()
@@ -547,31 +592,37 @@ class Index:
         # A stable sort keeps the rows of each word in their order.
         rows = np.repeat(np.arange(len(memories)), [len(memory.words) for memory in memories])
         order = np.argsort(numbers, kind="stable")
-        pairs = np.column_stack((rows, weights))[order]
+        self._postings = np.column_stack((rows[order], weights[order]))
         ends = np.cumsum(np.bincount(numbers, minlength=len(number_of))).tolist()
+        self._posted = dict(zip(number_of, map(slice, [0, *ends], ends), strict=False))
+        self.vocabulary = Vocabulary(number_of)
 
-        start = 0
-        for word, end in zip(number_of, ends, strict=True):
-            posting_list = array("d")
-            posting_list.frombytes(pairs[start:end].tobytes())
-            self._posting_lists[word] = posting_list
-            self.vocabulary.add(word)
-            start = end
+    def _posting_lists(self, word: str) -> list[Floats]:
+        """Return the rows that hold a word, ascending, each with its weight there, in one part or two."""
+        posting_lists: list[Floats] = []
+        if word in self._posted:
+            posting_lists.append(self._postings[self._posted[word]])
+        if word in self._later_postings:
+            later = np.frombuffer(self._later_postings[word], np.float64)
+            posting_lists.append(later.reshape(-1, 2))
+        return posting_lists
 
     def _add_words(self, memory: ShortTermMemory) -> None:
         """Add the row of a memory, with its words."""
         row = len(self.ids)
         self._add_row(memory)
         for word, weight in zip(memory.words, memory.weights, strict=True):
-            posting_list = self._posting_lists.get(word)
+            posting_list = self._later_postings.get(word)
             if posting_list is None:
-                posting_list = array("d")
-                self._posting_lists[word] = posting_list
-                self.vocabulary.add(word)
+                posting_list = self._later_postings[word] = array("d")
+                if word not in self._posted:
+                    self.vocabulary.add(word)
             posting_list.append(row)
             posting_list.append(weight)
 
     def _add_row(self, memory: ShortTermMemory) -> None:
+        """Append a row with the columns of a memory, its mutes and its speakers, but not its words.
+        Its order by time is computed again later if the memory is not newer than all others."""
         row = len(self.ids)
         self.ids.append(memory.id)
         self.rows[memory.id] = row
@@ -604,6 +655,7 @@ class Index:
         self._newest_ms = max(self._newest_ms, memory.time_ms)
 
     def _remove(self, memory_id: str) -> None:
+        """Make the row of a memory a tombstone, if it has one. Its words and pairs stay where they are posted."""
         row = self.rows.pop(memory_id, None)
         if row is not None:
             self._alive[row] = 0

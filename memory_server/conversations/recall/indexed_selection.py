@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.columns import Columns, Searched
+from memory_server.conversations.recall.columns import Columns, IndexedMemories
 from memory_server.conversations.recall.index import Floats, Integers, Mask, Occurrences, Timeline
 from memory_server.conversations.recall.order import (
     Cosines,
@@ -112,7 +112,8 @@ class SharedTerms:
         return term_has[self.occurrences.terms]
 
     def only(self, chosen: Mask) -> SharedTerms:
-        """Keep only some of the occurrences; the terms keep their numbers."""
+        """Return the terms with only the occurrences that are `chosen`; the terms keep their
+        numbers."""
         if chosen.all():
             return self
         occurrences = self.occurrences
@@ -148,7 +149,7 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
     """Find what each memory shares with the query; `relevance.receipts` does the same for one memory at a time."""
     shared = _shared_terms(columns, query, parameters)
     points = shared.sums()
-    of_last = shared.only(shared.of_terms(_is_of_last))
+    of_last = shared.only(shared.of_terms(lambda term: term.last and not term.incidental))
     last_points = points if of_last is shared else of_last.sums()
 
     nothing = np.zeros(shared.row_count)
@@ -170,7 +171,7 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
 
     named_span = span if query.names_time else nothing
     in_named_time = named_span > 0.0
-    shares_any = in_named_time | shared.rows_with(shared.of_terms(_says_more_than_when))
+    shares_any = in_named_time | shared.rows_with(shared.of_terms(lambda term: not term.when))
     if not parameters.must_share:
         return match(evidence=points + around + span, shares=nothing > 0.0, shares_any=shares_any)
 
@@ -198,18 +199,11 @@ def _part_asked(shared: SharedTerms) -> Floats:
     return np.minimum(sums, 1.0)
 
 
-def _is_of_last(term: MatchedWord) -> bool:
-    return term.last and not term.incidental
-
-
-def _says_more_than_when(term: MatchedWord) -> bool:
-    return not term.when
-
-
 def _shared_terms(
     columns: Columns, query: RecallQuery, parameters: RecallParameters
 ) -> SharedTerms:
-    """Return the terms of the query with their factors, and their occurrences."""
+    """Return the terms of the query with their factors, and where memories hold them, each
+    occurrence with its points."""
     occurrences = columns.occurrences(tuple(query.words), tuple(query.grams))
     holders = _holders(columns, query, occurrences)
 
@@ -248,7 +242,8 @@ def _holders(columns: Columns, query: RecallQuery, occurrences: Occurrences) -> 
 
 
 def _span_points(columns: Columns, query: RecallQuery, parameters: RecallParameters) -> Floats:
-    """Compute the points of each row for the time at which it was said or of which it tells."""
+    """Return the points of each row for the time at which it was said, or for the day that is asked
+    for if it tells of it; 0 if neither is asked."""
     points = np.zeros(len(columns.times))
     for stretch in stretches(query, parameters):
         points[(columns.times >= stretch.begin_ms) & (columns.times < stretch.end_ms)] = (
@@ -272,7 +267,8 @@ class _OtherWords:
 
 
 def _other_words(shared: SharedTerms, rule: ThresholdRule) -> _OtherWords:
-    """Compute what the rows share of other words, as `Receipt.evidence` counts it."""
+    """Return how many different other words each row shares, and their points as `Receipt.evidence`
+    counts them."""
     names = [rule.other_of(term) for term in shared.terms]
     numbers: dict[int | str, int] = {}
     """A number for each other word, from 1."""
@@ -285,7 +281,9 @@ def _other_words(shared: SharedTerms, rule: ThresholdRule) -> _OtherWords:
     count = _count_different(
         shared.occurrences.rows[is_other], other_numbers[is_other], shared.row_count
     )
-    points = shared.only(is_other).sums()
+    parts = np.array([rule.part_of(term) for term in shared.terms])
+    other_points = shared.points * parts[shared.occurrences.terms] * is_other
+    points = np.bincount(shared.occurrences.rows, other_points, shared.row_count)
     return _OtherWords(count, points * rule.share_of_others(count))
 
 
@@ -355,8 +353,8 @@ _RANKED_MORE = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Indexed:
-    """All rows of a search with their points; it is an `order.Counted`."""
+class IndexedScores:
+    """All rows of a search with their points; it is an `order.SearchScores`."""
 
     columns: Columns
     query: RecallQuery
@@ -376,6 +374,7 @@ class Indexed:
         return len(self.columns)
 
     def candidates(self) -> Integers:
+        """As `SearchScores.candidates`; where weak memories come too, sharing anything is enough."""
         if self.parameters.weak_too and self.parameters.must_share:
             return np.flatnonzero(self.eligible & self.match.shares_any)
         return np.flatnonzero(self.eligible & self.strong)
@@ -417,6 +416,7 @@ class Indexed:
         return sorted(rows, key=rank_key)
 
     def near_best(self, rows: Integers, least: float) -> Integers:
+        """As `SearchScores.near_best`."""
         is_near = self.relevance >= least
         shared = self.match.shared
         tells_of_change = shared.of_terms(lambda term: term.tells_of_change)
@@ -447,6 +447,8 @@ class Indexed:
         return int(self.columns.times[row])
 
     def receipt(self, row: int) -> Receipt:
+        """Return the words that the memory of a row shares with the query, and what else it gained
+        or lost."""
         memory = self.columns.memory(row)
         age_ms = age_of(memory.time_ms, self.now_ms)
         return Receipt(
@@ -464,6 +466,8 @@ class Indexed:
         return self.columns.kept_in(row)
 
     def said_next(self, row: int) -> int | None:
+        """Return the row of the memory that was said next in the same episode, or None if none exists, or it may not
+        come."""
         timeline = self.columns.timeline(self.parameters.episode_pause_ms)
         rows = timeline.rows
         position = row if rows is None else int(np.flatnonzero(rows == row)[0])
@@ -480,7 +484,7 @@ class Indexed:
 class Decision:
     """The decision about every row: valid until the next change of a searched conversation."""
 
-    counted: Indexed
+    counted: IndexedScores
     order: Order
     in_context: Mask
     """The rows that the asker has in its context."""
@@ -538,11 +542,12 @@ class Decision:
 
 
 def decide(
-    searched: Sequence[Searched],
+    searched: Sequence[IndexedMemories],
     query: RecallQuery,
     context: RecallContext,
 ) -> Decision:
-    """Decide a search over one or more conversations."""
+    """Return what a search over one or more conversations brings, and the points of every row, from
+    which the reasons are read. Nothing is changed but the state of `context.rng`."""
     parameters = context.parameters
     columns = Columns(searched)
     ages = np.maximum(context.now_ms - columns.times, 0)
@@ -589,8 +594,9 @@ def _counted(
     eligible: Mask,
     now_ms: int,
     parameters: RecallParameters,
-) -> Indexed:
-    """Compute the points of all rows. `ages` are in milliseconds, 0 for a time in the future."""
+) -> IndexedScores:
+    """Return all rows with their points, and which of them reach the thresholds. `ages` are in
+    milliseconds, 0 for a time in the future."""
     match = matched(columns, query, parameters)
     scores = columns.scores
     if parameters.must_share:
@@ -605,7 +611,7 @@ def _counted(
     if parameters.must_share:
         strong &= match.shares
 
-    return Indexed(
+    return IndexedScores(
         columns,
         query,
         parameters,
@@ -621,8 +627,8 @@ def _counted(
 def _draw_weights(
     columns: Columns, *, ages: Integers, eligible: Mask, order: Order, parameters: RecallParameters
 ) -> Floats:
-    """Compute the weight of each row in the draw of flashbacks: 0 for what cannot come, and for what is near to what
-    came."""
+    """Compute the weight of each row in the draw of flashbacks: 0 for what cannot come, for what came, and for what
+    is of the same time as that."""
     weights = flashback_weights(ages, columns.scores, parameters)
     weights[~eligible] = 0.0
     if not order.chosen:
@@ -636,8 +642,8 @@ def _draw_weights(
 
 
 def exclusions_of_rows(columns: Columns, context: RecallContext) -> tuple[Mask, Mask]:
-    """Apply the rule to all rows at once, tombstones included: mark which are in the context, and which are too
-    young."""
+    """Apply the rule of `selection.exclusion_of` to all rows at once, tombstones included: mark
+    which are in the context, and which are too young."""
     session = context.session
     parameters = context.parameters
     ages = context.now_ms - columns.times
@@ -647,13 +653,13 @@ def exclusions_of_rows(columns: Columns, context: RecallContext) -> tuple[Mask, 
     if parameters.sessions:
         is_young &= ages > -parameters.own_conversation_ms
 
-    none = is_young & False
+    no_rows = is_young & False
     if session is None or not parameters.sessions:
-        return none, is_young
+        return no_rows, is_young
     is_same_session = columns.of_session(session.id)
     is_unknown_session = columns.of_session(None)
     if session.context_since_ms is None:
-        return none, is_young & (is_same_session | is_unknown_session)
+        return no_rows, is_young & (is_same_session | is_unknown_session)
 
     is_in_context = is_same_session & (columns.times >= session.context_since_ms)
     return is_in_context, is_young & is_unknown_session

@@ -1,7 +1,7 @@
 """The order of a search: which candidates come, and in which places. The rule is written only here.
 
 Points are counted in two ways: `selection.py` looks at one memory after the other, which needs no index;
-`indexed_selection.py` counts all memories of an index at once. Either way gives a `Counted`, and this module decides
+`indexed_selection.py` counts all memories of an index at once. Either way gives a `SearchScores`, and this module decides
 over its few best candidates: points for the kind of answer, what is nearly the best, two rankings as one, spacing in
 time, answers and near misses. Memories are named by their rows.
 """
@@ -18,21 +18,24 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.passages import ends_asking
-from memory_server.conversations.recall.plans import PLANNED_AHEAD_MS, fell_within, open_day
+from memory_server.conversations.recall.plans import (
+    PLANNED_AHEAD_MS,
+    fell_within,
+    open_day,
+    plan_candidates,
+)
 from memory_server.conversations.recall.receipts import Receipt
 from memory_server.conversations.recall.relevance import cue_points, match_needed
 from memory_server.conversations.recall.words import RecallQuery, is_of_days
 from memory_server.kernel.fusion import FUSED, MEANING, OFFSET, Nearness, fused, needed_cosine
 from memory_server.kernel.messages import said_in
 from memory_server.kernel.times import MINUTE_MS, local
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import dataclass, frozen
 from nlp import is_incidental, is_kept, is_speaker, says_little
 from nlp.questions import answers_overview
 
 _OVERVIEW_LOOKED_AT = 10_000
 """Memories whose texts are looked at, the most worth first: at most some 50 ms, in which nothing else is answered."""
-_PLANS_LOOKED_AT = 2_000
-"""Memories in which plans are looked for, the most worth first: some 60 ms."""
 _LOOKED_AT_CHARS = 2_000
 """Characters of a message that are looked at."""
 _NEARLY_BEST_OF_A_DAY = 0.5
@@ -49,7 +52,9 @@ def pinned_points(memory: ShortTermMemory, parameters: RecallParameters) -> floa
 
 
 def belongs(memory: ShortTermMemory, query: RecallQuery) -> bool:
-    """Return whether a memory belongs into the overview that `query` asks for. Only what the user said counts."""
+    """Return whether a memory belongs into the overview that `query` asks for: by when it was said or what day it
+    names, by its open plans, or by what the user said; a pinned one also into one of everything. Return False if no
+    overview is asked for."""
     overview = query.overview
     if overview is None:
         return False
@@ -106,15 +111,16 @@ def spread(
     query: RecallQuery,
     parameters: RecallParameters,
 ) -> list[M]:
-    """Choose from the memories `best_first`: one for each hour, and then others if there is room."""
+    """Return the chosen memories of `best_first` that belong to the overview, in its order: the
+    first of each hour, and then others if there is room. If plans are asked for, return them by
+    their days."""
     places = parameters.places(question=True)
     candidates: list[M] = []
     apart: list[M] = []
     times_apart: list[int] = []
 
     if query.plans is not None:
-        newest = islice(best_first, _PLANS_LOOKED_AT)
-        return _by_day(newest, memory_of, query)[:places]
+        return _by_day(plan_candidates(best_first, memory_of), memory_of, query)[:places]
 
     ordered = list(islice(best_first, _OVERVIEW_LOOKED_AT))
     if query.own_word:  # what the asker said comes before what others said
@@ -153,7 +159,7 @@ Rows = Any
 """A list of rows, or an array of them."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recalled:
     """A memory that came to mind, and why. `kept_in` is the conversation that holds it, or None for the searched one."""
 
@@ -202,7 +208,7 @@ class Cosines:
 
 if TYPE_CHECKING:  # a protocol of so many methods takes 2 ms to make
 
-    class Counted(Protocol):
+    class SearchScores(Protocol):
         """All memories of a search with their points. A row is eligible if nothing excludes it."""
 
         @property
@@ -268,6 +274,7 @@ class Nearnesses:
     worded: Sequence[int]
 
     def of(self, row: int) -> Nearness | None:
+        """Return how near the memory of a row is by meaning, with its ranks, or None if it has no vector."""
         cosine = self.cosines.of(row)
         if cosine is None:
             return None
@@ -290,24 +297,29 @@ def _rank_in(ranking: Sequence[int], row: int) -> int | None:
 class Order:
     """What was decided. `chosen`: the rows that came as top and next, best first. `passed_over`: relevant rows that the
     rule of spacing held back while there was a free place, each with the chosen row near it. `cues`: points that rows
-    gained for what is asked. `least_beside`: the relevance that is needed beside the best memory; 0: any."""
+    gained for what is asked. `best`: the most relevant candidate, None without one; where memories are ordered by their
+    meaning too, another row can be the first. `gap`: the share of its relevance that others need beside it."""
 
     chosen: Sequence[int]
     passed_over: Mapping[int, int] = field(default_factory=dict)
     cues: Mapping[int, float] = field(default_factory=dict)
-    least_beside: float = 0.0
+    best: int | None = None
+    gap: float = 0.0
     nearness: Nearnesses | None = None
 
 
-def order_of(counted: Counted) -> Order:
-    """Decide what comes; adds to the relevance of `counted` what rows gain here."""
+def order_of(counted: SearchScores) -> Order:
+    """Return the rows that come, the best first, and the ones that a row of the same moment kept out.
+    Rows far below the best do not come; points that rows gain here are added to the relevance of
+    `counted`."""
     query = counted.query
     parameters = counted.parameters
     relevance = counted.relevance
 
     rows = counted.candidates()
     if len(rows) and parameters.brings(question=query.question):
-        rows = counted.relevant_beside(parameters.with_best * _best(counted, rows))
+        first = next(counted.best_first(rows, relevance))
+        rows = counted.relevant_beside(parameters.with_best * float(relevance[first]))
 
     if query.overview is not None:
         return _overview(counted, rows)
@@ -323,10 +335,13 @@ def order_of(counted: Counted) -> Order:
     if query.asked_days is not None:
         gap = min(gap, _NEARLY_BEST_OF_A_DAY)
         further_gap = 0.0
+    if parameters.weak_too:
+        gap = further_gap = 0.0
 
     # A memory far below the best would only distract from it.
-    least_beside = _least_beside(counted, rows, gap)
-    least_further = _least_beside(counted, rows, further_gap)
+    best = next(counted.best_first(rows, relevance), None)
+    best_relevance = 0.0 if best is None else float(relevance[best])
+    least_beside = gap * best_relevance
     if least_beside > 0.0:
         rows = counted.near_best(rows, least_beside)
 
@@ -337,31 +352,20 @@ def order_of(counted: Counted) -> Order:
         nearness = _nearness(counted, cosines)
         ranked = _fused(counted, nearness, rows)
 
-    chosen, passed_over = _spaced(counted, ranked, least_further)
+    chosen, passed_over = _spaced(counted, ranked, further_gap * best_relevance)
     return Order(
         chosen,
         passed_over=passed_over,
         cues=cues,
-        least_beside=least_beside,
+        best=best,
+        gap=gap,
         nearness=nearness,
     )
 
 
-def _best(counted: Counted, rows: Rows) -> float:
-    """Return the relevance of the best of these rows, which must not be empty."""
-    relevance = counted.relevance
-    return float(relevance[next(counted.best_first(rows, relevance))])
-
-
-def _least_beside(counted: Counted, rows: Rows, share: float) -> float:
-    """Return the relevance that is needed beside the best of these rows, which is a share of its own; 0: any."""
-    if not len(rows) or counted.parameters.weak_too or not share:
-        return 0.0
-    return share * _best(counted, rows)
-
-
-def _overview(counted: Counted, rows: Rows) -> Order:
-    """Choose what comes into the overview that the query asks for."""
+def _overview(counted: SearchScores, rows: Rows) -> Order:
+    """Return the order of the memories for the overview that the query asks for. Points for pinned
+    memories are added to the relevance of `counted`."""
     parameters = counted.parameters
     relevance = counted.relevance
     cues: dict[int, float] = {}
@@ -371,11 +375,11 @@ def _overview(counted: Counted, rows: Rows) -> Order:
             cues[row] = points
             relevance[row] += points
     chosen = spread(counted.best_first(rows, relevance), counted.memory, counted.query, parameters)
-    least_beside = _least_beside(counted, rows, parameters.nearly_best)
-    return Order(chosen, cues=cues, least_beside=least_beside)
+    best = next(counted.best_first(rows, relevance), None)
+    return Order(chosen, cues=cues, best=best, gap=parameters.nearly_best)
 
 
-def _cues(counted: Counted, rows: Rows) -> dict[int, float]:
+def _cues(counted: SearchScores, rows: Rows) -> dict[int, float]:
     """Return the points of the leading candidates that hold the kind of answer that is asked for."""
     if not counted.query.cue:
         return {}
@@ -387,7 +391,7 @@ def _cues(counted: Counted, rows: Rows) -> dict[int, float]:
     return cues
 
 
-def _nearness(counted: Counted, cosines: Cosines) -> Nearnesses:
+def _nearness(counted: SearchScores, cosines: Cosines) -> Nearnesses:
     """Rank the eligible rows twice, by meaning and by words."""
     needed = needed_cosine(cosines.values, counted.parameters.meaning_margin)
     near = islice(counted.best_first(cosines.rows, cosines.by_row), FUSED)
@@ -395,7 +399,7 @@ def _nearness(counted: Counted, cosines: Cosines) -> Nearnesses:
     return Nearnesses(cosines, needed, list(near), list(worded))
 
 
-def _fused(counted: Counted, nearness: Nearnesses, rows: Rows) -> Iterator[int]:
+def _fused(counted: SearchScores, nearness: Nearnesses, rows: Rows) -> Iterator[int]:
     """Yield the candidates that rank high by words or by meaning, and what may come by meaning alone, ordered by both
     ranks."""
     scores = fused(nearness.worded, nearness.near, offset=OFFSET, meaning=MEANING)
@@ -408,7 +412,7 @@ def _fused(counted: Counted, nearness: Nearnesses, rows: Rows) -> Iterator[int]:
 
 
 def _spaced(
-    counted: Counted, ranked: Iterator[int], least_further: float
+    counted: SearchScores, ranked: Iterator[int], least_further: float
 ) -> tuple[list[int], dict[int, int]]:
     """Choose the first rows, as many as there are places, but at most `same_moment` rows said at the same moment.
     Also return the skipped rows, each with the best chosen row near it. `least_further` is the relevance that is
@@ -441,12 +445,14 @@ def _spaced(
     return chosen, passed_over
 
 
-def explained(counted: Counted, order: Order, rows: Iterable[int]) -> tuple[Recalled, ...]:
+def explained(counted: SearchScores, order: Order, rows: Iterable[int]) -> tuple[Recalled, ...]:
     """Return the memories of these rows with their receipts, as this order counts them."""
     return tuple(_explained(counted, order, row) for row in rows)
 
 
-def _explained(counted: Counted, order: Order, row: int) -> Recalled:
+def _explained(counted: SearchScores, order: Order, row: int) -> Recalled:
+    """Return the memory of a row with its receipt, in which are its cue and nearness too. It is weak if it would not
+    come unasked."""
     receipt = replace(counted.receipt(row), cue=order.cues.get(row, 0.0))
     if order.nearness is not None:
         receipt = replace(receipt, nearness=order.nearness.of(row))
@@ -460,11 +466,11 @@ def _explained(counted: Counted, order: Order, row: int) -> Recalled:
 
 
 def answers_by_question_id(
-    counted: Counted, order: Order, came_rows: frozenset[int]
+    counted: SearchScores, order: Order, came_rows: frozenset[int]
 ) -> dict[str, ShortTermMemory]:
-    """Return what was said next, by the id of the question, if the user asks something and the best memory ends with
-    a question. `came_rows` has the rows of all memories that the search brings; an answer is not brought a second
-    time."""
+    """If the user asks something and the best memory ends with a question, return what was said next in its episode,
+    by the id of the best memory; empty if nothing was. `came_rows` has the rows of all memories that the search
+    brings; none of them is brought a second time."""
     # An assistant ends most messages with a question. What follows it is right in 16 of 100 times beside the best
     # memory after a question, and in 5 of 100 beside others.
     if not (counted.parameters.answers and counted.query.question and order.chosen):
@@ -478,15 +484,18 @@ def answers_by_question_id(
     return {question.id: counted.memory(answer_row)}
 
 
-def near_misses(counted: Counted, order: Order, came_rows: frozenset[int]) -> tuple[NearMiss, ...]:
+def near_misses(
+    counted: SearchScores, order: Order, came_rows: frozenset[int]
+) -> tuple[NearMiss, ...]:
     """Return the most relevant rows that share something, could come and did not."""
     sharing = counted.best_first(counted.sharing(), counted.relevance)
     rows = islice((row for row in sharing if row not in came_rows), NEAR_MISSES)
     return tuple(_near_miss(counted, order, row) for row in rows)
 
 
-def _near_miss(counted: Counted, order: Order, row: int) -> NearMiss:
-    """Explain what the memory of a row lacked that nearly came."""
+def _near_miss(counted: SearchScores, order: Order, row: int) -> NearMiss:
+    """Return what the memory of a row lacked that did not come: another moment than a row that
+    came, a place, points (with their number), or words."""
     recalled = _explained(counted, order, row)
     receipt = recalled.receipt
     query = counted.query
@@ -504,7 +513,7 @@ def _near_miss(counted: Counted, order: Order, row: int) -> NearMiss:
     return NearMiss(recalled, "words")
 
 
-def threshold(counted: Counted) -> float:
+def threshold(counted: SearchScores) -> float:
     """Return the points at which a memory comes unasked: the shared points, or in the Node original the relevance."""
     return max(
         counted.parameters.threshold, match_needed(counted.size, counted.query, counted.parameters)
@@ -538,3 +547,23 @@ def comes_unasked(
     if receipt.evidence(query, parameters) < match_needed(memories, query, parameters):
         return False
     return not parameters.must_share or receipt.shares(query, parameters)
+
+
+def heaviest_words(recalled: Iterable[Recalled]) -> tuple[str, ...]:
+    """Return the words that the messages and these memories share, the heaviest first."""
+    shared = [word for memory in recalled for word in memory.receipt.words_shared]
+    shared.sort(key=lambda word: -word.points)
+    words: list[str] = []
+    for matched_word in shared:
+        if not _is_covered(matched_word.word, words):
+            words.append(matched_word.word)
+    return tuple(words)
+
+
+def _is_covered(word: str, heavier_words: Sequence[str]) -> bool:
+    """Return whether a word adds nothing to heavier ones, because it is part of such a word, or a pair from the ends
+    of two words."""
+    if any(word in heavier for heavier in heavier_words):
+        return True
+    is_pair = len(word) == 2 and not word.isascii()
+    return is_pair and set(word) <= set("".join(heavier_words))

@@ -6,7 +6,7 @@ Sources: the architecture of the Node original and facts read in its code; docs/
 from __future__ import annotations
 
 from dataclasses import field, replace
-from math import inf
+from math import inf, sqrt
 
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.times import DAY_MS, MINUTE_MS
@@ -29,40 +29,40 @@ class RecallParameters:
     computes it for fewer and more memories."""
     # With 1.0 two small models brought such a memory to 0 to 8 % of small talk, with 0.5 to 4 to 16 %.
     meaning_margin: float = 1.0
-    """Standard deviations by which a memory must stand out to come unasked by meaning alone
-    (`fusion.needed_cosine`)."""
+    """Standard deviations by which a memory must stand out to come unasked by meaning alone."""
     question_match: float = 1.0
     """The share of `least_match` that is enough after a question."""
     statement_match: float = 1.0
-    """The share of `least_match` that the words of a statement need; function words do not count."""
+    """The same for the words of a statement. Function words do not count."""
     # A long text about something else shares by chance what only a right answer shares with a short one. The length of
     # a memory was tried as well and gained nothing beside this.
     part_asked: float = 0.0
-    """Factor for the threshold on the points of a memory that shares none of the words of a question; it grows with the
-    part of the question that the memory shares, up to twice this. 0: the part does not matter."""
+    """Factor for the threshold on the points of a memory that shares none of the words of a question. It grows with
+    the part of the question that the memory shares, up to twice this. 0: the part does not matter."""
     long_message_words: float = inf
-    """Words of the last message that say something, beyond which the needed points grow with the square root of their
-    number."""
+    """Telling words of the last message, beyond which the needed points grow with the square root of their number."""
     statement_words: int = 1
     """How many different words of a statement a memory must share. The hook demands two."""
     nearly_best: float = 0.0
-    """A memory with less than this share of the relevance of the best one does not come unasked."""
+    """The share of the relevance of the best memory that another one needs to come unasked."""
     # The best one may be best by the caller's words, and another one by the words of the message.
     nearly_best_given: float = 1.0
-    """Factor on this share, and on the share of `with_best`, where the caller gives other words."""
+    """Factor on this share and on `with_best`, where the caller gives other words."""
     # Of such memories 6 in 100 are right; a question about several is answered by memories as relevant as the best.
     nearly_best_further: float = 0.0
-    """The same share for memories beyond the places of top and next, which a question has."""
+    """The same share beyond the places of top and next, after a question."""
     other_words_needed: int = 2
-    """How many different other words, of the caller or kept with it, a memory must share if its text shares no word
-    with a statement. After a question a single word is enough."""
+    """How many other words a memory must share if its text shares no word with a statement. They are of the caller or
+    kept with the memory. After a question a single word is enough."""
     other_words_asked: float = 3.0
-    """Factor on the points of the caller's other words for the threshold after a question."""
+    """Factor on the points of other words for the threshold after a question."""
+    other_words_told: float = 0.8
+    """The same after a statement. They need no more points in a long message."""
     with_best: float = 0.0
-    """After a statement that brings a memory, further ones come with this share of its relevance, though they share too
-    little to come alone. 0: never."""
+    """After a statement that brings a memory, weaker ones come with this share of its relevance; 0: never. They share
+    too little to come alone."""
     must_share: bool = False
-    """Whether a memory must share a word of the last message to come as top or next; after a statement, function
+    """Whether a memory must share a word of the last message to come as top or next. After a statement, function
     words do not count. Then only `score_ceiling` points of its score count."""
     weak_too: bool = False
     """Whether what shares any word comes, marked as weak where it would not come unasked: a search that the user
@@ -73,25 +73,23 @@ class RecallParameters:
     rarity: bool = False
     """Whether a word counts less if more of the searched memories hold it; a word in a single memory counts fully."""
     few_holders: int = 0
-    """A single Chinese character that is a word of a question (我家猫叫什么) counts as a whole word if at most so many
-    memories hold it."""
+    """A Chinese character that is a word of a question (我家猫叫什么) counts whole if at most so many memories hold it."""
     typo_factor: float = 0.0
-    """Factor on an English word that is one letter away from a word of the query that no memory has."""
+    """Factor on an English word that is one letter away from one that no memory has."""
     span_points: float = 0.0
-    """Points of a memory within a stretch of time that the last message names (7月份, last week); half of them shortly
-    before or after it."""
+    """Points of a memory of the time that the last message names (7月份, last week); half of them nearby."""
     span_before_ms: int = DAY_MS
-    """Milliseconds before the stretch that also count, for plans."""
+    """Milliseconds before that time that count as nearby, for plans."""
     span_after_ms: int = 4 * DAY_MS
-    """Milliseconds after the stretch that also count, for later reports."""
+    """Milliseconds after that time that count as nearby, for later reports."""
     cue_points: float = 0.0
-    """Points of a memory that holds the kind of answer that is asked for: a date after `when`, a number after 多少, a
-    name after `who`; only for the first `reordered` ones. They do not count for the threshold."""
+    """Points of a memory that holds the kind of answer that is asked for: a date, a number or a name. Only the first
+    `reordered` ones get them. They do not count for the threshold."""
     reordered: int = 64
     """Memories that `cue_points` can bring forward."""
     neighbour_share: float = 0.0
-    """After a question, a memory with a shared word gains this share of the match of the better of its two neighbours in
-    its episode. Only words of the last message count."""
+    """After a question, a memory gains this share of the match of its better neighbour in its episode. It shares a
+    word itself. Only words of the last message count."""
     episode_share: float = 0.0
     """It also gains this share of the match of the rest of its episode."""
     episode_pause_ms: int = 60 * MINUTE_MS
@@ -102,10 +100,9 @@ class RecallParameters:
     next_count: int = 1
     """Memories of the second tier (the Node original)."""
     answers: bool = False
-    """Whether the best memory after a question, if it ends with a question, is shown with the next memory of its
-    episode."""
+    """Whether the best memory after a question, if it ends with a question, is shown with the next one."""
     matches_for_chance: bool = False
-    """Whether matches replace random memories after a question; random ones then come only if nothing matched."""
+    """Whether matches replace random memories after a question, unless nothing matched."""
     flashback_count: int = 2
     """Memories drawn by chance (the Node original)."""
     question_count: int | None = None
@@ -150,6 +147,11 @@ class RecallParameters:
             question_count=self.places(question=True) - self.places(question=False),
         )
 
+    def message_factor(self, telling_words: int) -> float:
+        """Return the factor on the needed points for a last message with so many words that say something, at least
+        1."""
+        return sqrt(max(1.0, telling_words / self.long_message_words))
+
     def gap(self, *, question: bool, with_other_words: bool) -> float:
         """Return the share of the best memory's relevance that another memory needs when the user did not ask for
         memories; 0 for any."""
@@ -192,7 +194,7 @@ USUAL = RecallParameters(
     score_ceiling=10.0,
     flashback_score_full=10.0,
 )
-"""The defaults without `compat = "node"`, chosen on the development sets of docs/project/recall-quality.md."""
+"""The defaults without `compat = "node"`, chosen on the development sets of docs/explanation/recall-quality.md."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,9 +18,8 @@ from math import log
 from typing import Literal, NamedTuple
 
 from memory_server.kernel.recalled_block import one_line
-from memory_server.kernel.values import dataclass
-
-ELLIPSIS = "…"
+from memory_server.kernel.text import CHARS, ELLIPSIS, Measure, clipped
+from memory_server.kernel.values import frozen
 
 _MOST_CHARS = 120
 """Characters of a chunk at most, about twenty English words. A longer chunk is cut, best after a comma."""
@@ -54,31 +53,13 @@ _AFTER_A_MARK = " \n\r\t\"')]”’」』）】"
 _PAUSE = re.compile(r"[，、；：,;:](?!\d)|\s")
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """The length of a text, and the beginning of a text of a given length: in bytes of UTF-8, or in characters."""
-
-    length: Callable[[str], int]
-    beginning: Callable[[str, int], str]
-    least: int
-    """A shorter extract of a memory would say too little."""
-
-
-BYTES = Measure(
-    lambda text: len(text.encode()),
-    lambda text, n: text[:n].encode()[:n].decode(errors="ignore"),
-    90,
-)
-"""At least thirty Chinese characters of three bytes."""
-CHARS = Measure(len, lambda text, n: text[:n], 45)
-
 Match = Callable[[int, str], Mapping[str, float]]
 """For a text number and a chunk of that text: the words of the question that the chunk holds, with their weights."""
 Note = Callable[[int, str], str]
 """For a text number and a chunk of that text: what is written after it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chunk:
     """`texts[text][start:end]`. `code` is the number of its block of code; 0 outside of code. `torn`: a word may
     continue after its end. `within`: it begins within a sentence."""
@@ -204,19 +185,9 @@ def _between_characters(text: str, cut: int) -> int:
     return cut
 
 
-def clipped(text: str, most: int, measure: Measure) -> str:
-    """`text`, or as much of it as fits with an ellipsis; characters and joined emoji stay whole."""
-    if measure.length(text) <= most:
-        return text
-    beginning = measure.beginning(text, max(0, most - measure.length(ELLIPSIS)))
-    while beginning and (beginning[-1].isspace() or unicodedata.category(beginning[-1]) == "Cf"):
-        beginning = beginning[:-1]
-    return beginning + ELLIPSIS
-
-
 def first_sentences(text: str, most: int) -> str:
     """Return the sentences at the beginning of `text` that fit into `most` characters; if not even the first one
-    fits, its beginning with an ellipsis."""
+    fits, its beginning with an ellipsis; the whole text if it fits."""
     if len(text) <= most:
         return text
     ends = [sentence_end.end() for sentence_end in _END.finditer(text[: most + 1])]
@@ -244,6 +215,8 @@ class _Choice:
         gap: str,
         note: Note,
     ) -> None:
+        """Cut the texts into chunks, of which none is shown yet. The parameters are those of
+        `passages`; `gap` is the sign for what is left out."""
         self.texts = texts
         self.room_left = room
         self.chunks: list[Chunk] = []
@@ -310,7 +283,8 @@ class _Choice:
         return self.texts[chunk.text][chunk.start : chunk.end]
 
     def add_sentence(self, number: int) -> bool:
-        """Show a chunk with what its sentence has before it, or nothing: "by then?" says nothing by itself."""
+        """Show a chunk with what its sentence has before it, or nothing: "by then?" says nothing by itself. Return
+        whether all of it is shown now that was not."""
         first = number
         while self.chunks[first].within and first not in self._shown:
             first -= 1
@@ -326,8 +300,8 @@ class _Choice:
         return all(map(self.add, parts))
 
     def add(self, number: int) -> bool:
-        """Show a chunk, if it is not shown and there is room for it; the first chunk is cut if there is not enough
-        room."""
+        """Show a chunk, and return whether it was not shown before and there was room for it. The
+        first chunk of all is cut to the room."""
         if number in self._shown:
             return False
         chunk = self.chunks[number]
@@ -348,7 +322,8 @@ class _Choice:
         return True
 
     def _length_around(self, number: int) -> int:
-        """Return the length of what comes beside a chunk, if it is shown: the head of its text, and ellipses."""
+        """Return the room that a chunk takes beside its own length, if it is shown: the head of its text, unless a
+        chunk of that text is shown, and ellipses. It is negative if the chunk closes a gap."""
         text_number = self.chunks[number].text
         # The gaps before it and after it have an ellipsis each, in place of a single ellipsis for the whole gap.
         gap_count = 0
@@ -367,6 +342,8 @@ class _Choice:
         ]
 
     def _line(self, span: range) -> str:
+        """Return the shown chunks of a text on one line, with a gap where something is left out;
+        `span` has the numbers of all its chunks."""
         parts: list[str] = []
         previous = span.start - 1
         for number in filter(self._shown.__contains__, span):
@@ -394,7 +371,8 @@ class _Choice:
 
 
 def _word_points(choice: _Choice, match: Match) -> list[Mapping[str, float]]:
-    """Return the words that each chunk holds, with points: the weight of the word, more where few chunks hold it."""
+    """Return the words that each chunk holds, with points: the weight of the word, more where few chunks hold it.
+    Chunks that cut a word in two are mended. Of a very long memory, only the first chunks are looked at."""
     weights: list[Mapping[str, float]] = [{} for _ in choice.chunks]
     looked_at = 0
     for text, span in zip(choice.texts, choice.spans, strict=True):
@@ -415,13 +393,12 @@ def _word_points(choice: _Choice, match: Match) -> list[Mapping[str, float]]:
     holders: Counter[str] = Counter()
     for words in weights:
         holders.update(words.keys())
-    rarity = {word: _rarity(count, len(weights)) for word, count in holders.items()}
+    # The rarity of a word is its idf among these chunks.
+    rarity = {
+        word: log(1 + (len(weights) - count + 0.5) / (count + 0.5))
+        for word, count in holders.items()
+    }
     return [_rarity_weighted(words, rarity) for words in weights]
-
-
-def _rarity(holders: int, chunks: int) -> float:
-    """Return the idf of a word that so many of the chunks hold."""
-    return log(1 + (chunks - holders + 0.5) / (holders + 0.5))
 
 
 def _rarity_weighted(weights: Mapping[str, float], rarity: Mapping[str, float]) -> dict[str, float]:
@@ -437,8 +414,9 @@ class _Rank(NamedTuple):
 
 
 def _best(choice: _Choice, word_points: Sequence[Mapping[str, float]], room: int) -> list[int]:
-    """Show the best chunks and return them in that order; a chunk counts only for words that no better chunk holds.
-    Half of the room is for the chunks around them."""
+    """Show the best chunks and return them in that order; a chunk counts only for words that no better chunk holds,
+    and one without room is passed over. Half of the room is for the chunks around them; chunks far below the best are
+    not shown."""
     seeds: list[int] = []
     covered: set[str] = set()
 

@@ -7,25 +7,27 @@ exact (月底) is in lists of plans, and does not come by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field, replace
-from datetime import date, datetime, timedelta, tzinfo
-from functools import partial
+from datetime import date, timedelta, tzinfo
 from itertools import islice
+from typing import TypeVar
 
 from languages import _, n_, spoken
 from memory_server.conversations.model import ConversationState, ShortTermMemory
 from memory_server.conversations.recall.passages import chunks_of
 from memory_server.kernel.messages import Message, said_in
 from memory_server.kernel.times import DAY_MS, local
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import dataclass, frozen
 from memory_server.lore import ChatState, firing_key
 from nlp.day_notes import day_text
-from nlp.exact_days import ExactDay, exact_day
-from nlp.plans import AskedPlans, is_before_noon, may_be_plan
+from nlp.exact_days import ExactDay, may_name_far_day
+from nlp.plans import AskedPlans, is_before_noon, told_plans
 
 _LOOKED_AT = 2_000
-"""Memories in which plans are looked for, the newest first: some 60 ms, once on each day."""
+"""Memories in which plans are looked for, and so many older ones that may name a far day: some 60 ms each."""
+_SKIMMED = 20_000
+"""Memories of which a look at some words says whether they may name a far day: some 3 us each."""
 _MOST_CHARS = 2_000
 """Characters of a message in which a plan is looked for: a longer message is pasted, and tells of others."""
 _MOST_OF_MESSAGE = 5
@@ -35,8 +37,10 @@ _LONGEST = timedelta(days=7)
 PLANNED_AHEAD_MS = 100 * DAY_MS
 """How long before a time most plans for it are said."""
 
+M = TypeVar("M")
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Plan:
     """A message of a memory that names a `day` which was to come when it was said, on the day `said`. `is_early`: it
     names a time before noon. `kept_in`: the conversation that keeps it."""
@@ -77,7 +81,7 @@ class Plan:
 
 def plans_of(memory: ShortTermMemory, zone: tzinfo | None, kept_in: str = "") -> Iterator[Plan]:
     """Yield the plans that the user tells in a memory, in the order in which they are told, one for each day of a
-    message."""
+    message; none for a memory without a time. Long messages and code are passed over."""
     if not memory.time_ms:
         return  # its time is not known, so `Thursday` in it means no day
     for message in memory.messages or said_in(memory.text):
@@ -85,24 +89,28 @@ def plans_of(memory: ShortTermMemory, zone: tzinfo | None, kept_in: str = "") ->
         if message.role != "user" or len(text) > _MOST_CHARS:
             continue
 
-        said = local(message.time_ms or memory.time_ms, zone)
+        said_at = local(message.time_ms or memory.time_ms, zone)
         days: set[date] = set()
         for chunk in chunks_of(text, longest=_MOST_CHARS):
             sentence = text[chunk.start : chunk.end].strip()
-            day = None if chunk.code else exact_day(sentence, said)
-            if day is None or not day.is_plan or day.first in days:
+            told_here = () if chunk.code else told_plans(sentence, said_at)
+            for part, day in told_here:
+                if day.first not in days and len(days) < _MOST_OF_MESSAGE:
+                    days.add(day.first)
+                    yield Plan(memory, message, day, said_at.date(), is_before_noon(part), kept_in)
+
+
+def plan_candidates(
+    candidates: Iterable[M], memory_of: Callable[[M], ShortTermMemory]
+) -> Iterator[M]:
+    """Yield the candidates in which plans are looked for: the first ones, and later ones that may name a far day."""
+    further = 0
+    for number, candidate in enumerate(islice(candidates, _SKIMMED)):
+        if number >= _LOOKED_AT:
+            if further == _LOOKED_AT or not may_name_far_day(memory_of(candidate).text):
                 continue
-
-            if may_be_plan(sentence, partial(_names_day, said)):
-                days.add(day.first)
-                early = is_before_noon(sentence)
-                yield Plan(memory, message, day, said.date(), early, kept_in)
-                if len(days) == _MOST_OF_MESSAGE:
-                    break
-
-
-def _names_day(said: datetime, clause: str) -> bool:
-    return exact_day(clause, said) is not None
+            further += 1
+        yield candidate
 
 
 def open_day(memory: ShortTermMemory, asked: AskedPlans, zone: tzinfo | None) -> date | None:
@@ -135,23 +143,24 @@ class DayOfPlans:
 
     @staticmethod
     def of(state: ConversationState, day: date, zone: tzinfo | None) -> DayOfPlans:
-        """Return the plans that `state` keeps for this day, or make a new value for them."""
-        known: DayOfPlans | None = state.due
+        """Return the plans that `state` keeps for this day. Put a new value in their place if they are of another day
+        or zone, or if memories were removed since."""
+        stored: DayOfPlans | None = state.due
         total = len(state.short_term)
-        if known is None or (known.day, known.zone) != (day, zone) or total < known.count:
-            known = DayOfPlans(day, zone)
-            state.due = known
-        return known
+        if stored is None or (stored.day, stored.zone) != (day, zone) or total < stored.count:
+            stored = DayOfPlans(day, zone)
+            state.due = stored
+        return stored
 
     def taken(self, state: ConversationState) -> list[ShortTermMemory]:
         """Return the memories of `state` that were not looked through yet; from now on they count as looked through."""
         new_count = len(state.short_term) - self.count
         self.count = len(state.short_term)
-        return list(islice(reversed(state.short_term.values()), min(new_count, _LOOKED_AT)))
+        return list(islice(reversed(state.short_term.values()), min(new_count, _SKIMMED)))
 
     def look_through(self, memories: Iterable[ShortTermMemory], kept_in: str) -> None:
         """Find the plans for this day in `memories`. Blocking."""
-        for memory in memories:
+        for memory in plan_candidates(memories, lambda memory: memory):
             plans = plans_of(memory, self.zone, kept_in)
             self.plans += [plan for plan in plans if plan.is_due(self.day)]
 
@@ -167,8 +176,8 @@ class DayOfPlans:
 
 def not_shown(plans: Iterable[Plan], chats: Iterable[ChatState], today: date) -> tuple[Plan, ...]:
     """Return the plans that did not come in any of these chats yet."""
-    came = set[str]().union(*(chat.firings for chat in chats))
-    return tuple(plan for plan in plans if plan.key(today) not in came)
+    shown_keys = set[str]().union(*(chat.firings for chat in chats))
+    return tuple(plan for plan in plans if plan.key(today) not in shown_keys)
 
 
 def plan_text(memory: ShortTermMemory, now_ms: int, zone: tzinfo | None) -> str:

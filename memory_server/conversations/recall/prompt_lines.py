@@ -18,22 +18,23 @@ from itertools import accumulate
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.day_lines import DayNotes
-from memory_server.conversations.recall.passages import (
-    BYTES,
-    CHARS,
-    ELLIPSIS,
-    Measure,
-    clipped,
-    passages,
-)
+from memory_server.conversations.recall.passages import passages
 from memory_server.conversations.recall.plans import Plan
 from memory_server.conversations.recall.selection import Recall
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.messages import Message, Role
 from memory_server.kernel.recalled_block import one_line
-from memory_server.kernel.text import Language, language_of
+from memory_server.kernel.text import (
+    BYTES,
+    CHARS,
+    ELLIPSIS,
+    Language,
+    Measure,
+    clipped,
+    language_of,
+)
 from memory_server.kernel.times import local
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from nlp.day_notes import MONTH_NAMES, without_notes
 from nlp.normal_forms import plain
 
@@ -77,7 +78,7 @@ _DAY_PARTS: dict[Language, tuple[tuple[int, str], ...]] = {
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Line:
     """A line of a memory: its head, and a text with that text on one line and with notes on its days, `body`."""
 
@@ -91,7 +92,7 @@ class _Line:
     """The text before the head of a plan that comes by itself: its day. It comes though the line was given before."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Readers:
     """For whom the lines are: when, where and in which language they read."""
 
@@ -110,7 +111,7 @@ class _Readers:
         return self.language == "zh"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reader:
     """For whom lines are written."""
 
@@ -125,7 +126,7 @@ class Reader:
     that come are added. It is None if this is not known."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Block:
     """The lines of a memory. `match` finds words of the question in a text of a time; it is None if no search brought
     it. `spare`: it comes only where all others leave room. Where room is short, blocks with a smaller `turn` get
@@ -138,7 +139,7 @@ class _Block:
     turn: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PromptLines:
     """Lines for a prompt. `without_room`: the ids of the memories of which no line is there, because others took the
     room."""
@@ -193,8 +194,8 @@ def prompt_lines(
 
 
 def _blocks_of(recall: Recall, readers: _Readers, wording: KeywordOptions) -> Iterator[_Block]:
-    """Yield the plans for today, the memories of a search, and what was said next after memories that end with a
-    question."""
+    """Yield the plans for today; the memories of a search, each followed by what was said next if it ends with a
+    question; and last what came by chance."""
     for plan in recall.due:
         lines = _lines_of(replace(plan.memory, messages=(plan.message,)), readers)
         day = _day_before(plan, readers)
@@ -219,7 +220,7 @@ def _blocks_of(recall: Recall, readers: _Readers, wording: KeywordOptions) -> It
 
 
 def _day_before(plan: Plan, readers: _Readers) -> str:
-    """`Today: `, or `Tomorrow: ` on the day before a plan."""
+    """Return `Today: `, or `Tomorrow: ` on the day before a plan, in the language of the reader."""
     is_tomorrow = plan.is_on_the_eve(local(readers.now_ms, readers.zone).date())
     if readers.read_chinese:
         return "明天：" if is_tomorrow else "今天："
@@ -241,8 +242,8 @@ def _before_text(older: ShortTermMemory, memory: ShortTermMemory, readers: _Read
 
 
 def when_text(time_ms: int, now_ms: int, zone: tzinfo | None, language: Language) -> str:
-    """Write how long ago it was, and at what time of the day: `3 天前，晚上`, `yesterday, evening`. `_AGE` and `_ROW` of
-    kernel/recalled_block.py know this form."""
+    """Return how long ago it was, and at what time of the day: `3 天前，晚上`, `yesterday, evening`;
+    after a month with the date. `_AGE` and `_ROW` of kernel/recalled_block.py know this form."""
     age_ms = max(0, now_ms - time_ms)
     is_chinese = language == "zh"
     if age_ms < 60_000:
@@ -253,7 +254,7 @@ def when_text(time_ms: int, now_ms: int, zone: tzinfo | None, language: Language
     then = local(time_ms, zone)
     now = local(now_ms, zone)
     days = (now.date() - then.date()).days
-    day_part = _day_part(then.hour, language)
+    day_part = next(name for end, name in _DAY_PARTS[language] if then.hour < end)
     comma = "，" if is_chinese else ", "
 
     if age_ms < _HOURS_MS or days < 1:
@@ -276,12 +277,8 @@ def when_text(time_ms: int, now_ms: int, zone: tzinfo | None, language: Language
     return f"{ago}, {then.day} {month}{year}, {day_part}"
 
 
-def _day_part(hour: int, language: Language) -> str:
-    """Return the part of the day to which an hour belongs."""
-    return next(name for end, name in _DAY_PARTS[language] if hour < end)
-
-
 def _days_ago(days: int, language: Language) -> str:
+    """Return how long ago it was, in days from 1 on: `yesterday`, `前天`, `5 days ago`."""
     if language == "en":
         return "yesterday" if days == 1 else _ago(days, "day")
     if days == 1:
@@ -375,7 +372,9 @@ def _within(
     room: int,
     given: set[str] | None,
 ) -> PromptLines:
-    """As many of the memories as say something in that room; where it is short they have equal parts of it."""
+    """Return the lines of as many memories as say something in `room`, with equal parts of it where
+    it is short, and the ids of those without room. Lines in `given` are left out, and new ones are
+    added to it."""
     new_blocks = list(_each_line_once(blocks, given or ()))
     block_rooms = _block_rooms(new_blocks, measure, room)
     lines: list[str] = []
@@ -392,7 +391,7 @@ def _within(
     return PromptLines("\n".join(lines), frozenset(ids_with_lines - ids_with_room))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Sizes:
     """The lengths of the lines of a block, a break after each included: of their heads, and of their bodies."""
 
@@ -410,7 +409,7 @@ def _sizes_of(block: _Block, measure: Measure) -> _Sizes:
     return _Sizes(heads, bodies)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Need:
     """The least room in which a block says something, and the most that it gets."""
 
@@ -423,6 +422,8 @@ class _Need:
 
 
 def _need_of(block: _Block, measure: Measure, room: int) -> _Need:
+    """Return the least room in which a block says something, and the most: for what a search brought a share of
+    `room`, otherwise its whole length."""
     sizes = _sizes_of(block, measure)
     least = min(sizes.whole, max(sizes.heads) + min(max(sizes.bodies), measure.least))
     if block.match is None:
@@ -431,7 +432,8 @@ def _need_of(block: _Block, measure: Measure, room: int) -> _Need:
 
 
 def _block_rooms(blocks: Sequence[_Block], measure: Measure, room: int) -> dict[int, int]:
-    """Return the room of each block that comes, by its number, in their order."""
+    """Return the room of each block that comes, by its number, in their order. The first block
+    without room ends the choice, except for spare ones; what is left is shared evenly."""
     room_left = room + 1  # the last line has no break after it
     needs: dict[int, _Need] = {}
     left_out: set[int] = set()
@@ -459,12 +461,16 @@ def _block_rooms(blocks: Sequence[_Block], measure: Measure, room: int) -> dict[
 
 def _key(line: _Line, text: str) -> str:
     """Return the key of a line, or of the part of it that was given. Notes do not count: they change from day to day."""
-    said = without_notes(text)
-    return blake2b(f"{line.time_ms} {said}".encode(errors="replace"), digest_size=6).hexdigest()
+    plain_text = without_notes(text)
+    return blake2b(
+        f"{line.time_ms} {plain_text}".encode(errors="replace"), digest_size=6
+    ).hexdigest()
 
 
 def _each_line_once(blocks: Iterable[_Block], given: Collection[str]) -> Iterator[_Block]:
-    """Yield the blocks, each without the lines that came before or were `given` whole, and without empty lines."""
+    """Yield the blocks, each without empty lines, lines that came in an earlier block, and lines that were `given`
+    whole. The line of a plan that comes by itself (with `before`) comes even if it was given. A block may have no
+    lines left."""
     seen: set[tuple[str, str]] = set()
     for block in blocks:
         new_lines: list[_Line] = []
@@ -481,7 +487,7 @@ def _cut_to(
     block: _Block, room: int, measure: Measure, readers: _Readers
 ) -> list[tuple[_Line, str]]:
     """Cut a memory to `room`, a break after each line included: return its lines, each with what is shown of it.
-    Shows its passages, or all lines cut to one length."""
+    Shows its passages or, if no search brought it, the beginnings of its first lines."""
     lines = block.lines
     match = block.match
     sizes = _sizes_of(block, measure)

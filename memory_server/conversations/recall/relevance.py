@@ -31,7 +31,7 @@ from memory_server.conversations.recall.words import (
     is_of_days,
     telling,
 )
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from nlp import QueryTerm, bare, gram_weight
 from nlp.stems import pairs_in
 
@@ -80,8 +80,9 @@ def can_be_corrected(query: RecallQuery, parameters: RecallParameters) -> bool:
 
 
 def corrected(query: RecallQuery, vocabulary: Words, parameters: RecallParameters) -> RecallQuery:
-    """Replace each English word of `query` that no memory has by a word of the memories (`vocabulary`), namely the
-    first by spelling of the words that are alike."""
+    """Return the query with each misspelt word, an English word that no memory has, replaced by a
+    word of the memories (`vocabulary`) that is alike, the first in the order of letters, for fewer
+    points. Return it as it is if it cannot be corrected."""
     if not can_be_corrected(query, parameters):
         return query
     terms: dict[str, QueryTerm] = {}
@@ -116,7 +117,7 @@ def _is_one_edit(word: str, similar: str) -> bool:
     return is_replaced or is_exchanged
 
 
-# Numbers of memories, chosen on the development sets of docs/project/recall-quality.md.
+# Numbers of memories, chosen on the development sets of docs/explanation/recall-quality.md.
 _FEWEST = 12
 """Below this number the points that are needed stay the same."""
 _FEWEST_FOR_RARITY = 100
@@ -161,12 +162,7 @@ def match_needed(memories: int, query: RecallQuery, parameters: RecallParameters
     size = min(max(memories, _FEWEST), most)
     size_factor = _idf(1, size) / _idf(1, _USUAL_NUMBER)
     points = form_factor * parameters.least_match * size_factor
-    return points * message_factor(query, parameters)
-
-
-def message_factor(query: RecallQuery, parameters: RecallParameters) -> float:
-    """Return the factor on the needed points for the length of the last message, at least 1."""
-    return sqrt(max(1.0, query.telling_words / parameters.long_message_words))
+    return points * parameters.message_factor(query.telling_words)
 
 
 def rarity(holders: int, memories: int) -> float:
@@ -219,8 +215,8 @@ def receipts(
     asked: dict[str, float] = {}
     if query.question:
         gains = _gained_around(memories, weighted, parameters)
-    if query.question and parameters.part_asked:
-        asked = parts_asked(_asked_terms(factors, query, len(memories), parameters))
+        if parameters.part_asked:
+            asked = parts_asked(_asked_terms(factors, query))
 
     all_receipts: list[Receipt] = []
     telling = _telling(memories, query)
@@ -246,20 +242,26 @@ def _factors(
     query: RecallQuery,
     parameters: RecallParameters,
 ) -> dict[TermKey, float]:
-    """Compute the factor of each term that some of the memories share."""
+    """Return the factor of each term of the query, by how many of the memories hold it."""
+    query_terms = {TermKey(False, word): term for word, term in query.words.items()}
+    query_terms |= {TermKey(True, gram): term for gram, term in query.grams.items()}
+
     holders = Counter(term.key for terms in shared for term in terms)
+    holders = Counter({key: holders[key] for key in query_terms})
     if any(memory.other_words for memory in memories):
         holders = with_kept(holders)
+
     factors: dict[TermKey, float] = {}
-    for key, holder_count in holders.items():
-        query_terms = query.grams if key.is_gram else query.words
-        factors[key] = factor_of(query_terms[key.text], holder_count, len(memories), parameters)
+    for key, query_term in query_terms.items():
+        factors[key] = factor_of(query_term, holders[key], len(memories), parameters)
     return factors
 
 
 def _with_factors(
     terms: Iterable[SharedTerm], factors: Mapping[TermKey, float], parameters: RecallParameters
 ) -> list[SharedTerm]:
+    """Return the terms with their factors: those of the words among all memories, less for a small weight in this
+    memory."""
     weighted: list[SharedTerm] = []
     for term in terms:
         factor = factors[term.key] * part_counted(term.word.memory_weight, parameters)
@@ -267,19 +269,11 @@ def _with_factors(
     return weighted
 
 
-def _asked_terms(
-    factors: Mapping[TermKey, float],
-    query: RecallQuery,
-    memories: int,
-    parameters: RecallParameters,
-) -> Iterator[MatchedWord]:
+def _asked_terms(factors: Mapping[TermKey, float], query: RecallQuery) -> Iterator[MatchedWord]:
     """Yield the terms of a query as they count among the memories, including terms that no memory has."""
     for is_gram, terms in ((False, query.words), (True, query.grams)):
         for text, query_term in terms.items():
-            factor = factors.get(TermKey(is_gram, text))
-            if factor is None:
-                factor = factor_of(query_term, 0, memories, parameters)
-            yield matched_word(text, query_term, factor=factor)
+            yield matched_word(text, query_term, factor=factors[TermKey(is_gram, text)])
 
 
 def with_kept(holders: Mapping[TermKey, int]) -> Counter[TermKey]:
@@ -306,7 +300,8 @@ def part_counted(memory_weight: float, parameters: RecallParameters) -> float:
 def factor_of(
     query_term: QueryTerm, holders: int, memories: int, parameters: RecallParameters
 ) -> float:
-    """Return the factor on a term that so many of the memories hold."""
+    """Return the factor on a term that so many of the memories hold: its own, which is 1 for some terms that few
+    hold, times its rarity."""
     factor = query_term.factor
     if query_term.alone and holders <= parameters.few_holders:
         factor = 1.0
@@ -315,7 +310,7 @@ def factor_of(
     return factor
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stretch:
     """A stretch of time that gives points: from its first millisecond since 1970 to the first after it."""
 
@@ -325,7 +320,8 @@ class Stretch:
 
 
 def stretches(query: RecallQuery, parameters: RecallParameters) -> list[Stretch]:
-    """Return the stretches of time that give points; where two overlap, a later one gives more."""
+    """Return the stretches of time that give points: for each time that the query names a wider one
+    with half the points, and the exact one. Where two overlap, the later one of the list counts."""
     wide: list[Stretch] = []
     exact: list[Stretch] = []
     for begin_ms, end_ms in query.spans:
@@ -341,9 +337,8 @@ def stretches(query: RecallQuery, parameters: RecallParameters) -> list[Stretch]
 
 
 def span_points(time_ms: int, query: RecallQuery, parameters: RecallParameters) -> float:
-    """Return the points of a memory for the time at which it was said."""
-    if not query.spans:
-        return 0.0
+    """Return the points of a memory for the time at which it was said: the most of a stretch of time that has it, or
+    0."""
     points = 0.0
     for stretch in stretches(query, parameters):
         if stretch.begin_ms <= time_ms < stretch.end_ms:
@@ -358,7 +353,8 @@ def told_points(parameters: RecallParameters) -> float:
 
 
 def _telling(memories: Sequence[ShortTermMemory], query: RecallQuery) -> set[int]:
-    """Return the numbers of the memories that tell of the days that the query names."""
+    """Return the numbers of the memories that tell of the days for which the query asks; none if it
+    asks for no day."""
     asked = query.asked_days
     if asked is None:
         return set()
@@ -392,8 +388,8 @@ def cue_points(memory: ShortTermMemory, query: RecallQuery, parameters: RecallPa
 
 
 def episodes(times: Iterable[int], pause_ms: int) -> list[int]:
-    """For each of the ascending times the number of its episode, from 0; a new episode begins after a pause longer than
-    `pause_ms`."""
+    """Return for each of the ascending times the number of its episode, from 0; a new episode
+    begins after a pause longer than `pause_ms`."""
     numbers: list[int] = []
     number = 0
     previous_ms: int | None = None
@@ -410,7 +406,8 @@ MOST_GRAM_WEIGHT = 60_000.0
 
 
 def gram_weights(texts: Iterable[GramText], query_grams: Collection[str]) -> dict[str, float]:
-    """Return the weights of the pairs and characters of a query in the texts of a memory, in the order of the query."""
+    """Return the weights of the pairs and characters of a query in the texts of a memory, in the order of the query
+    and rounded as the index keeps them. Left out is a pair that no text has, or that is a word of its text."""
     sums: dict[str, float] = {}
     for text in texts:
         counts: dict[str, int] = {}
@@ -512,7 +509,7 @@ def _episode_points(
 
 
 def _occurrences(text: str, gram: str) -> int:
-    """At how many characters of `text` `gram` begins: 哈哈 twice in 哈哈哈."""
+    """Return at how many characters of `text` `gram` begins: 哈哈 twice in 哈哈哈."""
     count = text.count(gram)
     if count and len(gram) == 2 and gram[0] == gram[1]:
         return sum(text.startswith(gram, start) for start in range(len(text) - 1))

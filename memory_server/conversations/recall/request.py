@@ -13,7 +13,7 @@ from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import NOTHING, GivenMessage, Message, Session, messages_of
 from memory_server.kernel.recalled_block import as_said
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import dataclass, frozen
 from memory_server.lore import user_name
 from nlp import ROLE_WEIGHTS
 
@@ -22,7 +22,7 @@ Mode = Literal["unasked", "asked", "every_prompt"]
 `every_prompt`: a hook, for which a stricter rule holds. `unasked`: every other caller."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecallRequest:
     """What the messages are to bring to mind: short-term memories, long-term ones, or both."""
 
@@ -94,7 +94,8 @@ class RecallRequest:
 
     @property
     def names(self) -> list[str]:
-        """The names of the participants, who are texts, or objects with the field `name`."""
+        """The names of the participants: each is a text, or an object with the field `name`. Other participants are
+        left out."""
         names: list[str] = []
         for participant in self.participants.values():
             name = participant

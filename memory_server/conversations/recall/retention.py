@@ -19,14 +19,14 @@ from memory_server.conversations.recall.parameters import (
     RetentionParameters,
 )
 from memory_server.conversations.recall.relevance import age_of, decay
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.lore import ForgetReason
 
 FADING = 15.0
 """Points that an infinitely old memory has lost (the Node original)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CleanupPlan:
     """The memories to forget, in this order, each with its reason; `due` is how many more are for later runs."""
 
@@ -41,10 +41,11 @@ def plan_cleanup(
     *,
     most: int | None = None,
 ) -> CleanupPlan:
-    """Decide what is forgotten at `now_ms`, at most `most` memories in this run (all, if it is None). Beyond
-    `always_kept` memories, faded and too old ones that are not pinned go until so many are left: first memories that
-    were never recalled (which does not matter in the Node original), then the least worth, then the oldest. In the
-    Node original too old ones go before all others, however few memories there are."""
+    """Return what is forgotten at `now_ms`, at most `most` memories in this run (all, if it is
+    None), and how many more are due. Beyond `always_kept` memories, faded and too old ones that are
+    not pinned go until so many are left: first memories that were never recalled (which does not
+    matter in the Node original), then the least worth, then the oldest. In the Node original too
+    old ones go before all others, however few memories there are."""
     retention = parameters.retention
     excess = len(memories) - retention.always_kept
     if excess <= 0 and not retention.age_counts_alone:
@@ -67,7 +68,7 @@ def plan_cleanup(
     return CleanupPlan(forgotten, due - count)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Candidate:
     """A memory that may be forgotten. `goes_first`: before the others, and however few there are."""
 
@@ -86,8 +87,8 @@ class _Candidate:
 def _candidate(
     memory: ShortTermMemory, now_ms: int, retention: RetentionParameters, fading: RecallParameters
 ) -> _Candidate | None:
-    """Return the memory as a candidate for the clean-up, or None if it stays. `fading` has the parameters that
-    `_fading` made once for all memories."""
+    """Return the memory as a candidate for the clean-up. Return None if it is pinned, or neither too old nor below
+    the least relevance. `fading` has the parameters that `_fading` made once for all memories."""
     if memory.pinned:
         return None
     worth_left = memory.score - decay(age_of(memory.time_ms, now_ms), fading)

@@ -45,17 +45,17 @@ from memory_server.conversations.recall.request import RecallContext
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.times import local
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import dataclass, frozen
 from nlp.plans import asks_ahead
 
 if TYPE_CHECKING:
-    from memory_server.conversations.recall.order import Counted
+    from memory_server.conversations.recall.order import SearchScores
 
 
 Exclusion = Literal["in_context", "too_young", "muted"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HeldBack:
     """How many memories a rule held back: `recent`, `in_context`, `muted`, and `adjacent`, which are relevant but
     within 10 minutes of a chosen one."""
@@ -66,7 +66,7 @@ class HeldBack:
     muted: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recall:
     """The result of a search for `query` among `searched` memories."""
 
@@ -119,8 +119,10 @@ def reinforcements(
     return tuple(changes)
 
 
-def recall_of(counted: Counted, order: Order, drawn: Sequence[int], held_back: HeldBack) -> Recall:
-    """Make the answer of a search, with a receipt for each memory that came."""
+def recall_of(
+    counted: SearchScores, order: Order, drawn: Sequence[int], held_back: HeldBack
+) -> Recall:
+    """Return the answer of a search, with a receipt for each memory that came."""
     came_rows = frozenset((*order.chosen, *drawn))
     top_count = counted.parameters.top_count
     return Recall(
@@ -137,8 +139,8 @@ def recall_of(counted: Counted, order: Order, drawn: Sequence[int], held_back: H
 
 
 @dataclass(eq=False)
-class Scanned:
-    """The memories of a search, looked at one after the other; it is an `order.Counted`. A row is the number of a
+class ScannedScores:
+    """The memories of a search, looked at one after the other; it is an `order.SearchScores`. A row is the number of a
     memory."""
 
     memories: Sequence[ShortTermMemory]
@@ -196,6 +198,7 @@ class Scanned:
         return [row for row in self.eligible_rows() if self.receipts[row].shared > 0.0]
 
     def cosines(self) -> Cosines | None:
+        """Return the cosines of the eligible rows that have one, or None if the search knows none."""
         if not self.cosines_by_id:
             return None
         by_row: dict[int, float] = {}
@@ -229,6 +232,8 @@ class Scanned:
         return dict(pairwise(oldest_first))
 
     def said_next(self, row: int) -> int | None:
+        """Return the row of the memory that was said next in the same episode, or None if none exists, or it may not
+        come."""
         next_row = self._next_rows.get(row)
         if next_row is None or self.exclusions[next_row] is not None:
             return None
@@ -239,7 +244,10 @@ class Scanned:
 
 
 def exclusion_of(memory: ShortTermMemory, context: RecallContext) -> Exclusion | None:
-    """Explain why `memory` cannot come to mind in the session that asks, or return None if it can."""
+    """Return why `memory` cannot come to mind in the session that asks, or None if it can. It is in
+    the context if this session stored it since its context began. It is too young if it is of this
+    conversation, less than `own_conversation_ms` old, and not known to be of another session or
+    before that context."""
     session = context.session
     parameters = context.parameters
     if session is not None and parameters.sessions and memory.session is not None:
@@ -259,7 +267,7 @@ def exclusion_of(memory: ShortTermMemory, context: RecallContext) -> Exclusion |
 
 
 def flashback_weight(memory: ShortTermMemory, now_ms: int, parameters: RecallParameters) -> float:
-    """Weight of a memory in the draw: 1 + 1.7 · max(0, 1 − age/365 d) + 1.1 · clamp(score, 0, 50)/50."""
+    """Return 1 + 1.7 · max(0, 1 − age/365 d) + 1.1 · clamp(score, 0, 50)/50, the weight of a memory in the draw."""
     recency = max(0.0, 1.0 - age_of(memory.time_ms, now_ms) / parameters.flashback_horizon_ms)
     score_share = (
         min(max(memory.score, 0.0), parameters.flashback_score_full)
@@ -279,7 +287,8 @@ def flashbacks(
     rng: Random,
     parameters: RecallParameters,
 ) -> list[ShortTermMemory]:
-    """Weighted draws without replacement from what was not chosen, under the 10-minute rule after each draw."""
+    """Return at most `flashback_count` memories, drawn by weight from the ones that were not chosen
+    and are not within `spacing_ms` of a chosen or drawn one. The same `rng` draws the same."""
     chosen_ids = {memory.id for memory in chosen}
     pool = [memory for memory in eligible if memory.id not in chosen_ids]
     for chosen_memory in chosen:
@@ -310,8 +319,8 @@ def select(
     context: RecallContext,
     cosines: Mapping[str, float] = NOTHING,
 ) -> Recall:
-    """Decide what comes to mind, given the words of `query`. `cosines`: how near memories are by meaning, by id; empty:
-    by words only."""
+    """Return what comes to mind for the words of `query`, and how many memories each rule held back. `cosines`: how
+    near memories are by meaning, by id; empty: by words only."""
     searched = list(memories)
     parameters = context.parameters
     now_ms = context.now_ms
@@ -324,7 +333,7 @@ def select(
         return exclusion_of(memory, context)
 
     exclusions = list(map(exclusion, searched))
-    counted = Scanned(
+    counted = ScannedScores(
         searched,
         receipts=receipts(
             searched, query, now_ms=now_ms, parameters=parameters, wording=context.wording
@@ -367,10 +376,11 @@ def held_in(texts: Collection[str], recall: Recall) -> set[str]:
 
 
 def open_first(recall: Recall, now_ms: int, zone: tzinfo | None) -> Recall:
-    """Put open plans before plans that are over, if the last message asks for what is to come."""
+    """If the last message asks for what is to come, return the recall sorted from the first memory on whose plans are
+    over: memories with an open plan, then all others. Return it as it is otherwise."""
     query = recall.query
-    came = [*recall.top, *recall.next]
-    if len(came) < 2 or not (query.question and asks_ahead(query.said)):
+    ranked = [*recall.top, *recall.next]
+    if len(ranked) < 2 or not (query.question and asks_ahead(query.said)):
         return recall
     today = local(now_ms, zone).date()
 
@@ -379,9 +389,11 @@ def open_first(recall: Recall, now_ms: int, zone: tzinfo | None) -> Recall:
         days = [plan.last for plan in plans_of(recalled.memory, zone)]
         return max(days) >= today if days else None
 
-    are_open = list(map(is_open, came))
+    are_open = list(map(is_open, ranked))
     if False in are_open:
         first_over = are_open.index(False)
-        came[first_over:] = sorted(came[first_over:], key=lambda each: not is_open(each))
+        ranked[first_over:] = sorted(
+            ranked[first_over:], key=lambda candidate: not is_open(candidate)
+        )
     top_count = len(recall.top)
-    return replace(recall, top=tuple(came[:top_count]), next=tuple(came[top_count:]))
+    return replace(recall, top=tuple(ranked[:top_count]), next=tuple(ranked[top_count:]))

@@ -16,7 +16,7 @@ from memory_server.conversations.recall.words import spelling_of
 from memory_server.kernel.messages import NOTHING, said_beginning
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import MINUTE_MS, local
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from nlp import says_little
 from nlp.stems import FUNCTION_CHARACTERS
 
@@ -45,9 +45,10 @@ class Run(NamedTuple):
 
 
 def runs(text: str, words: Mapping[str, float]) -> list[Run]:
-    """Find the words in a text; words that overlap make one run: 酸汤鱼, not 酸汤 and 汤鱼. A Latin word is found at the
-    beginning of words, because words are kept by their stems."""
-    folded = "".join(map(_folded, text))
+    """Find the words in a text, in any case, in its order; words that overlap make one run: 酸汤鱼,
+    not 酸汤 and 汤鱼. A Latin word also finds words with up to four more letters, because words are
+    kept by their stems. The points of a run count each word once."""
+    folded = "".join(map(_in_lower_case, text))
     occurrences: list[_Occurrence] = []
     for word in words:
         occurrences += _occurrences(folded, word)
@@ -77,7 +78,7 @@ class _Occurrence(NamedTuple):
     word: str
 
 
-def _folded(char: str) -> str:
+def _in_lower_case(char: str) -> str:
     """Return a character in lower case, if that is one character too, so that places in the text stay the same."""
     folded = char.casefold()
     if len(folded) != 1:
@@ -86,7 +87,8 @@ def _folded(char: str) -> str:
 
 
 def _occurrences(folded_text: str, word: str) -> Iterator[_Occurrence]:
-    """Find a word in a text."""
+    """Yield the places of a word in a text in lower case. A Latin word stands alone there, with up to four more
+    letters at its end, because words are kept by their stems."""
     folded_word = word.casefold()
     if not folded_word:
         return
@@ -98,8 +100,8 @@ def _occurrences(folded_text: str, word: str) -> Iterator[_Occurrence]:
 
 
 def joined_words(text: str, words: Mapping[str, float]) -> dict[str, float]:
-    """Return the words as a text spells them, overlapping words as one, with their points. Speakers (`阿红:`, see
-    `nlp/enrichment.py`) are shown by their names."""
+    """Return the words as a text spells them, overlapping words as one, with their points; the `words` themselves if
+    the text has none of them. Speakers (`阿红:`, see `nlp/enrichment.py`) are shown by their names."""
     words = {word.removesuffix(":") or word: points for word, points in words.items()}
     points_of_text: dict[str, float] = {}
     for run in runs(text, words):
@@ -126,28 +128,8 @@ def _is_telling(word: str) -> bool:
     return len(word) == 2 and FUNCTION_CHARACTERS.isdisjoint(word)
 
 
-def heaviest_words(recalled: Iterable[Recalled]) -> tuple[str, ...]:
-    """Return the words that the messages and these memories share, the heaviest first."""
-    shared = [word for memory in recalled for word in memory.receipt.words_shared]
-    shared.sort(key=lambda word: -word.points)
-    words: list[str] = []
-    for matched_word in shared:
-        if not _is_covered(matched_word.word, words):
-            words.append(matched_word.word)
-    return tuple(words)
-
-
-def _is_covered(word: str, heavier_words: Sequence[str]) -> bool:
-    """Return whether a word adds nothing to heavier ones, because it is part of such a word, or a pair from the ends
-    of two words."""
-    if any(word in heavier for heavier in heavier_words):
-        return True
-    is_pair = len(word) == 2 and not word.isascii()
-    return is_pair and set(word) <= set("".join(heavier_words))
-
-
 def quoted(words: Iterable[str], *, zh: bool) -> str:
-    """Words in quotation marks, as a list."""
+    """Return words in quotation marks, as a list."""
     marked = [f"“{word}”" for word in words]
     if zh:
         return "".join(marked)
@@ -156,7 +138,7 @@ def quoted(words: Iterable[str], *, zh: bool) -> str:
     return f"{', '.join(marked[:-1])} and {marked[-1]}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OtherPoints:
     """Words that are not in both the messages and the text, with their points. `other_words`: the caller gave them
     beside the messages; `kept`: they are kept with the memory."""
@@ -165,6 +147,8 @@ class OtherPoints:
     kept: Mapping[str, float] = field(default_factory=lambda: NOTHING)
 
     def sentences(self, *, zh: bool) -> Iterator[str]:
+        """Yield a sentence about the other words of the caller, and one about the words that are
+        kept with the memory, each with the three heaviest; without such words, yield none."""
         if self.other_words:
             yield _(
                 "The caller also looked for {words}.", quoted(_heaviest(self.other_words), zh=zh)
@@ -239,6 +223,8 @@ def _reason(
     zh: bool,
     overview: bool,
 ) -> str:
+    """Return why a memory came: by its tier; else because of an overview, of what was said around
+    it, or of the words that it shares. The parameters are those of `reason`."""
     total = sum(words.values())
     heavy = [word for word in _heaviest(words) if words[word] >= _SMALL * heaviest]
     named = quoted(heavy or list(words)[:2], zh=zh)
@@ -277,7 +263,7 @@ def _reason(
 
 
 def words_text(words: Mapping[str, float], spelt: Callable[[str], str] = str) -> str:
-    """`mango 25.4, cake 20.7`: shared words, `spelt`, with their points."""
+    """Return shared words, `spelt`, with their points, such as `mango 25.4, cake 20.7`."""
     return ", ".join(f"{spelt(word)} {points:.1f}" for word, points in words.items())
 
 
@@ -291,7 +277,7 @@ def lacking_text(points: float) -> str:
     return f"{points:.1f}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WholePoints:
     """The points of a memory and the needed points, as whole numbers in the same ratio."""
 
@@ -300,6 +286,7 @@ class WholePoints:
 
     @classmethod
     def of(cls, counted: float, needed: float) -> WholePoints:
+        """Round both, but so that too few points never look like enough."""
         if counted < needed and round(counted) >= round(needed):
             return cls(floor(counted), ceil(needed))
         return cls(round(counted), round(needed))
@@ -360,8 +347,8 @@ def standing(
     notes: DayNotes,
     instead_of: str = "",
 ) -> str:
-    """Sentences on the plan that a memory tells of, on what corrected it, and on the id of that in whose place it came;
-    empty if there is nothing to say."""
+    """Return sentences on the plan that a memory tells of (if notes on days are shown), on what corrected it, and on
+    `instead_of`, the id of the memory in whose place it came; empty if there is nothing to say."""
     sentences: list[str] = []
     if instead_of:
         sentences.append(_("It came in place of {id}, which it corrects.", instead_of))
@@ -371,12 +358,12 @@ def standing(
         sentences.append(_("It is {plan}.", plan))
 
     if corrected_by is not None:
-        said = local(corrected_by.time_ms, notes.zone)
+        said_at = local(corrected_by.time_ms, notes.zone)
         sentences.append(
             _(
                 "It is corrected by {id}, said on {day:%Y-%m-%d}: {text}",
                 corrected_by.id,
-                said,
+                said_at,
                 one_line(said_beginning(corrected_by.text, _STANDING_CHARS)),
             )
         )
@@ -384,7 +371,8 @@ def standing(
 
 
 def held_back(rule: str, count: int) -> str:
-    """Tell how many memories a rule held back, and why."""
+    """Return a sentence on how many memories a rule held back, and why; an unknown rule is
+    named."""
     match rule:
         case "muted":
             return n_("{count} is muted here.", "{count} are muted here.", count)
@@ -430,7 +418,8 @@ def in_context(age_ms: int) -> str:
 
 
 def too_recent(age_ms: int, wait_ms: int) -> str:
-    """`wait_ms`: after how long it can come."""
+    """Return why a memory of the own conversation is held back; `wait_ms`: after how long it can
+    come."""
     return _(
         "Held back: it belongs to this conversation, is not known to come from another session, and is "
         "only {age} old. It can come in {age2}.",
@@ -440,7 +429,8 @@ def too_recent(age_ms: int, wait_ms: int) -> str:
 
 
 def same_moment(apart_ms: int, other_memory: str, most: int, spacing_ms: int) -> str:
-    """`other_memory`: the memory that came in its place."""
+    """Return why a memory is held back for `other_memory`, a more relevant one that came from the
+    same time."""
     return _(
         "Held back: it is {age} apart from a more relevant memory that came, {others}. At most "
         "{same_moment} of the same {spacing:g} min can come.",
@@ -452,6 +442,7 @@ def same_moment(apart_ms: int, other_memory: str, most: int, spacing_ms: int) ->
 
 
 def not_in_overview(overview: Overview) -> str:
+    """Return why a memory does not belong to an overview of this kind."""
     match overview:
         case "everything":
             return _(
@@ -520,7 +511,8 @@ def no_place() -> str:
 
 
 def places_taken(others: Sequence[str], *, by_meaning: bool) -> str:
-    """`others`: the memories that came; `by_meaning`: whether these come first by words and meaning."""
+    """Return why a memory that is relevant enough did not come. `others`: the memories that came;
+    `by_meaning`: whether these come first by words and meaning."""
     count = _("the only place") if len(others) == 1 else _("the {others} places", len(others))
     took = joined("; ", others)
     if by_meaning:

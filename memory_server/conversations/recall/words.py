@@ -19,7 +19,7 @@ from memory_server.kernel.messages import MAX_NAME_CHARS, Message, said_in
 from memory_server.kernel.private import to_keep
 from memory_server.kernel.text import has_ideograph
 from memory_server.kernel.times import MINUTE_MS, local, milliseconds
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import dataclass, frozen
 from nlp import (
     ROLE_WEIGHTS,
     Enrichment,
@@ -65,7 +65,7 @@ _NIGHT_HOURS = 4
 """Until this hour people call the day before today."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AskedDays:
     """The days that a question names; the index words of these days, which a memory that tells of them holds; and the
     zone in which a day begins (None for the system's)."""
@@ -96,15 +96,16 @@ def telling(newest_first: Iterable[tuple[int, ShortTermMemory]], asked: AskedDay
             chars += max(len(text), _LEAST_CHARS)
             if chars > _SEARCH_CHARS:
                 return numbers
-            said = local(message.time_ms or memory.time_ms, asked.zone)
-            if asked.days.has(_named_at(said, told_days, text)):
+            said_at = local(message.time_ms or memory.time_ms, asked.zone)
+            if asked.days.has(_named_at(said_at, told_days, text)):
                 numbers.add(number)
                 break
     return numbers
 
 
 def _named_at(at: datetime, named: Callable[[str, date], NamedDays], text: str) -> NamedDays:
-    """Return the days that a text of this time names; none at an end of the calendar, if it leads beyond it."""
+    """Return the days that a text of this time names, in the first hours of a day also as on the day before; none at
+    an end of the calendar, if it leads beyond it."""
     today = at.date()
     try:
         days = named(text, today)
@@ -118,6 +119,8 @@ def _named_at(at: datetime, named: Callable[[str, date], NamedDays], text: str) 
 _LOOKED_AT_CHARS = 20_000
 """Characters of a memory in which the spelling of its words is looked for: 5 ms."""
 _WORD = re.compile(r"[^\W\d_]+")
+_COMPOUND = re.compile("(?<![A-Za-z0-9])(?=([A-Za-z0-9]{1,32})([-.])([A-Za-z0-9]{1,32}))")
+"""Two words that are found as one too: real-time, charge.py (nlp/stems.py)."""
 _DAY = re.compile("(\\d{1,2})月(\\d{1,2})日")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -130,7 +133,7 @@ MOST_NAMES = 100
 """Names in a query that are never cut."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecallQuery:
     """What a search looks for: words and pairs of characters, each with its weight."""
 
@@ -171,8 +174,8 @@ class RecallQuery:
         return bool(self.words or self.grams or self.spans or self.overview or self.asked_days)
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+@frozen
+class QueryContext:
     """What the searched memories tell a query."""
 
     speakers: Sequence[str] = ()
@@ -183,7 +186,7 @@ class Known:
     """Whether words that its text does not have are kept with any of them."""
 
     @classmethod
-    def of(cls, memories: Collection[ShortTermMemory]) -> Known:
+    def of(cls, memories: Collection[ShortTermMemory]) -> QueryContext:
         speakers: dict[str, None] = {}
         users: dict[str, None] = {}
         for memory in memories:
@@ -196,7 +199,7 @@ class Known:
         return cls(tuple(speakers), tuple(users), keeps_words)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GramText:
     """A part of a memory in its normal form, and the weight of its pairs of characters, which depends on the role.
     `words` are the words of the memory: a pair that is such a word is found as a word, and does not count twice."""
@@ -249,8 +252,8 @@ class KeywordOptions:
         )
 
     def of_text(self, memory: ShortTermMemory) -> ShortTermMemory:
-        """`memory` with the words of its messages, or of its text if it has no messages; everything else stays. A word
-        is the same object in all memories."""
+        """Return `memory` with the words of its messages, or of its text if it has no messages;
+        everything else stays. A word is the same object in all memories."""
         messages = _messages_of(memory)
         keywords = self.of_memory(messages, memory.time_ms, {**ROLE_WEIGHTS, **memory.role_weights})
         of_text = [keyword.word for keyword in keywords]
@@ -263,7 +266,8 @@ class KeywordOptions:
         )
 
     def with_other_words(self, memory: ShortTermMemory, texts: Sequence[str]) -> ShortTermMemory:
-        """Replace the other words of `memory`; the words of its text stay. Quick."""
+        """Return `memory` with these other words in place of its former ones. The words of its text stay and are not
+        found again, so it is quick."""
         pairs = zip(memory.words, memory.weights, strict=True)
         own = [Keyword(word, weight) for word, weight in pairs if not is_kept(word)]
         own += kept_keywords(texts, self.enrichment, [keyword.word for keyword in own])
@@ -300,13 +304,14 @@ class KeywordOptions:
         *,
         names: Iterable[str] = (),
         other_words: Sequence[str] = (),
-        known: Known = Known(),
+        known: QueryContext = QueryContext(),
     ) -> RecallQuery:
         """Make the query of `QUERY_CHARS` of the messages at `now_ms`: the last message counts most. `names` are
         never cut. `other_words` are the caller's texts beside the messages. The query also looks for speakers of
         memories whom the last message names, puts first what the asker said if several users speak, and looks for its
-        words among the words that are kept with memories."""
-        said = "\n".join(message.content for message in to_keep(messages[-1:]))
+        words among the words that are kept with memories. A message that asks for an overview makes a query with
+        neither words nor `other_words`; without enrichments, as in the Node original, no message does."""
+        text = "\n".join(message.content for message in to_keep(messages[-1:]))
 
         messages = _last(messages)
         last = asking_part(messages[-1].content) if messages else ""
@@ -344,7 +349,7 @@ class KeywordOptions:
                 return RecallQuery(
                     plans=plans,
                     zone=self.zone,
-                    said=said,
+                    said=text,
                     asker=asker,
                     own_word=own_word,
                     question=True,
@@ -369,7 +374,10 @@ class KeywordOptions:
             grams = sought_grams(
                 messages, self.enrichment, self.emphasis, role_weights, words=words
             )
-            words = {**_words_cut_otherwise(grams), **words}
+            # A pair counts as a word too: 生日 of 过生日, which is one word in the question. It does not count twice,
+            # because a memory that has the pair as a word has no such pair.
+            pairs = {gram: term for gram, term in grams.items() if len(gram) == 2}
+            words = pairs | words
 
         asked: AskedDays | None = None
         is_asking = is_question(last)
@@ -397,7 +405,7 @@ class KeywordOptions:
         words_beside, grams_beside = other_word_terms(
             other_words, self.enrichment, self.emphasis, other_words_factor
         )
-        named_terms = self._named_terms(said, other_words, known.speakers, other_words_factor)
+        named_terms = self._named_terms(text, other_words, known.speakers, other_words_factor)
 
         sought = {**own_terms, **named_terms, **_with_other_words(words, words_beside)}
         sought_pairs = _with_other_words(grams, grams_beside)
@@ -406,7 +414,7 @@ class KeywordOptions:
         return RecallQuery(
             words=sought,
             grams=sought_pairs,
-            said=said,
+            said=text,
             question=question,
             spans=self._stretches(spans, moments),
             cue=cue_of(last) if question else None,
@@ -425,7 +433,9 @@ class KeywordOptions:
         speakers: Iterable[str],
         other_words_factor: float,
     ) -> dict[str, QueryTerm]:
-        """Return the terms of the speakers whom the last message, or a text of the caller, names."""
+        """Return the terms of those speakers whom the asking part of the last message (`said`) or a
+        text of the caller names; the latter have `other_words_factor`, and with 0 they do not
+        count."""
         names = _usable(speakers)
         terms = dict(sought_names(asking_part(said), names, self.enrichment))
         if other_words_factor:
@@ -439,7 +449,9 @@ class KeywordOptions:
     def _kept_terms(
         self, words: Mapping[str, QueryTerm], grams: Mapping[str, QueryTerm]
     ) -> dict[str, QueryTerm]:
-        """Return the words of a query as they are kept with memories."""
+        """Return the words and pairs of a query as they are kept with memories, with a factor on
+        their points; none without that factor. Speakers, days and words that say little are left
+        out."""
         factor = self.emphasis.kept
         if not factor:
             return {}
@@ -459,7 +471,8 @@ class KeywordOptions:
     def _stretches(
         self, spans: Iterable[TimeSpan], moments: Iterable[Moment]
     ) -> tuple[tuple[int, int], ...]:
-        """Return the stretches of time in milliseconds since 1970, each with its exclusive end."""
+        """Return the stretches of time in milliseconds since 1970, each with its exclusive end;
+        none if one of them is beyond the range of dates."""
         try:
             of_days = [
                 (self._begin(span.first), self._begin(span.last + timedelta(days=1)))
@@ -478,8 +491,8 @@ class KeywordOptions:
         return milliseconds(begin.astimezone(UTC))
 
     def gram_texts(self, memory: ShortTermMemory) -> list[GramText]:
-        """Return the texts whose pairs of characters find `memory`; empty if pairs do not count, or it has no such
-        text."""
+        """Return the texts whose pairs of characters find `memory`: what is not only ASCII, of roles with a weight;
+        empty if pairs do not count."""
         texts: list[GramText] = []
         if not self.grams:
             return texts
@@ -501,12 +514,6 @@ def is_of_days(begin_ms: int, end_ms: int) -> bool:
     return end_ms - begin_ms >= 23 * 60 * MINUTE_MS
 
 
-def _words_cut_otherwise(grams: Mapping[str, QueryTerm]) -> dict[str, QueryTerm]:
-    """Return the pairs of characters as words: 生日 of 过生日, which is one word in the question. A memory that has the
-    pair as a word has no such pair, so it does not count twice."""
-    return {gram: term for gram, term in grams.items() if len(gram) == 2}
-
-
 def _day_words(spans: Iterable[TimeSpan]) -> frozenset[str]:
     """Return the words of the days of these stretches."""
     words: set[str] = set()
@@ -524,7 +531,8 @@ def _spans(text: str, today: date) -> list[TimeSpan]:
 
 
 def _last(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the last messages, `QUERY_CHARS` together; the first of them may be reduced to its two ends."""
+    """Return the last messages, together at most `QUERY_CHARS` characters; the first of them may be cut to its
+    beginning and its end."""
     room = QUERY_CHARS
     last_first: list[Message] = []
     for message in reversed(messages):
@@ -538,8 +546,8 @@ def _last(messages: Sequence[Message]) -> Sequence[Message]:
 def _with_other_words(
     terms: Mapping[str, QueryTerm], other_word_terms: Mapping[str, QueryTerm]
 ) -> Mapping[str, QueryTerm]:
-    """Join the terms of the messages with the terms of the caller's texts. A term in the last message counts once. A
-    term in an earlier message gets the larger of both weights."""
+    """Join the terms of the messages with the terms of the caller's texts. A term of the last message stays as it is.
+    A term of an earlier message gets the larger of both weights."""
     if not other_word_terms:
         return terms
 
@@ -568,16 +576,19 @@ def spelt_words(memory: ShortTermMemory, most: int | None = None) -> list[str]:
 
 
 def spelling_of(memory: ShortTermMemory) -> Callable[[str], str]:
-    """Return a function that spells words as the memory's text, or else its other words, spell them."""
-    return spelling("\n".join((memory.text, *memory.other_words)))
+    """Return a function that spells words as the memory's text, or else its other words and its work, spell them."""
+    return spelling("\n".join((memory.text, *memory.other_words, *memory.work.texts)))
 
 
 def spelling(text: str) -> Callable[[str], str]:
-    """Words of a memory, which are kept by their stems, as its text spells them; and days as its language does."""
+    """Return a function that writes a word of a memory, which is kept by its stem, as its text
+    spells it, and a day as its language does."""
     text = text[:_LOOKED_AT_CHARS]
     spelt: dict[str, str] = {}
     for word in _WORD.findall(text):
         spelt.setdefault(stem(word.casefold()), word)
+    for first, sign, second in _COMPOUND.findall(text):
+        spelt.setdefault(stem((first + second).casefold()), first + sign + second)
     is_chinese = has_ideograph(text)
 
     def shown(word: str) -> str:

@@ -13,12 +13,14 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, get_args
 
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.knowledge.differences import difference, meaningful_words
-from memory_server.knowledge.entry import Entry, archived, usable
+from memory_server.knowledge.entry import Entry, Filter, Purge, Reason, archived, usable
+from memory_server.knowledge.notes import duplicates
+from memory_server.knowledge.ports import Decided, ScopeView
 from nlp.index_terms import index_form
 
 ALIKE: Final = 0.85
@@ -34,7 +36,7 @@ _MOST_EQUAL: Final = 2
 """How many of equal texts are compared with others; of the rest each is paired with the newest of them."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pair:
     """Two entries that are alike. `differs`: the facts in which they differ; empty: they say the same."""
 
@@ -44,7 +46,7 @@ class Pair:
     differs: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReindexedNotes:
     """What a reindex did or would do. `kept_apart`: pairs that are alike but differ in a fact; for many notes of the
     same form, only the nearest pairs."""
@@ -92,8 +94,8 @@ def _pairs(text: str) -> Counter[str]:
     return Counter(map("".join, pairwise(_letters(text))))
 
 
-@dataclass(frozen=True, slots=True)
-class _Compared:
+@frozen
+class _ComparedEntry:
     """An entry with what it is compared by: its words and signs that mean something, and its pairs of characters."""
 
     entry: Entry
@@ -102,7 +104,7 @@ class _Compared:
     length: int
 
     @classmethod
-    def of(cls, entry: Entry) -> _Compared:
+    def of(cls, entry: Entry) -> _ComparedEntry:
         text = text_of(entry)
         pairs = _pairs(text)
         return cls(entry, meaningful_words(text), pairs, pairs.total())
@@ -121,36 +123,38 @@ def pairs_among(entries: Sequence[Entry]) -> list[Pair]:
         groups[entry.kind, entry.project].append(entry)
     alike: list[Pair] = []
     for group in groups.values():
-        alike += _pairs_in(group)
+        alike += _alike_pairs(group)
     return sorted(alike, key=lambda pair: (-pair.dice, pair.newer.id))
 
 
-def _pairs_in(entries: Sequence[Entry]) -> Iterator[Pair]:
+def _alike_pairs(entries: Sequence[Entry]) -> Iterator[Pair]:
+    """Yield the pairs of these entries that are alike. Of equal texts, each older one is paired
+    with the newest, and only the newest two are compared with other texts."""
     equals: dict[str, list[Entry]] = defaultdict(list)
     for entry in sorted(entries, key=_age):
         equals[text_of(entry)].append(entry)
-    group: list[_Compared] = []
+    group: list[_ComparedEntry] = []
     for equal in equals.values():
         for entry in equal[:-_MOST_EQUAL]:
             yield Pair(entry, equal[-1], dice=1.0, differs="")
-        group += map(_Compared.of, equal[-_MOST_EQUAL:])
+        group += map(_ComparedEntry.of, equal[-_MOST_EQUAL:])
     couples = {*_containing(group), *_nearest(group)}
     for first, second in sorted(couples):
         alike = _dice(group[first].pairs, group[second].pairs)
         if alike >= ALIKE:
-            yield _pair(group[first].entry, group[second].entry, alike)
+            yield _pair_by_age(group[first].entry, group[second].entry, alike)
 
 
 def _age(entry: Entry) -> tuple[int, int]:
     return entry.updated_ms, entry.id
 
 
-def _pair(first: Entry, second: Entry, alike: float) -> Pair:
+def _pair_by_age(first: Entry, second: Entry, alike: float) -> Pair:
     older, newer = sorted((first, second), key=_age)
     return Pair(older, newer, dice=alike, differs=difference(text_of(older), text_of(newer)))
 
 
-def _containing(group: Sequence[_Compared]) -> Iterator[_Couple]:
+def _containing(group: Sequence[_ComparedEntry]) -> Iterator[_Couple]:
     """Yield the couples in which a text has all words of the other text and is not much longer. Texts that say the same
     are among them, because a difference in a word is a difference in a fact."""
     numbers_of_word: dict[str, set[int]] = defaultdict(set)
@@ -165,12 +169,12 @@ def _containing(group: Sequence[_Compared]) -> Iterator[_Couple]:
             if len(containing) <= 1:
                 break
             containing &= numbers
-        for other in containing - {number}:
-            if _may_say_the_same(text, group[other]):
-                yield min(number, other), max(number, other)
+        for candidate in containing - {number}:
+            if _may_say_the_same(text, group[candidate]):
+                yield min(number, candidate), max(number, candidate)
 
 
-def _may_say_the_same(shorter: _Compared, longer: _Compared) -> bool:
+def _may_say_the_same(shorter: _ComparedEntry, longer: _ComparedEntry) -> bool:
     """Return whether a text with all words of another text may say the same. It has the same words, or more words but
     not so many that the texts are no longer alike."""
     if len(shorter.words) == len(longer.words):
@@ -179,20 +183,23 @@ def _may_say_the_same(shorter: _Compared, longer: _Compared) -> bool:
     return is_longer and shorter.length >= _LEAST_SHARE * longer.length
 
 
-def _nearest(group: Sequence[_Compared]) -> Iterator[_Couple]:
+def _nearest(group: Sequence[_ComparedEntry]) -> Iterator[_Couple]:
     """Yield each text with its most alike neighbours, in the order of the words from the beginning, and from the end.
     Texts that differ in a single place are near each other in at least one of the two orders."""
     numbers = range(len(group))
     from_beginning = sorted(numbers, key=lambda number: group[number].words)
     from_end = sorted(numbers, key=lambda number: group[number].words[::-1])
     for order in (from_beginning, from_end):
-        for place, number in enumerate(order):
-            neighbours = order[place + 1 : place + 1 + _NEIGHBOURS]
+        for position, number in enumerate(order):
+            neighbours = order[position + 1 : position + 1 + _NEIGHBOURS]
             likeness = {
-                other: _dice(group[number].pairs, group[other].pairs) for other in neighbours
+                neighbour: _dice(group[number].pairs, group[neighbour].pairs)
+                for neighbour in neighbours
             }
-            for other in sorted(neighbours, key=lambda other: -likeness[other])[:_MOST_NEAR]:
-                yield min(number, other), max(number, other)
+            for neighbour in sorted(neighbours, key=lambda neighbour: -likeness[neighbour])[
+                :_MOST_NEAR
+            ]:
+                yield min(number, neighbour), max(number, neighbour)
 
 
 class Merge(NamedTuple):
@@ -204,8 +211,9 @@ class Merge(NamedTuple):
 
 
 def merges(pairs: Sequence[Pair], now_ms: int) -> list[Merge]:
-    """Merge the `pairs` that say the same. An entry joins others only if it says the same as each of them. A text that
-    would become too long stays as it is."""
+    """Plan to merge the `pairs` that say the same, each older entry into the newer one; the older goes into the
+    archive. An entry joins others only if it says the same as each of them. A text that would become too long stays
+    as it is."""
     same = {frozenset(_texts_of(pair)) for pair in pairs if not pair.differs}
     changed: dict[int, Entry] = {}
     members: dict[int, frozenset[str]] = {}
@@ -282,3 +290,72 @@ def _covers(candidate: str, line: str) -> bool:
 def _tokens(line: str) -> list[str]:
     line = line.strip()
     return re.findall(r"\w+|[^\w\s]", line[:1].lower() + line[1:])
+
+
+@frozen
+class NotesToReindex:
+    """The live notes, and the archived ones that a reindex removes for good."""
+
+    live: list[Entry]
+    removable: list[Entry]
+
+
+@frozen
+class ReindexPlan:
+    """What a reindex will do with notes. `kept_apart`: alike, but with a fact in which they differ."""
+
+    notes: NotesToReindex
+    merges: Sequence[Merge]
+    kept_apart: tuple[Pair, ...]
+
+    @property
+    def report(self) -> ReindexedNotes:
+        """The report of this plan before it is carried out."""
+        return ReindexedNotes(
+            merged=tuple(merge.pair for merge in self.merges),
+            kept_apart=self.kept_apart,
+            removed=len(self.notes.removable),
+            remaining=len(self.notes.live) - len(self.merges),
+        )
+
+    def purge(self, view: ScopeView) -> Decided[int]:
+        """Decide to remove the removable notes, which are in the archive, for good. Return the changes and their
+        number. A note that is gone, or that another process changed since the notes of the plan were read, is left
+        alone."""
+        changes = []
+        for note in self.notes.removable:
+            present = view.get(id=note.id)
+            if present is not None and present.version == note.version:
+                changes.append(Purge(note.id))
+        return changes, len(changes)
+
+    def merge(self, view: ScopeView) -> Decided[None]:
+        """Return the changes that merge the notes of the plan. Raise InvalidInput if a note was
+        changed meanwhile."""
+        changed: dict[int, Entry] = {}
+        for merge in self.merges:
+            changed[merge.whole.id] = merge.whole
+            changed[merge.removed.id] = merge.removed
+        for note in changed.values():
+            present = view.get(id=note.id)
+            if present is None or present.version != note.version:
+                raise InvalidInput(
+                    "Notes were changed meanwhile; run `memory-server knowledge reindex` again."
+                )
+        return list(changed.values()), None
+
+
+def notes_to_reindex(view: ScopeView, merged_by_ms: int) -> NotesToReindex:
+    """Select the notes of a reindex. Notes that were merged after `merged_by_ms` stay in the archive."""
+    other_reasons = tuple(reason for reason in get_args(Reason) if reason != "merged")
+    removed = view.entries(Filter(archived=True, reasons=other_reasons))
+    merged = view.entries(Filter(archived=True, archived_by_ms=merged_by_ms, reasons=("merged",)))
+    return NotesToReindex(view.entries(Filter()), [*removed, *merged])
+
+
+def reindex_plan(notes: NotesToReindex, now_ms: int) -> ReindexPlan:
+    """Plan the reindex of these notes. The work grows with their number, even if all notes have the same form."""
+    pairs = duplicates.pairs_among(notes.live)
+    same = [pair for pair in pairs if not pair.differs]
+    different = tuple(pair for pair in pairs if pair.differs)
+    return ReindexPlan(notes, duplicates.merges(same, now_ms), different)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from functools import partial
 from typing import Literal, TypeVar
@@ -12,14 +13,14 @@ from uuid import uuid4
 
 from languages import _, counted
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound, StorageError
-from memory_server.kernel.messages import NOTHING, without_surrogates
+from memory_server.kernel.json_text import without_surrogates
+from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.private import without_private
 from memory_server.kernel.recalled_block import without_recalled
 from memory_server.kernel.text import shown
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import dataclass, frozen
 from memory_server.knowledge.entry import (
-    Change,
     Entry,
     Filter,
     Hit,
@@ -31,16 +32,61 @@ from memory_server.knowledge.entry import (
     usable,
 )
 from memory_server.knowledge.notes import duplicates
-from memory_server.knowledge.notes.duplicates import ReindexedNotes
+from memory_server.knowledge.notes.duplicates import ReindexedNotes, notes_to_reindex, reindex_plan
 from memory_server.knowledge.notes.pages import KINDS, Kind, page
-from memory_server.knowledge.notes.publishing import PagePublisher
-from memory_server.knowledge.notes.reindexing import notes_to_reindex, reindex_plan
-from memory_server.knowledge.notes.settling import NOTES, OF_PROJECTS, Moved, Settling, assigning
+from memory_server.knowledge.notes.settling import (
+    NOTES,
+    OF_PROJECTS,
+    AssignmentResult,
+    NoteAssigner,
+    assigning,
+)
 from memory_server.knowledge.policies import Options, to_keep
-from memory_server.knowledge.ports import Committed, Decide, EntryStore, ScopeView
+from memory_server.knowledge.ports import Committed, Decide, Decided, EntryStore, ScopeView
 from memory_server.knowledge.projects import Project, shown_names
 from memory_server.knowledge.ranking import RERANKED, by_relevance
 from nlp.index_terms import index_form
+
+_PAGES_SECONDS = 2.0
+"""The time that pages wait for the next change after one."""
+
+
+@dataclass(eq=False)
+class PagePublisher:
+    """Writes the pages of `make_pages` with `publish`."""
+
+    make_pages: Callable[[], Awaitable[Mapping[Kind, str]]]
+    publish: Callable[[Mapping[Kind, str]], None]
+    _waiting: asyncio.Task[None] | None = field(default=None, init=False)
+
+    def changed(self) -> None:
+        """Make the pages of the changed notes in a while."""
+        if self._waiting is None:
+            self._waiting = asyncio.create_task(self._write_later())
+
+    async def aclose(self) -> None:
+        """Bring the pages up to date that are still to be made; idempotent."""
+        if self._waiting is None:
+            return
+        self._waiting.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._waiting
+        self._waiting = None
+        await self._write()
+
+    async def _write_later(self) -> None:
+        """Write the pages after a pause, so that several changes are written at once."""
+        await asyncio.sleep(_PAGES_SECONDS)
+        self._waiting = None
+        await self._write()
+
+    async def _write(self) -> None:
+        """Make the pages and publish them; log a warning if that fails."""
+        try:
+            await asyncio.to_thread(self.publish, await self.make_pages())
+        except (InvalidInput, StorageError) as error:
+            log.warning("the pages of notes are not current: %s", error)
+
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -48,7 +94,7 @@ _SIMILAR = 20
 """The most notes that are compared with a new one: what 10,000 notes need in 10 ms."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Remembered:
     """The outcome of `remember`. `similar`: how many other notes of the type say nearly the same."""
 
@@ -64,10 +110,10 @@ class Notes:
     store: EntryStore
     clock: Callable[[], int]
     options: Options = field(default_factory=Options)
-    settling: Settling = field(init=False)
+    settling: NoteAssigner = field(init=False)
 
     def __post_init__(self) -> None:
-        self.settling = Settling(
+        self.settling = NoteAssigner(
             self.store, self.options.is_elsewhere, refuse=self.options.refuse, clock=self.clock
         )
         self._publisher: PagePublisher | None = None
@@ -140,7 +186,9 @@ class Notes:
         similar = await self._similar_to(note)
         now_ms = self.clock()
 
-        def decide(view: ScopeView) -> tuple[Sequence[Change], Remembered]:
+        def decide(view: ScopeView) -> Decided[Remembered]:
+            """Store the note as a new one, or as the text of the note of the same topic, which
+            counts as used."""
             present = view.keyed(note.kind, note.project, note.key or "")
             if present is None:
                 return [replace(note, created_ms=now_ms, updated_ms=now_ms)], Remembered(
@@ -245,7 +293,9 @@ class Notes:
         new_text = self.options.secrets.of(to_keep(replacement))
         appended_text = self.options.secrets.of(to_keep(append))
 
-        def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
+        def decide(view: ScopeView) -> Decided[None]:
+            """Change the text of the note as it is now. Raises MemoryNotFound if it is deleted,
+            InvalidInput if it does not have `find` exactly once, or would be empty or too long."""
             note = _existing(view, note_id)
             if note.archived_ms is not None:
                 raise MemoryNotFound(
@@ -285,7 +335,7 @@ class Notes:
             MemoryNotFound: it does not exist. InvalidInput: it is there already.
         """
 
-        def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
+        def decide(view: ScopeView) -> Decided[None]:
             note = _existing(view, note_id)
             if note.archived_ms is not None:
                 raise InvalidInput(
@@ -303,7 +353,7 @@ class Notes:
             InvalidInput: it is not in the archive, or another note has its topic now.
         """
 
-        def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
+        def decide(view: ScopeView) -> Decided[None]:
             note = _existing(view, note_id)
             if note.archived_ms is None:
                 raise InvalidInput(
@@ -322,10 +372,13 @@ class Notes:
         counts = await self.store.read(NOTES, lambda view: view.counted("project", OF_PROJECTS))
         return {key: count for key, count in counts.items() if key}
 
-    async def waiting(self, project: Project | None = None) -> str | None:
-        """Describe the notes from before that may belong to this project; None if no notes do."""
+    async def hint_of_waiting(self, project: Project | None = None) -> str | None:
+        """Return a sentence for each bare name of a folder with notes that may belong to this
+        project, and how to assign them, or None if there are no such notes or no project is known."""
         caller_project = self.project_of(project)
-        counts = {} if caller_project is None else await self.settling.waiting(caller_project)
+        counts = (
+            {} if caller_project is None else await self.settling.counts_waiting(caller_project)
+        )
         sentences = [
             _(
                 "{notes} from before have only the name `{name}`, which several folders have; in the folder that they "
@@ -344,8 +397,9 @@ class Notes:
         *,
         dry_run: bool = False,
         by: str = "api",
-    ) -> Committed[Moved]:
-        """Give notes to the project `key`, except notes whose place a note of that project has."""
+    ) -> Committed[AssignmentResult]:
+        """Move the chosen notes to the project `key`, except notes whose place a note of that
+        project has; with `dry_run` only return what would be moved."""
         decide = assigning(chosen, key)
         if not dry_run:
             return await self._commit(decide, "assign", by)
@@ -355,7 +409,8 @@ class Notes:
     async def pages(
         self, *, stable: bool = False, project: Project | None = None
     ) -> dict[Kind, str]:
-        """Return the page of each type."""
+        """Return the page of each type, with the notes that a call for `project` sees. A `stable` page changes only
+        with an edit."""
         where = await self._where(None, (), project)
         notes = await self.store.read(NOTES, lambda view: view.entries(where, order="best"))
         pages: dict[Kind, str] = {}
@@ -367,7 +422,7 @@ class Notes:
     async def reindex(self, *, dry_run: bool = False, by: str = "api") -> ReindexedNotes:
         """Copy the database, merge notes that say the same, remove deleted notes for good, and build the index
         again; `dry_run` only returns the plan. Merged notes stay in the archive for its time, so that a merge can be
-        undone."""
+        undone. Raises StorageError if the database is read-only, damaged or cannot be written."""
         now_ms = self.clock()
         merged_by_ms = now_ms - self.options.keep_ms
         notes = await self.store.read(NOTES, lambda view: notes_to_reindex(view, merged_by_ms))
@@ -393,6 +448,8 @@ class Notes:
     async def _where(
         self, kind: Kind | None, tags: Sequence[str], project: Project | None
     ) -> Filter:
+        """Return the filter for what a call sees: all projects if none is known, otherwise notes without a project
+        and notes of this one, which first gets its notes from before."""
         kinds = () if kind is None else (_check(kind),)
         caller_project = self.project_of(project)
         projects = None
@@ -402,6 +459,7 @@ class Notes:
         return Filter(kinds, projects, tuple(map(without_surrogates, tags)))
 
     async def _similar_to(self, note: Entry) -> int:
+        """Count the notes of the same kind and project that say the same, without the note itself."""
         text = duplicates.text_of(note)
         where = Filter(kinds=(note.kind,), projects=(note.project,))
         candidates = await self.store.read(NOTES, lambda view: view.alike(text, where, _SIMILAR))
@@ -411,6 +469,7 @@ class Notes:
         return await asyncio.to_thread(duplicates.count_same, text, candidate_texts)
 
     async def _commit(self, decide: Decide[T], operation: str, by: str) -> Committed[T]:
+        """Commit what `decide` says, and tell the pages if anything changed."""
         committed = await self.store.commit(NOTES, decide, Operation(operation, by))
         if committed.seq is not None:
             self.changed()
@@ -418,6 +477,7 @@ class Notes:
 
 
 def _check(kind: Kind) -> Kind:
+    """Return the type. Raise InvalidInput if it is unknown."""
     if kind not in KINDS:
         raise InvalidInput(
             "`{kind}` is not a type of notes; use tech, project-tech or domain.", kind

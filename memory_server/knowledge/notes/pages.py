@@ -37,6 +37,8 @@ def page(kind: Kind, notes: Iterable[Entry], *, stable: bool = False) -> str:
 
 
 def _lines(note: Entry, stable: bool) -> Iterator[str]:
+    """Yield the lines of a note in Markdown. A `stable` page leaves out how often the note was used
+    and its confidence, which change without an edit."""
     yield f"## {note.title}"
     if note.tags:
         yield f"*Tags: {', '.join(note.tags)}*"

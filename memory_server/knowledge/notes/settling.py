@@ -1,5 +1,5 @@
 """Notes that change their project: notes from before, which have only the name of a folder, and notes that a person
-assigns. The decisions are pure; `Settling` asks the store for what they need."""
+assigns. The decisions are pure; `NoteAssigner` asks the store for what they need."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Collection, Container, Iterable
 from dataclasses import field, replace
 
 from memory_server.kernel.errors import MemoryServerError
-from memory_server.kernel.scopes import Scope
-from memory_server.kernel.values import dataclass
-from memory_server.knowledge.entry import Change, Entry, Filter, Operation
-from memory_server.knowledge.ports import Decide, EntryStore, ScopeView
+from memory_server.kernel.items import Scope
+from memory_server.kernel.values import dataclass, frozen
+from memory_server.knowledge.entry import Entry, Filter, Operation
+from memory_server.knowledge.ports import Decide, Decided, EntryStore, ScopeView
 from memory_server.knowledge.projects import Project, name_of, unsettled
 
 log = logging.getLogger(__name__)
@@ -23,8 +23,8 @@ each recall asks it. A choice of this project: within a minute, a user hardly be
 expects its notes here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+@frozen
+class AssignmentResult:
     """What an assignment did or would do. `in_the_way`: notes that stayed, because the project has a note of their
     topic."""
 
@@ -32,8 +32,8 @@ class Moved:
     in_the_way: tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _FoldersKnown:
+@frozen
+class _FolderAnswer:
     """The answer of `is_elsewhere` for a name and a project. `asked_ms`: when it was asked, in milliseconds since
     1970."""
 
@@ -46,7 +46,7 @@ class _FoldersKnown:
 
 
 @dataclass(eq=False)
-class Settling:
+class NoteAssigner:
     """Gives notes from before to the project whose folder is worked in. `is_elsewhere` says whether another folder than
     the project's is known to have a name; `refuse` raises if nothing may be stored now."""
 
@@ -54,7 +54,7 @@ class Settling:
     is_elsewhere: Callable[[str, Project], Awaitable[bool]]
     refuse: Callable[[], None]
     clock: Callable[[], int]
-    _folders_known: dict[tuple[str, str], _FoldersKnown] = field(default_factory=dict, init=False)
+    _folders_known: dict[tuple[str, str], _FolderAnswer] = field(default_factory=dict, init=False)
 
     async def settle(self, project: Project) -> tuple[str, ...]:
         """Move the notes from before to `project`, or set them aside if several folders have their name. Return the
@@ -80,7 +80,7 @@ class Settling:
         for name in present & {*project.names}:
             targets_of_imported[name] = targets[name][-1:]
 
-        def decide(view: ScopeView) -> tuple[Sequence[Change], None]:
+        def decide(view: ScopeView) -> Decided[None]:
             notes = view.entries(replace(OF_PROJECTS, projects=tuple(targets)), order="oldest")
             own = moved_to(view, [note for note in notes if note.key is not None], targets)
             imported = moved_to(
@@ -115,11 +115,11 @@ class Settling:
         }
         if (name, project.key) not in current:
             elsewhere = await self.is_elsewhere(name, project)
-            current[name, project.key] = _FoldersKnown(elsewhere, now_ms)
+            current[name, project.key] = _FolderAnswer(elsewhere, now_ms)
         self._folders_known = current
         return current[name, project.key].elsewhere
 
-    async def waiting(self, project: Project) -> dict[str, int]:
+    async def counts_waiting(self, project: Project) -> dict[str, int]:
         """Count the notes that have only a name of the project's folder which other folders have too; by name."""
         if not project.names:
             return {}
@@ -131,9 +131,10 @@ class Settling:
 
 def moved_to(
     view: ScopeView, notes: Iterable[Entry], targets: Mapping[str, Sequence[str]]
-) -> Moved:
-    """Move each note to the first of its target projects that has no live note on the same topic. Archived notes are
-    moved without this check. `targets` has the target projects by the note's present key."""
+) -> AssignmentResult:
+    """Return each note in the first of its target projects that has no live note on the same topic,
+    and the notes for which there is none. Archived notes are moved without this check. `targets`
+    has the target projects by the note's present key."""
     moved: list[Entry] = []
     in_the_way: list[Entry] = []
     taken: set[tuple[str, str | None]] = set()
@@ -148,7 +149,7 @@ def moved_to(
             continue
         if note.archived_ms is None:
             taken.add((moved[-1].project, note.key))
-    return Moved(tuple(moved), tuple(in_the_way))
+    return AssignmentResult(tuple(moved), tuple(in_the_way))
 
 
 def _has_the_topic(view: ScopeView, taken: Container[tuple[str, str | None]], note: Entry) -> bool:
@@ -160,10 +161,10 @@ def _has_the_topic(view: ScopeView, taken: Container[tuple[str, str | None]], no
     return view.keyed(note.kind, note.project, note.key) is not None
 
 
-def assigning(chosen: Callable[[ScopeView], Sequence[Entry]], key: str) -> Decide[Moved]:
+def assigning(chosen: Callable[[ScopeView], Sequence[Entry]], key: str) -> Decide[AssignmentResult]:
     """Return the decision that gives the notes which `chosen` selects to the project `key`."""
 
-    def decide(view: ScopeView) -> tuple[Sequence[Change], Moved]:
+    def decide(view: ScopeView) -> Decided[AssignmentResult]:
         notes = [note for note in chosen(view) if note.project != key]
         outcome = moved_to(view, notes, {note.project: [key] for note in notes})
         return outcome.moved, outcome

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from languages import _
-from memory_server.kernel.messages import without_surrogates
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.json_text import without_surrogates
+from memory_server.kernel.values import JsonObject, frozen
 from memory_server.knowledge.differences import same_words
 from memory_server.knowledge.entry import Entry, Filter, Query, usable
 from memory_server.knowledge.ports import ScopeView
@@ -34,7 +34,7 @@ MERGE = (
     'true, in its language. Answer with JSON: {"text": "..."}.'
 )
 _TEXT = {"type": "string"}
-FACTS_SCHEMA: Mapping[str, Any] = {
+FACTS_SCHEMA: JsonObject = {
     "type": "object",
     "properties": {
         "facts": {
@@ -50,7 +50,7 @@ FACTS_SCHEMA: Mapping[str, Any] = {
     "required": ["facts"],
     "additionalProperties": False,
 }
-TEXT_SCHEMA: Mapping[str, Any] = {
+TEXT_SCHEMA: JsonObject = {
     "type": "object",
     "properties": {"text": _TEXT},
     "required": ["text"],
@@ -58,12 +58,12 @@ TEXT_SCHEMA: Mapping[str, Any] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionText:
     """A text to keep, and what is said about it, such as `role` and `name`."""
 
     text: str
-    metadata: Mapping[str, Any]
+    metadata: JsonObject
 
 
 class Fact(NamedTuple):
@@ -86,7 +86,7 @@ def asked(texts: Sequence[SessionText], memories: Sequence[Entry]) -> str:
     return json.dumps(data, ensure_ascii=False)
 
 
-def facts_of(answer: Mapping[str, Any]) -> tuple[Fact, ...]:
+def facts_of(answer: JsonObject) -> tuple[Fact, ...]:
     """Return the facts in an answer. Raise ValueError if it does not fit the schema."""
     facts = answer.get("facts")
     if not isinstance(facts, list) or len(facts) > MOST_FACTS:
@@ -95,7 +95,8 @@ def facts_of(answer: Mapping[str, Any]) -> tuple[Fact, ...]:
 
 
 def text_of(value: Any) -> str:
-    """Return the text in an answer, or in a fact. Raise ValueError if it is missing or too long for a fact."""
+    """Return the text of a fact, stripped, and with U+FFFD for lone surrogates. Raise ValueError if it is missing,
+    blank or too long for a fact."""
     text = value.get("text") if isinstance(value, dict) else None
     if not isinstance(text, str) or not text.strip() or len(text) > MOST_FACT_CHARS:
         raise ValueError(
@@ -107,7 +108,7 @@ def text_of(value: Any) -> str:
     return without_surrogates(text).strip()
 
 
-def merged_of(value: Mapping[str, Any]) -> str:
+def merged_of(value: JsonObject) -> str:
     """Return the text of a merged memory, which may be long. Raise ValueError if it is missing."""
     text = value.get("text")
     if not isinstance(text, str) or not text.strip():
@@ -115,8 +116,9 @@ def merged_of(value: Mapping[str, Any]) -> str:
     return without_surrogates(text).strip()
 
 
-def number_of(value: Mapping[str, Any]) -> int | None:
-    """Return the id of the memory that a fact replaces. Raise ValueError if it is not a number."""
+def number_of(value: JsonObject) -> int | None:
+    """Return the id of the memory that a fact replaces, or None if it replaces none. Raise ValueError if it is not a
+    number."""
     number = value.get("replaces")
     if number is not None and type(number) is not int:
         raise ValueError(_("its answer has a `replaces` that is not a whole number"))
@@ -130,7 +132,7 @@ class MemoryEvent(NamedTuple):
     memory: Entry
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FactDecisions:
     """What happens to the facts of a model. `shown`: the memories that it saw; `new` has what every added memory
     has."""
@@ -172,12 +174,13 @@ class FactDecisions:
         return events
 
     def _with_the_words(self, view: ScopeView, fact: Fact) -> Entry | None:
-        """Return the memory that already says a fact."""
+        """Return the memory that already says a fact, or None."""
         hits = view.search(Query(fact.text, self.where, SHOWN)).hits
         return next((hit.entry for hit in hits if same_words(hit.entry.body, fact.text)), None)
 
     def _replaceable(self, view: ScopeView, fact: Fact) -> Entry | None:
-        """Return the memory that a fact replaces; the model must have seen it whole and unchanged."""
+        """Return the memory that a fact replaces, or None if it may not: the model must have seen
+        it, whole, and it must be live and unchanged since."""
         versions = {memory.id: memory.version for memory in self.shown}
         if fact.replaces not in versions:
             return None

@@ -10,12 +10,12 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.json_text import DEEPEST, deeper, size
 from memory_server.kernel.messages import NOTHING
-from memory_server.kernel.strict_json import DEEPEST, deeper, size
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import JsonObject, dataclass, frozen
 
 Source = Literal["argument", "header", "session", "setting"]
 SOURCES: tuple[Source, ...] = get_args(Source)
@@ -33,14 +33,14 @@ METADATA_HEADER = "x-memory-session-metadata"
 HEADERS = {f"x-memory-{name.replace('_', '-')}": name for name in FIELDS}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Identity:
-    """The ids that a source names; None for an id that it does not name."""
+    """The ids that a source names, or None for an id that it does not name."""
 
     user_id: str | None = None
     agent_id: str | None = None
     run_id: str | None = None
-    metadata: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    metadata: JsonObject = field(default_factory=lambda: NOTHING)
 
     def completed_by(self, other: Identity) -> Identity:
         """Return these ids, completed by the ids of another source that are not named here."""
@@ -63,7 +63,7 @@ class Begun:
     headers: Identity = NOBODY
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequestInfo:
     """How a call came: the ids in the headers of its request, whether it belongs to a session, and to which; `begun` is
     None for the session of the process, as over standard input."""
@@ -82,7 +82,7 @@ class RequestInfo:
         return self.headers.completed_by(first)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionIds:
     """The ids that a call means. If `agent_id` or `run_id` is None, a call writes memories without an agent or run, and
     reads the memories of all. `sources` says where each id comes from; `overridden` names the ids that replace another
@@ -91,7 +91,7 @@ class SessionIds:
     user_id: str
     agent_id: str | None = None
     run_id: str | None = None
-    metadata: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    metadata: JsonObject = field(default_factory=lambda: NOTHING)
     sources: Mapping[str, Source] = field(default_factory=lambda: NOTHING)
     overridden: tuple[str, ...] = ()
 
@@ -110,13 +110,10 @@ def named(
     user_id: str | None = None,
     agent_id: str | None = None,
     run_id: str | None = None,
-    metadata: Mapping[str, Any] | None = None,
+    metadata: JsonObject | None = None,
 ) -> Identity:
-    """Check the ids of a source; None for an id that it does not name.
-
-    Raises:
-        InvalidInput: an id is empty or cannot be used, or the metadata cannot be used.
-    """
+    """Return the ids of a source, None for an id that it does not name, with its metadata. Raises
+    InvalidInput if an id is empty or cannot be used, or the metadata is too long or too deep."""
     ids: dict[str, str] = {}
     for name, value in zip(FIELDS, (user_id, agent_id, run_id), strict=True):
         if value is not None:
@@ -132,11 +129,8 @@ def named(
 
 
 def checked_id(text: str, field_name: str) -> str:
-    """`text` as an id, in NFC.
-
-    Raises:
-        InvalidInput: it is empty or too long, or has invisible characters, by which two ids could look the same.
-    """
+    """Return `text` as an id, in NFC. Raises InvalidInput if it is empty or too long, is `*` as a
+    user, or has invisible characters, by which two ids could look the same."""
     if not text or text.isspace():
         raise InvalidInput("The {what} is empty; give a name, or leave it out.", field_name)
     # Imported at first use: settings have ids too, and most processes need none of it.
@@ -188,7 +182,8 @@ def from_headers(headers: Iterable[tuple[str, str]]) -> Identity:
 
 
 def _header_text(name: str, value: str) -> str:
-    """Decode the text of a header. Raise InvalidInput if it is too long, or not UTF-8."""
+    """Return the text of a header, percent-decoded. Raise InvalidInput if it is too long, or not
+    UTF-8."""
     from urllib.parse import unquote_to_bytes
 
     if len(value) > MAX_HEADER_CHARS:
@@ -208,7 +203,7 @@ def _header_text(name: str, value: str) -> str:
         ) from error
 
 
-def _metadata_of(text: str) -> dict[str, Any]:
+def _metadata_of(text: str) -> JsonObject:
     """Parse the metadata of a header. Raise InvalidInput if it is not a JSON object."""
     try:
         values = json.loads(text)

@@ -30,8 +30,7 @@ from memory_server.knowledge.sessions.facts import (
     merged_of,
 )
 from memory_server.knowledge.sessions.ids import SessionIds
-from memory_server.knowledge.sessions.records import scope_of, where_of
-from memory_server.knowledge.sessions.searching import hits_of
+from memory_server.knowledge.sessions.records import hits_of, scope_of, where_of
 
 T = TypeVar("T")
 NO_MODEL = N_("no model is configured; set llm.providers")
@@ -94,7 +93,8 @@ class SessionModels:
         schema: Mapping[str, Any],
         read: Callable[[Any], T],
     ) -> T:
-        """Ask a model, and note what it took. Raise ModelsFailed if no model is configured, or no model answered."""
+        """Return the answer of a model, and note with `operation` what it took. Raise ModelsFailed
+        if no model is configured, or no model answered in the time that the operation has left."""
         if self.models is None:
             raise ModelsFailed(NO_MODEL)
         response = await self.models.ask(
@@ -145,7 +145,8 @@ class SessionModels:
     async def related(
         self, caller: SessionIds, operation: OperationInProgress, words: str
     ) -> list[Entry]:
-        """Return the memories that share words with these words, and the memories that are near to them in meaning."""
+        """Return at most `SHOWN` memories that share words with these words or are near to them in meaning, the best
+        in both first. If there is no vector, only words count."""
         vector = b""
         with suppress(ModelsFailed, NothingToKeep):
             vector = await self.vector_of(caller, operation, words)
@@ -183,7 +184,8 @@ class SessionModels:
         )
 
     async def merged(self, operation: OperationInProgress, memory: str, data: str) -> str:
-        """Return the text that a model makes of both. Raise ModelsFailed if no model answered."""
+        """Return the text that a model makes of a memory and new data. Raise ModelsFailed if no
+        model answered."""
         system = self.options.merge_prompt or MERGE
         texts = json.dumps({"memory": memory, "data": data}, ensure_ascii=False)
         try:

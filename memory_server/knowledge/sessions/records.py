@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from typing import Any, Literal
 
 from memory_server.kernel.errors import MemoryNotFound, NothingToKeep
-from memory_server.kernel.messages import (
-    NOTHING,
-    GivenMessage,
-    Message,
-    messages_of,
-    without_surrogates,
-)
-from memory_server.kernel.scopes import Scope
-from memory_server.kernel.values import dataclass
-from memory_server.knowledge.entry import Entry, Figures, Filter, Hit, Operation
+from memory_server.kernel.fusion import FUSED
+from memory_server.kernel.items import Scope
+from memory_server.kernel.json_text import without_surrogates
+from memory_server.kernel.messages import NOTHING, GivenMessage, Message, messages_of
+from memory_server.kernel.values import JsonObject, frozen
+from memory_server.knowledge.entry import Entry, Figures, Filter, Hit, Operation, Query
 from memory_server.knowledge.policies import to_keep
 from memory_server.knowledge.ports import ScopeView
+from memory_server.knowledge.ranking import by_meaning, by_ranks, by_relevance
 from memory_server.knowledge.sessions.facts import MemoryEvent, SessionText
 from memory_server.knowledge.sessions.ids import SessionIds
 
@@ -29,7 +26,7 @@ Mode = Literal["inference", "direct"]
 SearchType = Literal["vector", "text", "hybrid"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """What a call did. `entries`: the memories, and what happened to them; `reason`: why it was not done as it was
     asked."""
@@ -40,9 +37,10 @@ class Outcome:
     change_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionHits:
-    """What a search found, best first, and how it searched."""
+    """The result of a search, best first. `total` counts the matches beyond the limit too. `reason` says why the search
+    was not by meaning as asked (`search_type_used` is what it was), or None."""
 
     hits: tuple[Hit, ...]
     total: int
@@ -51,8 +49,8 @@ class SessionHits:
     took_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+@frozen
+class OperationStats:
     """Figures of a kind of operation: how often it was done, how often in vain, and how long it took."""
 
     count: int
@@ -61,7 +59,7 @@ class Measured:
     p95_ms: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionFigures:
     """Figures of what a caller may see."""
 
@@ -70,12 +68,12 @@ class SessionFigures:
     by_run: Mapping[str, int]
     storage_bytes: int
     vectors: int
-    operations: Mapping[str, Measured] = field(default_factory=lambda: NOTHING)
+    operations: Mapping[str, OperationStats] = field(default_factory=lambda: NOTHING)
     models: Mapping[str, float] = field(default_factory=lambda: NOTHING)
     sources: Mapping[str, Mapping[str, int]] = field(default_factory=lambda: NOTHING)
 
 
-def measured(operations: Sequence[Operation]) -> dict[str, Measured]:
+def measured(operations: Sequence[Operation]) -> dict[str, OperationStats]:
     """Return the figures of each kind of operation."""
     by_kind: dict[str, list[Operation]] = defaultdict(list)
     for operation in operations:
@@ -104,10 +102,12 @@ def sources_of(operations: Sequence[Operation]) -> dict[str, dict[str, int]]:
     return {name: dict(sorted(count.items())) for name, count in sorted(counts.items())}
 
 
-def _measured(operations: Sequence[Operation]) -> Measured:
+def _measured(operations: Sequence[Operation]) -> OperationStats:
+    """Return the figures of these operations: their number, how many failed, and their durations at the middle and at
+    95 %."""
     durations_ms = sorted(operation.took_ms or 0.0 for operation in operations)
     errors = sum(operation.error is not None for operation in operations)
-    return Measured(
+    return OperationStats(
         count=len(durations_ms),
         errors=errors,
         p50_ms=_quantile(durations_ms, 0.5),
@@ -139,7 +139,7 @@ def texts_of(messages: str | Sequence[GivenMessage]) -> list[SessionText]:
     return texts
 
 
-def _metadata_of(message: Message) -> dict[str, Any]:
+def _metadata_of(message: Message) -> JsonObject:
     metadata = {"role": message.role, "name": message.name, "timestamp": message.time_ms}
     return {name: value for name, value in metadata.items() if value is not None}
 
@@ -186,7 +186,7 @@ def where_of(caller: SessionIds) -> Filter:
     return Filter(**narrowed(caller))  # type: ignore[arg-type]
 
 
-def caller_json(caller: SessionIds) -> dict[str, Any]:
+def caller_json(caller: SessionIds) -> JsonObject:
     """Return a caller in the form that the history keeps."""
     caller_json: dict[str, Any] = caller.ids | {"sources": dict(caller.sources)}
     if caller.metadata:
@@ -194,3 +194,73 @@ def caller_json(caller: SessionIds) -> dict[str, Any]:
     if caller.overridden:
         caller_json["overridden"] = list(caller.overridden)
     return caller_json
+
+
+@frozen
+class FoundMemories:
+    """The hits of a search, how many memories match, and how many have no vector."""
+
+    hits: Sequence[Hit]
+    total: int
+    missing: int = 0
+
+
+@frozen
+class _NearMemories:
+    """The nearest memories, the ids of all that are near enough, and how many have no vector."""
+
+    hits: list[Hit]
+    ids: frozenset[int]
+    missing: int
+
+
+@frozen
+class MemorySearch:
+    """A search in the scope of a user. `vector` is the vector of the query; if it is empty, only words are searched."""
+
+    scope: Scope
+    words: Query
+    vector: bytes
+    min_similarity: float
+    limit: int
+
+    @property
+    def searches(self) -> Mapping[SearchType, Callable[[ScopeView], FoundMemories]]:
+        """The kinds of searches."""
+        return {"text": self.by_words, "vector": self.by_vector, "hybrid": self.by_both}
+
+    def by_words(self, view: ScopeView) -> FoundMemories:
+        """Search memories by words in any language."""
+        matches = view.search(self.words)
+        return FoundMemories(by_relevance(matches.hits), matches.total)
+
+    def by_vector(self, view: ScopeView) -> FoundMemories:
+        """Search memories by meaning."""
+        near = self._near(view)
+        return FoundMemories(near.hits[: self.limit], len(near.ids), near.missing)
+
+    def by_both(self, view: ScopeView) -> FoundMemories:
+        """Search memories by words and by meaning."""
+        matches = view.search(self.words)
+        near = self._near(view)
+        in_both = sum(hit.entry.id in near.ids for hit in matches.hits)
+        ranked = by_ranks(by_relevance(matches.hits), near.hits)
+        total = matches.total + len(near.ids) - in_both
+        return FoundMemories(ranked[: self.limit], total, near.missing)
+
+    def _near(self, view: ScopeView) -> _NearMemories:
+        """Find the memories that are near enough to the vector; only the first `FUSED` are read as hits."""
+        cosines, missing = view.nearest(self.vector, self.words.where)
+        near = [(entry_id, cosine) for entry_id, cosine in cosines if cosine >= self.min_similarity]
+        hits = by_meaning(hits_of(view, self.scope, near[:FUSED]))
+        return _NearMemories(hits, frozenset(entry_id for entry_id, _cosine in near), missing)
+
+
+def hits_of(view: ScopeView, scope: Scope, cosines: Sequence[tuple[int, float]]) -> list[Hit]:
+    """Return the entries of these ids that still exist, with their cosines as relevance."""
+    hits = []
+    for entry_id, cosine in cosines:
+        entry = view.get(id=entry_id)
+        if entry is not None:
+            hits.append(Hit(entry, cosine, matched=NOTHING, scope=scope))
+    return hits

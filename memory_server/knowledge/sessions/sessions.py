@@ -6,10 +6,10 @@ user, also a search and a refusal; notes hold ids, never texts.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from languages import _, counted
 from memory_server.kernel.errors import (
@@ -20,20 +20,14 @@ from memory_server.kernel.errors import (
     StorageError,
 )
 from memory_server.kernel.fusion import FUSED
-from memory_server.kernel.messages import GivenMessage, without_surrogates
+from memory_server.kernel.json_text import without_surrogates
+from memory_server.kernel.messages import GivenMessage
 from memory_server.kernel.other_words import other_words_of
 from memory_server.kernel.secrets import SecretFilter
 from memory_server.kernel.text import shown
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import JsonObject, dataclass
 from memory_server.knowledge.embeddings import TextVectors
-from memory_server.knowledge.entry import (
-    Archive,
-    Change,
-    Entry,
-    Operation,
-    Query,
-    usable,
-)
+from memory_server.knowledge.entry import Archive, Change, Entry, Operation, Query, usable
 from memory_server.knowledge.policies import to_keep
 from memory_server.knowledge.ports import Embeddings, EntryStore, Models, ScopeView
 from memory_server.knowledge.sessions.facts import (
@@ -58,6 +52,7 @@ from memory_server.knowledge.sessions.models import (
     SessionOptions,
 )
 from memory_server.knowledge.sessions.records import (
+    MemorySearch,
     Mode,
     Outcome,
     SearchType,
@@ -74,7 +69,6 @@ from memory_server.knowledge.sessions.records import (
     texts_of,
     where_of,
 )
-from memory_server.knowledge.sessions.searching import MemorySearch
 
 T = TypeVar("T")
 MOST_TRIES = 3
@@ -145,7 +139,7 @@ class Sessions:
         caller: SessionIds,
         messages: str | Sequence[GivenMessage],
         *,
-        metadata: Mapping[str, Any] | None = None,
+        metadata: JsonObject | None = None,
         prompt: str | None = None,
         mode: Mode = "inference",
         by: str = "api",
@@ -204,7 +198,9 @@ class Sessions:
         prompt: str | None,
         by: str,
     ) -> Outcome:
-        """Store the facts that a model finds. Raise ModelsFailed if no model answered; then nothing was stored."""
+        """Store what a model finds in the texts: each fact as a new memory, or in place of one that it was shown, or
+        not at all if a memory says it already. Raise ModelsFailed if the texts are too long for a model, or no model
+        answered; then nothing was stored."""
         length = sum(len(text.text) for text in texts)
         if length > MOST_ASKED_CHARS:
             raise ModelsFailed(
@@ -309,7 +305,8 @@ class Sessions:
     async def page(
         self, caller: SessionIds, *, limit: int = 100, offset: int = 0, by: str = "api"
     ) -> tuple[list[Entry], int]:
-        """Return memories, last made first, and their number."""
+        """Return at most `limit` memories of the caller after the first `offset`, the last made
+        first, and the number of all. The call is noted as an operation."""
         async with self._noting(caller, "get_all", by) as operation:
             where = where_of(caller)
 
@@ -328,7 +325,7 @@ class Sessions:
         memory_id: int,
         data: str,
         *,
-        metadata: Mapping[str, Any] | None = None,
+        metadata: JsonObject | None = None,
         mode: Mode | None = None,
         by: str = "api",
     ) -> Outcome:
@@ -337,8 +334,8 @@ class Sessions:
         `data`.
 
         Raises:
-            MemoryNotFound: it is not in this session. InvalidInput: the text is empty or too long. ModelsFailed: no
-            model answered; nothing was changed.
+            MemoryNotFound: it is not in this session. InvalidInput: the text is empty or too long, or others changed it
+            again and again. ModelsFailed: no model answered. MemoryPaused, NothingToKeep: as `add`. Nothing was changed.
         """
         async with self._noting(caller, "update", by) as operation:
             operation.ids = [memory_id]
@@ -365,6 +362,8 @@ class Sessions:
                 def decide(
                     view: ScopeView, before: Entry = before, body: str = body
                 ) -> list[Change]:
+                    """Replace the text of the memory; no change if a model merged it with a text
+                    that has changed since. Raises InvalidInput if the result cannot be stored."""
                     present = own(view, caller, memory_id)
                     if used_mode == "inference" and present.version != before.version:
                         return []  # merged with a text that is not there any more
@@ -408,7 +407,7 @@ class Sessions:
         self, caller: SessionIds, *, confirm: bool, by: str = "api"
     ) -> tuple[int, str | None]:
         """Put all memories of this session into the archive, as one change. Return their number and the id of the
-        change.
+        change (None without any).
 
         Raises:
             InvalidInput: it is not confirmed; the sentence says how many memories it would be.
@@ -468,7 +467,8 @@ class Sessions:
         by: str,
         decide: Callable[[ScopeView], Sequence[Change]],
     ) -> tuple[tuple[Entry, ...], str | None]:
-        """Commit what `decide` says, with its note. Return the entries as they are stored, and the id of the change."""
+        """Commit the changes that `decide` returns, with a note in the history; the store may call it more than once.
+        Return the entries as they are stored, and the id of the change, None if nothing changed."""
         note = Operation(
             op, by, caller=caller_json(caller), took_ms=operation.took_ms, detail=operation.detail
         )
@@ -482,8 +482,9 @@ class Sessions:
     async def _noting(
         self, caller: SessionIds, op: str, by: str
     ) -> AsyncIterator[OperationInProgress]:
-        """Note a call in the history of its user, unless a commit has done it. Refused calls are noted too. A note that
-        cannot be written now is left out, so that a search does not wait for writers."""
+        """Note a call in the history of its user when it ends, unless a commit has done it. The note has the sentence
+        of a MemoryServerError that ends the call; after any other exception it has no error. It waits for other
+        writers for a second at most, and is then left out."""
         operation = OperationInProgress()
         error = None
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from languages import Sentence, _
+from languages import _
 from memory_server.kernel import files as folders
-from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageUnwritable
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.errors import InvalidInput, MemoryServerError
+from memory_server.kernel.values import frozen
 from memory_server.operations.install.edits import (
     Edit,
     Edits,
@@ -37,7 +37,7 @@ class ClientFailed(MemoryServerError):
     """The client's own command failed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InstallPlan:
     """A step: `report` is printed after it was done, `shown` in a dry run; without `act` nothing changes."""
 
@@ -46,7 +46,7 @@ class InstallPlan:
     act: Callable[[], None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OwnCommands:
     """The client's own commands that add and remove an entry; empty if it has no such command."""
 
@@ -54,7 +54,7 @@ class OwnCommands:
     remove: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClientFile:
     """A file of a client as it is now; `text` is empty if the file does not exist. `mark` is the byte order mark before the
     text."""
@@ -227,25 +227,19 @@ class ClientFile:
 
     def _write(self, path: Path, text: str) -> None:
         """Write all of the text or nothing, and keep the rights of the file."""
-        try:
+        with folders.unwritable(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             mode = None
             if self.exists:
                 mode = stat.S_IMODE(self.path.stat().st_mode)
             folders.replace_file(path, self.mark + text.encode(), mode)
-        except OSError as error:
-            raise StorageUnwritable(
-                Sentence(
-                    "{path} cannot be written: {reason}; nothing was changed.", path, error.strerror
-                ),
-                path,
-            ) from error
 
 
 def _run(
     commands: Sequence[Sequence[str]], report: str, *, first: Callable[[], None] | None = None
 ) -> InstallPlan:
-    """Plan to run the commands of a client that are not empty, one after the other, after `first`."""
+    """Plan to run the commands of a client that are not empty, one after the other, after `first`.
+    The plan raises ClientFailed if a command fails."""
     commands_to_run = [command for command in commands if command]
 
     def act() -> None:
@@ -294,11 +288,6 @@ def _folders_of_client(path: Path) -> Sequence[Path]:
 def bytes_of(path: Path, *, links: bool = True) -> bytes | None:
     """Return the content of a file, or None if it does not exist. With `links`, follow a link. Raises InvalidInput if
     it cannot be read."""
-    try:
+    with folders.reading(path), suppress(FileNotFoundError):
         return folders.read_file(path, links=links)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise InvalidInput(
-            "{path} cannot be read: {reason}; nothing was changed.", path, error.strerror
-        ) from error
+    return None

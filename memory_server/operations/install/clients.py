@@ -17,7 +17,8 @@ from typing import Any, Literal
 
 from languages import _
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.json_text import Fields, Json
+from memory_server.kernel.values import frozen
 
 Client = Literal["claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf"]
 System = Literal["linux", "macos", "windows"]
@@ -61,7 +62,7 @@ _FOLDERS = {
 each folder, and its usual place in the home."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Form:
     """How a client keeps its servers: the file of a user, in the home (`~`) or in one of `_FOLDERS`; the file in a
     project, or None; the name of the list; whether an entry has a type; whether the file is TOML. `hooks` are the
@@ -100,7 +101,7 @@ CLIENTS: Mapping[Client, Form] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Past:
     """The folder of a client's sessions, and patterns of its files, each of which is a session."""
 
@@ -122,7 +123,7 @@ _HOOKS_FILES: Mapping[Client, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Machine:
     """The facts about a machine that decide the places. `packages` are folders of Claude Desktop as a packaged Windows
     program: such a program has its own roaming folder, and never reads the usual one (anthropics/claude-code issues
@@ -149,7 +150,7 @@ class Machine:
         return self.folder(variable, usual) / rest
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Server:
     """A server to install. `command` is an absolute path, with arguments if it needs some. `flags` by name, None for
     a flag without a value; `offer` has the flags that choose the tools. `hooks` means that Claude Code has our hooks.
@@ -163,7 +164,7 @@ class Server:
 
 
 def past_sessions(past: Past, machine: Machine) -> int:
-    """Count the sessions of a client."""
+    """Count the sessions of a client, without those of its sub-agents."""
     folder = Path(str(machine.place(past.folder)))
     paths = [path for pattern in past.files for path in folder.glob(pattern)]
     return sum(not path.name.startswith(_OF_SUB_AGENTS) for path in paths)
@@ -253,11 +254,11 @@ def command_here(
     return [str(executable), "-m", "memory_server"]
 
 
-def server_entry(server: Server, client: Client) -> dict[str, Any]:
-    """Make the entry that starts the server, for the client's list of servers."""
+def server_entry(server: Server, client: Client) -> Json:
+    """Return the entry that starts the server, as the client's list of servers has it."""
     program, *arguments = server.command
     arguments += _written({**server.flags, **server.offer})
-    entry: dict[str, Any] = {}
+    entry: Json = {}
     if CLIENTS[client].typed:
         entry["type"] = "stdio"
     entry["command"] = program
@@ -282,9 +283,7 @@ def is_our_server(entry: Any) -> bool:
     return not _OUR_PROGRAMS.isdisjoint(file_names)
 
 
-def hook_entry(
-    server: Server, event: str, system: System, client: Client = "claude-code"
-) -> dict[str, Any]:
+def hook_entry(server: Server, event: str, system: System, client: Client = "claude-code") -> Json:
     """Make the entry that runs our hook, for the client's list of hooks of an event."""
     flags = dict(server.flags)
     toolsets = server.offer.get("toolsets") or ""
@@ -293,7 +292,7 @@ def hook_entry(
         flags["toolsets"] = toolsets
 
     command = [*server.command, *_written(flags), "hook"]
-    run: dict[str, Any] = {"type": "command", "command": shell_line(command, system)}
+    run: Json = {"type": "command", "command": shell_line(command, system)}
 
     seconds = CLIENTS[client].hooks[event]
     if seconds is not None:
@@ -301,7 +300,7 @@ def hook_entry(
 
     if client != "claude-code":
         return run
-    entry: dict[str, Any] = {}
+    entry: Json = {}
     if event in MATCHERS:
         entry["matcher"] = MATCHERS[event]
     entry["hooks"] = [run]
@@ -332,7 +331,7 @@ def shell_line(command: Sequence[str], system: System) -> str:
     return " ".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Presence:
     """Whether a client has our server, whether it has our hooks, and whether it has our hooks for calls of tools."""
 
@@ -361,7 +360,7 @@ def _has_our_hook(items: Any) -> bool:
     return isinstance(items, list) and any(is_our_hook(item) for item in items)
 
 
-def _inner(value: Any, name: str) -> Mapping[str, Any]:
+def _inner(value: Any, name: str) -> Fields:
     """Return the object `name` of an object; empty if it is missing."""
     if not isinstance(value, Mapping):
         return {}

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
 from languages import MessageError, _
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.operations.install.clients import (
     CLIENTS,
     TOOL_EVENTS,
@@ -51,7 +51,7 @@ class NameTaken(MessageError, ValueError):
     """Another program has the name that the server should have; the message is the end of a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Edits:
     """How an entry is added to a file, and how it is removed. `entry` names it in words; `trace` matches the text of
     a file that has the entry and cannot be parsed. `strict` means that the client ignores a file that is not strict
@@ -66,11 +66,13 @@ class Edits:
 
 
 def of_server(server: Server, client: Client) -> Edits:
-    """Make the edits of the list of servers of a client."""
+    """Make the edits of the list of servers of a client. Its `put` raises NameTaken if the name
+    belongs to another server; its `take` leaves such a server."""
     form = CLIENTS[client]
     entry = server_entry(server, client)
 
     def put(document: Document) -> None:
+        """Add the entry. Raises NameTaken if another server has its name."""
         servers = _inner(document, form.listed, {})
         present_entry = servers.get(server.name)
         if present_entry is not None and not is_our_server(present_entry):
@@ -108,10 +110,12 @@ def of_hooks(
     client: Client = "claude-code",
     at_tools: HooksAtTools = "wanted",
 ) -> Edits:
-    """Make the edits of the lists of hooks of a client."""
+    """Make the edits of the lists of hooks of a client: `put` adds ours or brings them up to date,
+    and `take` removes them. Hooks of others stay. `at_tools`: what becomes of hooks at tools."""
     events = CLIENTS[client].hooks
 
     def put(document: Document) -> None:
+        """Add our hooks, or bring them up to date; at most one of ours stays for an event."""
         if client == "cursor":
             document.setdefault("version", 1)
         hooks = _inner(document, "hooks", {})
@@ -133,6 +137,7 @@ def of_hooks(
                 del hooks[event]
 
     def take(document: Document) -> None:
+        """Remove our hooks, and the lists that are empty then."""
         hooks = document.get("hooks")
         if not isinstance(hooks, dict):
             return
@@ -288,7 +293,8 @@ def _after(document: Document, *edits: Edit) -> Document:
 
 
 def _inner(document: Document, name: str, empty: T) -> T:
-    """Return the object or array `name` in `document`; add `empty` if it is missing."""
+    """Return the object or array `name` in `document`; add `empty` if it is missing. Raises NotJson if
+    a value of another type has the name."""
     inner = document.setdefault(name, empty)
     if not isinstance(inner, type(empty)):
         kind = _("array") if isinstance(empty, list) else _("object")
@@ -319,7 +325,8 @@ def _differ_by_entry_only(text: str, before: str, edits: Edits) -> bool:
 
 
 def _written(document: Document, like: str) -> str:
-    """Write `document` in the form of the text `like`: its indentation, line ends and end."""
+    """Write `document` in the form of the text `like`: its indentation, line ends and end. Raises
+    NotJson if it holds a number that JSON does not have."""
     body = like.strip(_BLANK)
     try:
         text = json.dumps(document, ensure_ascii=False, indent=_indentation(body), allow_nan=False)
@@ -350,7 +357,8 @@ def _indentation(body: str) -> str | None:
 
 
 def _written_toml(after: Document, document: Document, text: str) -> str:
-    """Return `text`, which says `document`, with the tables of the servers that differ in `after`."""
+    """Return `text`, which says `document`, with the tables of the servers that differ in `after`.
+    Raises NotJson if the entry is not a separate table."""
     listed = CLIENTS["codex"].listed
     former_servers = document.get(listed, {})
     servers = after.get(listed, {})

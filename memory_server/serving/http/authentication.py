@@ -14,12 +14,12 @@ from starlette.routing import Route
 
 from languages import N_, _
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.serving.http.middleware import Enter
 from memory_server.serving.http.principals import ALL, Principal, Tokens
 
 if TYPE_CHECKING:
-    from memory_server.config.http_settings import HttpSettings
+    from memory_server.config.settings import HttpSettings
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ LEAST_CHARS = 32
 _HOW = N_("run `memory-server tokens add NAME`, or set http.token in the environment")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AuthExtras:
     """What a way to enter adds to the server."""
 
@@ -54,7 +54,8 @@ def host_of(name: str) -> str:
 def entrance(
     settings: HttpSettings, tokens: Tokens | None, *, loopback: bool
 ) -> tuple[Enter, AuthExtras]:
-    """Return the way to enter that is set. Raises InvalidInput: no way or several ways are set, or it cannot be used."""
+    """Return the function that lets a caller enter in the one way that the settings choose, and the host, origin and
+    routes that it adds. Raises InvalidInput if no way or several ways are set, or it cannot be used."""
     ways: list[str] = []
     if settings.token is not None:
         ways.append("http.token")
@@ -100,7 +101,8 @@ def entrance(
 
 
 def _by_token(secret: str | None) -> Enter:
-    """Let all callers with this token enter, or without a token all callers."""
+    """Let all callers with this token enter, or without a token all callers. Raises InvalidInput if
+    the token of the settings is shorter than LEAST_CHARS."""
     if secret is not None and len(secret) < LEAST_CHARS:
         raise InvalidInput(
             "http.token has fewer than {chars} characters; choose a long random one.", LEAST_CHARS
@@ -115,6 +117,9 @@ def _by_token(secret: str | None) -> Enter:
 
 
 def _by_file(tokens: Tokens) -> Enter:
+    """Return a function that finds the principal of a token in a file of tokens, and gives None if
+    the token is missing or allows nothing."""
+
     async def enter(token: str | None) -> Principal | None:
         if token is None:
             return None

@@ -6,34 +6,24 @@ from __future__ import annotations
 import asyncio
 import time
 from base64 import b64decode
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.errors import InvalidInput, ReadOnly, StorageError
 from memory_server.kernel.items import OF_CONVERSATIONS, Family
-from memory_server.kernel.values import dataclass
-from memory_server.operations.exports import (
-    Exported,
-    ExportRequest,
-    exported,
-    file_content,
-)
-from memory_server.operations.imports import (
-    ImportReport,
-    ImportRequest,
-    form_named,
-    import_sources,
-)
+from memory_server.kernel.values import JsonObject, frozen
+from memory_server.operations.exports import ExportContent, ExportRequest, exported, file_content
+from memory_server.operations.imports import ImportReport, ImportRequest, form_named, import_sources
 from memory_server.operations.lore_import import book_text
 from memory_server.operations.ports import OpenMemory, ReadOptions, Source
 from memory_server.serving.http.refusals import HttpError
-from memory_server.tools.base.shapes import Text
+from memory_server.tools.base.shapes import Arguments, Text
 
 NOT_OFFERED = (
     "This server does not offer import and export: they come with the whole toolset short-term, which its "
@@ -64,9 +54,7 @@ _FIELDS = {
 _Name = Annotated[Text, Field(max_length=1_000)]
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
+class _Body(Arguments):
     conversation_id: _Name | None = None
 
 
@@ -94,7 +82,7 @@ class ExportBody(_Body):
     family: Family | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Exchange:
     """Whose memories a request is about, and what it may do. `admit` refuses a content that has no room. `usual`: the
     conversation that a header names."""
@@ -105,7 +93,7 @@ class Exchange:
     usual: str | None = None
 
 
-async def import_content(exchange: Exchange, fields: Mapping[str, Any]) -> Response:
+async def import_content(exchange: Exchange, fields: JsonObject) -> Response:
     """Import a content, and tell what came of it. Raises ValidationError, MemoryServerError."""
     body = ImportBody.model_validate(dict(fields))
     view = exchange.view
@@ -147,6 +135,8 @@ def _data_of(body: ImportBody) -> bytes:
 
 
 def _json_of(report: ImportReport) -> dict[str, Any]:
+    """Return the report of an import as JSON: formats, counts by place, lorebooks, remarks,
+    warnings."""
     places: list[dict[str, Any]] = []
     books: list[str] = []
     for source in report.sources:
@@ -172,8 +162,9 @@ def _place(name: str, counts: MergeCounts) -> dict[str, Any]:
     return {"place": name, **asdict(counts)}
 
 
-async def export_content(exchange: Exchange, fields: Mapping[str, Any]) -> Response:
-    """Answer with a file. Raises ValidationError, MemoryServerError."""
+async def export_content(exchange: Exchange, fields: JsonObject) -> Response:
+    """Answer with a file of a conversation or a family. Raises ValidationError; MemoryServerError
+    if a conversation cannot be read, or if there is nothing to export."""
     view = exchange.view
     body = ExportBody.model_validate(dict(fields))
     conversation_id = body.conversation_id
@@ -188,7 +179,7 @@ async def export_content(exchange: Exchange, fields: Mapping[str, Any]) -> Respo
     return Response(content, media_type=_MEDIA[body.format])
 
 
-def _bounded(view: OpenMemory, stored: Exported, form: str) -> bytes:
+def _bounded(view: OpenMemory, stored: ExportContent, form: str) -> bytes:
     """Return the content of a file. Raises HttpError: it is too large."""
     pieces: list[bytes] = []
     free_bytes = MOST_BYTES
@@ -208,31 +199,29 @@ def in_fields(sentence: str) -> str:
     return sentence
 
 
-def documented(refused: Mapping[str, Any], headers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Describe the paths as OpenAPI does; `refused` is the answer to what is refused."""
-    told = {
-        "description": "What came, by place, and what was left out",
-        "content": {"application/json": {"schema": {"type": "object"}}},
-    }
-    file = {"description": "A file", "content": {media: {} for media in _MEDIA.values()}}
-    kinds = (
-        ("import", "Import the content of a file", ImportBody, told),
-        ("export", "Export what is stored as a file", ExportBody, file),
-    )
-    paths: dict[str, Any] = {}
-    for name, summary, body, answer in kinds:
-        schema = body.model_json_schema()
-        paths[f"/v1/{name}"] = {
-            "post": {
-                "operationId": name,
-                "summary": summary,
-                "parameters": headers,
-                "requestBody": {
-                    "required": True,
-                    "content": {"application/json": {"schema": schema}},
-                },
-                "responses": {"200": answer, "default": refused},
-            }
-        }
+@frozen
+class Operation:
+    """What OpenAPI says of a path: `answer` describes its answer, and `body` is the schema of its arguments."""
 
-    return paths
+    summary: str
+    answer: JsonObject
+    body: JsonObject
+    description: str = ""
+
+
+OPERATIONS: Mapping[str, Operation] = {
+    "import": Operation(
+        "Import the content of a file",
+        {
+            "description": "What came, by place, and what was left out",
+            "content": {"application/json": {"schema": {"type": "object"}}},
+        },
+        ImportBody.model_json_schema(),
+    ),
+    "export": Operation(
+        "Export what is stored as a file",
+        {"description": "A file", "content": {media: {} for media in _MEDIA.values()}},
+        ExportBody.model_json_schema(),
+    ),
+}
+"""How OpenAPI describes the two paths."""

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, cast
 
 import h11
@@ -26,12 +27,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from languages import ENGLISH, _, speaking
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.failures import failure_text
-from memory_server.kernel.meter import Meter
+from memory_server.kernel.meter import BOUNDS_MS, Meter
 from memory_server.kernel.request_body import replaying
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import dataclass, frozen
 from memory_server.knowledge.sessions.ids import Begun
 from memory_server.serving.fair_threads import FOR, HOOKS
-from memory_server.serving.http import figures, rest
+from memory_server.serving.http import rest
 from memory_server.serving.http.authentication import entrance, host_of, names_in
 from memory_server.serving.http.middleware import (
     LOOPBACK,
@@ -48,8 +49,62 @@ from memory_server.serving.http.tenants import Opener, Tenants
 from memory_server.serving.stdio.runner import on_signals
 from memory_server.tools.base.tool import Tool
 
+
+@dataclass(eq=False)  # a registry keeps it in a set
+class _Collector:
+    meter: Meter
+
+    def collect(self) -> Iterator[Any]:
+        """Yield the metrics: times and errors of calls by tool, and a gauge for each family of
+        counters."""
+        from prometheus_client.core import (
+            CounterMetricFamily,
+            GaugeMetricFamily,
+            HistogramMetricFamily,
+        )
+
+        times = HistogramMetricFamily(
+            "memory_server_call_seconds", "Time of calls", labels=["tool"]
+        )
+        errors = CounterMetricFamily(
+            "memory_server_call_errors", "Calls that were refused or failed", labels=["tool"]
+        )
+        # Prometheus wants counts that include all smaller times.
+        bounds = [*(str(bound / 1000) for bound in BOUNDS_MS), "+Inf"]
+        for name, calls in self.meter.calls.items():
+            times.add_metric(
+                [name],
+                list(zip(bounds, accumulate(calls.counts), strict=True)),
+                calls.sum_ms / 1000,
+            )
+            errors.add_metric([name], calls.errors)
+
+        yield times
+        yield errors
+        for family, numbers in self.meter.figures().items():
+            gauge = GaugeMetricFamily(
+                f"memory_server_{family}", f"Counters of {family}", labels=["name"]
+            )
+            for name, number in numbers.items():
+                gauge.add_metric([name], number)
+            yield gauge
+
+
+def _figures(meter: Meter) -> Callable[[Request], Awaitable[Response]]:
+    """Return the function that answers `/metrics` with the figures of the meter, in the form of Prometheus."""
+
+    async def answer(request: Request) -> Response:
+        from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+        registry = CollectorRegistry()
+        registry.register(_Collector(meter))
+        return Response(generate_latest(registry), headers={"content-type": CONTENT_TYPE_LATEST})
+
+    return answer
+
+
 if TYPE_CHECKING:
-    from memory_server.config.http_settings import HttpSettings
+    from memory_server.config.settings import HttpSettings
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +132,7 @@ MakePage = Callable[[Tenants, Enter, Limits], ASGIApp]
 """Makes the page for people, below `PAGE`, of who may enter and what each tenant may do."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HttpServer:
     """What a process serves. `look` returns when the store answers; `warm` prepares the first answers. `say` gets the
     address. With `sessions`, tools of this toolset are offered, so headers may name users. `files` is how many files
@@ -120,11 +175,13 @@ class _Protocol(H11Protocol):
         self._late = self.loop.call_later(HEAD_SECONDS, transport.close)
 
     def data_received(self, data: bytes) -> None:
+        """Take bytes from a client, and close the connection if the head of a request, once begun, is not whole within
+        HEAD_SECONDS."""
         super().data_received(data)
         if (
             self.conn.their_state is not h11.IDLE
         ):  # there is a whole head; who reads the body bounds its time
-            self._let_be()
+            self._stop_head_timer()
         elif self._late is None and self.conn.trailing_data[0]:
             self._late = self.loop.call_later(HEAD_SECONDS, self.transport.close)
 
@@ -142,12 +199,12 @@ class _Protocol(H11Protocol):
             self._stalled = self.loop.call_later(UNWRITTEN_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        self._go_on()
+        self._stop_stall_timer()
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._let_be()
-        self._go_on()
+        self._stop_head_timer()
+        self._stop_stall_timer()
         self._strangers.pop(self, None)
         super().connection_lost(exc)
 
@@ -159,17 +216,19 @@ class _Protocol(H11Protocol):
         return scope is not None and has_entered(scope)
 
     def dismiss(self) -> None:
-        """Close it, so that there is room for others."""
+        """Abort the connection at once, so that there is room for others."""
         del self._strangers[self]
         self.connections.discard(self)  # uvicorn counts it until the event loop comes to its end
         self.transport.abort()
 
-    def _go_on(self) -> None:
+    def _stop_stall_timer(self) -> None:
+        """Stop the timer that would abort a connection whose client does not read."""
         if self._stalled is not None:
             self._stalled.cancel()
             self._stalled = None
 
-    def _let_be(self) -> None:
+    def _stop_head_timer(self) -> None:
+        """Stop the timer that would close a connection without a request."""
         if self._late is not None:
             self._late.cancel()
             self._late = None
@@ -194,7 +253,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Mcp:
     """`POST /mcp`, which goes to the session manager of the caller's tenant, and `DELETE /mcp`, which ends a session.
     `begun`: who is meant in which session, by tenant and `Mcp-Session-Id` of the handshake era. It is None, without
@@ -204,6 +263,8 @@ class _Mcp:
     begun: defaultdict[str | None, dict[str, Begun]] | None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request of MCP with the memories of its caller; where sessions are kept, DELETE
+        ends one. Raises HttpError if the session is unknown, or too many tenants are busy."""
         headers = Headers(scope=scope)
         if self.begun is not None and scope["method"] == "DELETE":
             sessions = self.begun[caller_of(scope).tenant]
@@ -226,8 +287,8 @@ class _Mcp:
         receive: Receive,
         send: Send,
     ) -> tuple[Receive, Send]:
-        """Give the caller the identity of its session; the answer to `initialize` names a new session. Raises HttpError:
-        the session is unknown."""
+        """Give the caller the identity of its session. The answer to `initialize` names a new session, for which the
+        oldest of too many is forgotten. Raises HttpError: the session is unknown."""
         caller = caller_of(scope)
         sessions = begun[caller.tenant]
         if session_id is not None:
@@ -265,6 +326,7 @@ def _no_session() -> HttpError:
 
 
 def _is_initialize(body: bytes) -> bool:
+    """Tell whether a body is the request `initialize`; what is not JSON is not."""
     if b'"initialize"' not in body:  # parse no other call twice
         return False
     try:
@@ -317,7 +379,7 @@ async def serve(node: HttpServer, address: tuple[str, int]) -> None:
             ),
             Route("/healthz", JSONResponse({"status": "ok"}), methods=["GET"]),
             Route("/readyz", ready),
-            Route("/metrics", figures.endpoint(node.meter)),
+            Route("/metrics", _figures(node.meter)),
             *extras.routes,
         ],
         redirect_slashes=False,
@@ -359,6 +421,8 @@ async def _run(
     tenants: Tenants,
     node: HttpServer,
 ) -> None:
+    """Say where the server listens, and answer requests until `stop` is set; then give open calls
+    `drain_seconds` before the streams of the tenants end."""
     host, port = listener.getsockname()[:2]
     if ":" in host:
         host = f"[{host}]"
@@ -428,7 +492,7 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def address_of(text: str) -> tuple[str, int]:
-    """Split `[HOST:]PORT` into host and port. Raises InvalidInput: it is not an address."""
+    """Split `[HOST:]PORT` into host, by default 127.0.0.1, and port. Raises InvalidInput: it is not an address."""
     host, colon, port = text.rpartition(":")
     is_port = port.isascii() and port.isdecimal() and int(port) <= 65_535
     if not is_port or (colon and not host):

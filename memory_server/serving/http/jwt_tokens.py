@@ -29,7 +29,7 @@ from memory_server.serving.http.principals import OPERATOR, READ, WRITE, Princip
 from memory_server.serving.http.refusals import HttpError
 
 if TYPE_CHECKING:
-    from memory_server.config.http_settings import HttpSettings, JwtSettings
+    from memory_server.config.settings import HttpSettings, JwtSettings
 
 log = logging.getLogger(__name__)
 
@@ -61,23 +61,25 @@ class _Keys:
         self._fetch: Future[Any] | None = None
 
     async def find(self, key_id: str | None) -> jwt.PyJWK | None:
-        """Find the key with this id. A missing key is looked up at the provider again, in one look for all who wait;
-        a key that is here counts while a look goes on."""
-        key = self._current(key_id)
+        """Find the key with this id. A missing key is looked up at the provider again, in one look
+        for all who wait; a key that is here counts while a look goes on. Return None if the
+        provider does not have it. Raises HttpError if no keys could be fetched yet."""
+        key = self._key_with(key_id)
         now = time.monotonic()
         if key is None or now >= self._good_until:
             if self._looking is None and now >= self._next_look:
-                self._looking = asyncio.create_task(self._look())
+                self._looking = asyncio.create_task(self._fetch_keys())
             if key is None and self._looking is not None:
                 await asyncio.shield(self._looking)
         if self._key_set is None:
             raise HttpError(
                 503, "busy", "The signing keys are not available; try again.", {"retry-after": "10"}
             )
-        return self._current(key_id)
+        return self._key_with(key_id)
 
-    def _current(self, key_id: str | None) -> jwt.PyJWK | None:
-        """Return the key with this id from the last look; without an id, the only key."""
+    def _key_with(self, key_id: str | None) -> jwt.PyJWK | None:
+        """Return the key with this id from the last look; without an id, the only key. Return None
+        if the key is not there, or if several are there and no id is given."""
         if self._key_set is None:
             return None
         keys = self._key_set.keys
@@ -85,7 +87,10 @@ class _Keys:
             return keys[0] if len(keys) == 1 else None
         return next((key for key in keys if key.key_id == key_id), None)
 
-    async def _look(self) -> None:
+    async def _fetch_keys(self) -> None:
+        """Fetch the keys of the provider in a thread, for KEPT_SECONDS. If that fails or takes too
+        long, the log says so and the old keys stay. The next look is AGAIN_SECONDS later at the
+        earliest."""
         try:
             # A thread of its own, and only one: the threads of asyncio would be used up by a provider that never
             # ends, and would keep the process from ending.
@@ -112,6 +117,7 @@ class _Keys:
             self._next_look = time.monotonic() + AGAIN_SECONDS
 
     def _run(self, fetch: Future[Any]) -> None:
+        """Fetch the keys, and put them or the error into `fetch`."""
         try:
             fetch.set_result(json.loads(self._fetched()))
         except Exception as error:
@@ -120,6 +126,8 @@ class _Keys:
             fetch.set_exception(error)
 
     def _fetched(self) -> bytes:
+        """Read the document of keys, from a file or over HTTP. Raises ValueError if it is longer
+        than MOST_BYTES, TimeoutError if it comes too slowly, and OSError if it does not come."""
         if not self._location.startswith(("https://", "http://")):
             return Path(self._location).expanduser().read_bytes()
         deadline = time.monotonic() + 2 * FETCH_SECONDS
@@ -193,6 +201,8 @@ def _resource_metadata(path: str, resource: str, provider: JwtSettings) -> Route
 
 
 def _by_jwt(settings: JwtSettings, audience: list[str], keys: _Keys) -> Enter:
+    """Return a function that checks a JWT and gives its principal, or None if the token is refused
+    or names no usable tenant. That function raises HttpError while no keys are there."""
     algorithms = (settings.algorithms or "").split(",")
     has_warned = False
 
@@ -220,6 +230,7 @@ def _by_jwt(settings: JwtSettings, audience: list[str], keys: _Keys) -> Enter:
             return None
 
     async def enter(token: str | None) -> Principal | None:
+        """Return the principal of a token, or None if it is refused or names no usable tenant."""
         nonlocal has_warned
         claims = await claims_of(token or "")
         if claims is None:
@@ -254,7 +265,8 @@ def _tenant_name(claim: object) -> str | None:
 
 
 def _session(claims: Mapping[str, Any]) -> str | None:
-    """Return the session of a token (OpenID Connect), or the client that it was made for (RFC 9068)."""
+    """Return the session of a token (OpenID Connect), or the client that it was made for (RFC
+    9068), or None if it names neither."""
     for claim in ("sid", "client_id", "azp"):
         session = claims.get(claim)
         if isinstance(session, str) and session and session.isprintable():

@@ -24,9 +24,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.failures import failure_text, request_id
+from memory_server.kernel.json_text import MOST_VALUES, crowded
 from memory_server.kernel.link import MOST_FOLDER_CHARS
 from memory_server.kernel.request_body import BodyRefused, replaying, whole_body
-from memory_server.kernel.strict_json import MOST_VALUES, crowded
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.projects import public_key
 from memory_server.serving.fair_threads import FOR
@@ -86,7 +86,9 @@ class Middleware:
     """A path, and the app of all that is below it, which lets people in by itself."""
 
     @cached_property
-    def _inside(self) -> ASGIApp:
+    def _checked_app(self) -> ASGIApp:
+        """Return the app after the first checks; if other origins are allowed, its answers have the
+        headers of CORS."""
         if not self.origins:
             return self._serve_or_refuse
         headers = ["retry-after", "www-authenticate"]
@@ -101,6 +103,9 @@ class Middleware:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, and write its line of the log. A failure is answered with 500, unless
+        an answer has begun: then it is raised. A request that is cancelled before its answer gets
+        503."""
         began = time.monotonic()
         status = 0
         scope["app"] = self.app  # so Starlette raises for an unknown path
@@ -112,7 +117,7 @@ class Middleware:
 
         headers = Headers(scope=scope)
         try:
-            answerer: ASGIApp = self._refusal(headers) or self._within(scope)
+            answerer: ASGIApp = self._refusal(headers) or self._app_for(scope)
             await answerer(scope, receive, noted)
         except asyncio.CancelledError:  # the process ends first
             if not status:
@@ -136,9 +141,10 @@ class Middleware:
             milliseconds = (time.monotonic() - began) * 1000
             log.info("%s %s %s %.0f ms", scope["method"], route, status or "-", milliseconds)
 
-    def _within(self, scope: Scope) -> ASGIApp:
+    def _app_for(self, scope: Scope) -> ASGIApp:
+        """Return the app that answers: the app beside for the paths below its prefix, or else the app inside."""
         if self.beside is None or not scope["path"].startswith(f"{self.beside[0]}/"):
-            return self._inside
+            return self._checked_app
         return self.beside[1]
 
     def _refusal(self, headers: Headers) -> JSONResponse | None:
@@ -265,7 +271,8 @@ class Middleware:
         )
 
     async def _while_let_in(self, token: str | None, call: Awaitable[None]) -> None:
-        """Carry a stream, which ends when its token does not count any more."""
+        """Carry a stream until it ends. Every AGAIN_SECONDS its token is checked again, and the
+        stream is cancelled if the token is not valid any more."""
         stream = asyncio.ensure_future(call)
         try:
             while True:
@@ -287,6 +294,7 @@ class Middleware:
 
 
 def _bearer(headers: Headers) -> str | None:
+    """Return the bearer token of a request. Return None without one, or with several `Authorization` headers."""
     values = headers.getlist("authorization")
     if len(values) != 1:
         return None
@@ -325,6 +333,8 @@ def _is_large(headers: Headers) -> bool:
 
 
 async def _whole_body(headers: Headers, receive: Receive) -> bytes:
+    """Receive the whole body. Raises HttpError if it is too large (413), too slow (408) or
+    incomplete (400)."""
     try:
         return await whole_body(
             receive, headers.get("content-length", ""), MOST_BYTES, BODY_SECONDS

@@ -13,7 +13,7 @@ from starlette.types import Scope
 from memory_server.conversations.model import MAX_ID_CHARS, conversation_id_of
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.times import zone_named
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.knowledge.sessions.ids import HEADERS, HTTP, METADATA_HEADER, RequestInfo
 from memory_server.knowledge.sessions.ids import from_headers as sessions_from
 
@@ -31,7 +31,7 @@ OF_SESSIONS = {name.encode() for name in (*HEADERS, METADATA_HEADER)}
 _KEY = "memory_server.caller"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Principal:
     """The caller of a request. `tenant` is None for the data folder itself. `usual`: the conversation of calls that
     name none, if it is not the conversation of the settings. `session`: the session that the header names, else the
@@ -94,8 +94,8 @@ def caller_of(scope: Scope) -> Principal:
 
 
 def wire_from(headers: Headers, *, sessions: bool) -> RequestInfo:
-    """Who is meant within the tenant. Raises InvalidInput: a header cannot be used, or asks for a separation that this
-    server does not make, because it does not offer `sessions`."""
+    """Return who is meant within the tenant. Raises InvalidInput: a header cannot be used, or asks
+    for a separation that this server does not make, because it does not offer `sessions`."""
     user_headers = [name for name, _ in headers.raw if name in OF_SESSIONS]
     if not user_headers:
         return HTTP

@@ -42,7 +42,8 @@ class Bucket:
         self._filled = began
 
     def seconds_to_wait(self, now: float) -> float:
-        """Return how long a request of now would wait for its token."""
+        """Fill the bucket up to now, and return how long a request of now would wait for its token, which is not
+        taken."""
         self._left = min(self._most, self._left + (now - self._filled) * self._per_second)
         self._filled = now
         return max(0.0, 1 - self._left) / self._per_second
@@ -63,6 +64,7 @@ class RateLimiter:
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        """Set the limits. `now` and `sleep` are the clock, which tests replace."""
         self._now = now
         self._sleep = sleep
         self._bucket = Bucket(per_minute, now())

@@ -54,7 +54,8 @@ class HttpError(Exception):
 
 
 def refused_for(error: BaseException, sentence: str | None = None) -> HttpError:
-    """Return the refusal that says what `error` is about: for the failure of a tool, what it was that failed."""
+    """Return the refusal with the status for `error`, or for the cause of a tool's failure; 500 for an unknown error. An
+    HttpError is returned as it is."""
     if isinstance(error, HttpError):
         return error
     if sentence is None:

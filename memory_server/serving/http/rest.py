@@ -8,7 +8,9 @@ describes them. `POST /v1/import` and `/v1/export` exchange files. `GET /v1/me` 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property, partial
 from typing import Any
 
 import orjson
@@ -19,13 +21,14 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from memory_server.kernel.errors import MemoryServerError
-from memory_server.kernel.strict_json import repeated_name
+from memory_server.kernel.json_text import repeated_name
 from memory_server.kernel.text import shown, visible
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import JsonObject, dataclass, frozen
 from memory_server.serving.http.exchange import (
     NOT_OFFERED,
+    OPERATIONS,
     Exchange,
-    documented,
+    Operation,
     export_content,
     import_content,
     in_fields,
@@ -84,75 +87,90 @@ def routes(
 ) -> list[Route]:
     """Make the routes of `tools`. `max_bytes`: the limit for the JSON of a result. `read_only`: a tool that is not
     among them may change something. `exchanges`: files are imported and exported."""
-    document: bytes | None = None
-
-    async def openapi(request: Request) -> Response:
-        nonlocal document
-        document = document or orjson.dumps(openapi_document(tools, exchanges=exchanges))
-        return Response(document, media_type=_JSON)
-
-    import_route = _Exchange(tenants, import_content, read_only, exchanges)
-    export_route = _Exchange(tenants, export_content, read_only, exchanges)
-    return [
-        Route(OPENAPI, openapi, methods=["GET"]),
-        Route(ME, _Me(tenants, read_only), methods=["GET"]),
-        Route(f"{COMMANDS}/{{name}}", _Commands(tenants), methods=["POST"]),
-        Route("/v1/import", import_route, methods=["POST"]),
-        Route("/v1/export", export_route, methods=["POST"]),
-        Route("/v1/{tool}", _Called(tools, tenants, max_bytes, read_only), methods=["POST"]),
-    ]
+    api = _Api(tools, tenants, max_bytes, read_only, exchanges)
+    answers: tuple[tuple[str, str, Answer], ...] = (
+        ("GET", OPENAPI, api.describe),
+        ("GET", ME, api.tell_who),
+        ("POST", f"{COMMANDS}/{{name}}", api.run_command),
+        ("POST", "/v1/import", partial(api.exchange, import_content)),
+        ("POST", "/v1/export", partial(api.exchange, export_content)),
+        ("POST", "/v1/{tool}", api.call_tool),
+    )
+    return [Route(path, _Endpoint(answer), methods=[method]) for method, path, answer in answers]
 
 
-@dataclass(frozen=True, slots=True)
-class _Me:
-    """`GET /v1/me`: whom the token lets in, where, and which version answers."""
+Answer = Callable[[Request], Awaitable[Response]]
+ExchangeWork = Callable[[Exchange, JsonObject], Awaitable[Response]]
 
-    tenants: Tenants
-    read_only: bool
+
+@frozen
+class _Endpoint:
+    """An answer to requests as an ASGI app, because Starlette wraps a function twice to catch what the middleware
+    catches."""
+
+    answer: Answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        caller = caller_of(scope)
-        async with self.tenants.used(caller) as tenant:
-            services = tenant.call(caller).memories.services
-            pause = services.paused()
-        who = {
-            "name": caller.name,
-            "tenant": caller.tenant,
-            "scopes": sorted(caller.scopes),
-            "version": __version__,
-            "paused": None if pause is None else pause.text(services.zone),
-            "read_only": self.read_only,
-        }
-        await Response(orjson.dumps(who), media_type=_JSON)(scope, receive, send)
+        response = await self.answer(Request(scope, receive))
+        await response(scope, receive, send)
 
 
-@dataclass(frozen=True, slots=True)
-class _Called:
-    """`POST /v1/{tool}`. An ASGI app, because Starlette wraps a function twice to catch what the middleware catches."""
+@dataclass(frozen=True)
+class _Api:
+    """What the paths answer."""
 
     tools: Mapping[str, Tool]
     tenants: Tenants
     max_bytes: int
     read_only: bool
+    exchanges: bool
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        caller = caller_of(scope)
+    @cached_property
+    def _document(self) -> bytes:
+        return orjson.dumps(openapi_document(self.tools, exchanges=self.exchanges))
+
+    async def describe(self, request: Request) -> Response:
+        return Response(self._document, media_type=_JSON)
+
+    async def tell_who(self, request: Request) -> Response:
+        """Answer `/v1/me`: name, tenant and scopes of the caller, the version, and whether memory
+        is paused or read-only. Raises HttpError if too many tenants are busy."""
+        caller = caller_of(request.scope)
+        async with self.tenants.used(caller) as tenant:
+            services = tenant.call(caller).memories.services
+            pause = services.paused()
+        return _json(
+            {
+                "name": caller.name,
+                "tenant": caller.tenant,
+                "scopes": sorted(caller.scopes),
+                "version": __version__,
+                "paused": None if pause is None else pause.text(services.zone),
+                "read_only": self.read_only,
+            }
+        )
+
+    async def call_tool(self, request: Request) -> Response:
+        """Call the tool in the path with the arguments in the body, and answer with its structured
+        result. Raises HttpError: the tool is not offered, the token may only read, the arguments
+        are wrong, or the call failed."""
+        caller = caller_of(request.scope)
         name = request.path_params["tool"]
         tool = self.tools.get(name)
         if tool is None:
             raise self._not_offered(name)
         if not tool.only_reads and WRITE not in caller.scopes:
             raise HttpError(403, "scope", f"This token only reads, and {name} changes something.")
-        arguments = _arguments(request, await request.body())
+
+        arguments = await _arguments(request)
         async with self.tenants.used(caller) as tenant:
             try:
                 answered = await call(
                     tool, tenant.call(caller), arguments, max_bytes=self.max_bytes
                 )
             except ToolFailed as failure:
-                raise refused_for(failure, str(failure)) from failure
-        await Response(orjson.dumps(answered.structured), media_type=_JSON)(scope, receive, send)
+                raise refused_for(failure) from failure
+        return _json(answered.structured)
 
     def _not_offered(self, name: str) -> HttpError:
         """Return the refusal of a call of a tool that is not offered, or does not exist."""
@@ -171,70 +189,54 @@ class _Called:
         )
         return HttpError(404, "not found", sentence)
 
-
-@dataclass(frozen=True, slots=True)
-class _Commands:
-    """`POST /v1/commands/{name}`, for `memory-server` on a linked machine; docs/how-to/two-machines.md lists what it
-    sends."""
-
-    tenants: Tenants
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
-        caller = caller_of(scope)
-        arguments = _arguments(request, await request.body())
+    async def run_command(self, request: Request) -> Response:
+        """Run a command of `memory-server` on a linked machine; docs/how-to/two-machines.md lists what it sends."""
+        caller = caller_of(request.scope)
+        arguments = await _arguments(request)
         async with self.tenants.used(caller) as tenant:
-            try:
-                result = await tenant.run(caller, request.path_params["name"], arguments)
-            except (MemoryServerError, ValidationError) as error:
-                raise _refusal_of(error, tenant, caller) from error
-        await Response(orjson.dumps(result), media_type=_JSON)(scope, receive, send)
+            with _refusals(tenant, caller):
+                return _json(await tenant.run(caller, request.path_params["name"], arguments))
 
-
-@dataclass(frozen=True, slots=True)
-class _Exchange:
-    """`POST /v1/import` and `POST /v1/export`."""
-
-    tenants: Tenants
-    work: Callable[[Exchange, Mapping[str, Any]], Awaitable[Response]]
-    read_only: bool
-    is_offered: bool
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self.is_offered:
+    async def exchange(self, work: ExchangeWork, request: Request) -> Response:
+        """Import or export a file. Raises HttpError if this server does not offer it."""
+        if not self.exchanges:
             raise HttpError(404, "not found", NOT_OFFERED)
-        request = Request(scope, receive)
-        caller = caller_of(scope)
-        arguments = _arguments(request, await request.body())
+
+        caller = caller_of(request.scope)
+        arguments = await _arguments(request)
         may_write = WRITE in caller.scopes and not self.read_only
         async with self.tenants.used(caller) as tenant:
-            try:
+            with _refusals(tenant, caller, in_fields):
                 async with tenant.view(caller) as view:
                     exchange = Exchange(view, tenant.admit_content, may_write, caller.usual)
-                    response = await self.work(exchange, arguments)
-            except (MemoryServerError, ValidationError) as error:
-                raise _refusal_of(error, tenant, caller, in_fields) from error
-        await response(scope, receive, send)
+                    return await work(exchange, arguments)
 
 
-def _refusal_of(
-    error: MemoryServerError | ValidationError,
-    tenant: Tenant,
-    caller: Principal,
-    worded: Callable[[str], str] = str,
-) -> HttpError:
-    """Return the refusal for an error, without what is not said to callers. `worded` says it for them."""
-    sentence = str(error)
-    if isinstance(error, ValidationError):
-        sentence = error.errors()[0]["msg"]
-    return refused_for(error, worded(tenant.call(caller).memories.for_callers(sentence)))
+def _json(content: JsonObject) -> Response:
+    return Response(orjson.dumps(content), media_type=_JSON)
 
 
-def _arguments(request: Request, body: bytes) -> dict[str, Any]:
+@contextmanager
+def _refusals(
+    tenant: Tenant, caller: Principal, worded: Callable[[str], str] = str
+) -> Iterator[None]:
+    """Turn an error into its refusal, without what is not said to callers. `worded` says it for them."""
+    try:
+        yield
+    except (MemoryServerError, ValidationError) as error:
+        sentence = str(error)
+        if isinstance(error, ValidationError):
+            sentence = error.errors()[0]["msg"]
+        sentence = worded(tenant.call(caller).memories.for_callers(sentence))
+        raise refused_for(error, sentence) from error
+
+
+async def _arguments(request: Request) -> JsonObject:
     """Parse the arguments in a body. Raises HttpError: it is not a JSON object, or has a name twice."""
     content_type = request.headers.get("content-type", "").partition(";")[0]
     if content_type.strip().lower() != _JSON:
         raise HttpError(415, "form", f"Send the arguments as JSON, with `Content-Type: {_JSON}`.")
+    body = await request.body()
     try:
         arguments = orjson.loads(body)
         repeated = repeated_name(body)
@@ -250,11 +252,11 @@ def _arguments(request: Request, body: bytes) -> dict[str, Any]:
     return arguments
 
 
-def openapi_document(tools: Mapping[str, Tool], *, exchanges: bool = True) -> dict[str, Any]:
+def openapi_document(tools: Mapping[str, Tool], *, exchanges: bool = True) -> JsonObject:
     """Describe the tools as OpenAPI 3.1."""
     refused = {
         "description": "Refused, or failed: one sentence says why; see Retry-After",
-        "content": {_JSON: {"schema": {"$ref": "#/components/schemas/Error"}}},
+        "content": _content({"$ref": "#/components/schemas/Error"}),
     }
     name_form = {"type": "string", "pattern": "^[A-Za-z0-9_.~%-]{1,256}$"}
     zone_form = {
@@ -271,41 +273,40 @@ def openapi_document(tools: Mapping[str, Tool], *, exchanges: bool = True) -> di
         ),
         _header(TIMEZONE, "Where the reader lives", zone_form),
     ]
+    operations: dict[str, Operation] = {
+        name: Operation(
+            tool.title.english,
+            {"description": "The result", "content": _content(tool.output_schema())},
+            tool.input_schema(),
+            tool.description,
+        )
+        for name, tool in tools.items()
+    }
+    if exchanges:
+        operations |= OPERATIONS
+
+    who = {"description": "The result", "content": _content(_WHO)}
     paths: dict[str, Any] = {
         ME: {
             "get": {
                 "operationId": "me",
                 "summary": "Whom the token lets in, and which version answers",
-                "responses": {
-                    "200": {"description": "The result", "content": {_JSON: {"schema": _WHO}}},
-                    "default": refused,
-                },
+                "responses": {"200": who, "default": refused},
             }
         }
     }
-    for name, tool in tools.items():
+    for name, operation in operations.items():
+        described = {"description": operation.description} if operation.description else {}
         paths[f"/v1/{name}"] = {
             "post": {
                 "operationId": name,
-                "summary": tool.title.english,
-                "description": tool.description,
+                "summary": operation.summary,
+                **described,
                 "parameters": headers,
-                "requestBody": {
-                    "required": True,
-                    "content": {_JSON: {"schema": tool.input_schema()}},
-                },
-                "responses": {
-                    "200": {
-                        "description": "The result",
-                        "content": {_JSON: {"schema": tool.output_schema()}},
-                    },
-                    "default": refused,
-                },
+                "requestBody": {"required": True, "content": _content(operation.body)},
+                "responses": {"200": operation.answer, "default": refused},
             }
         }
-
-    if exchanges:
-        paths |= documented(refused, headers)
 
     return {
         "openapi": "3.1.0",
@@ -319,6 +320,11 @@ def openapi_document(tools: Mapping[str, Tool], *, exchanges: bool = True) -> di
     }
 
 
-def _header(name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+def _content(schema: JsonObject) -> JsonObject:
+    """Describe a body of JSON as OpenAPI does."""
+    return {_JSON: {"schema": schema}}
+
+
+def _header(name: str, description: str, schema: JsonObject) -> JsonObject:
     """Describe a header as OpenAPI does."""
     return {"name": name, "in": "header", "description": description, "schema": schema}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from math import inf
 from typing import Any
@@ -16,7 +16,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.requests import Request
 
 from memory_server.kernel.errors import QuotaReached
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import JsonObject, frozen
 from memory_server.knowledge.projects import Project
 from memory_server.memories.memories import Call, Memories
 from memory_server.operations.ports import OpenMemory
@@ -37,7 +37,7 @@ LOOK_SHARE = 0.1
 """The share of the time that measuring may take."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TenantMemories:
     """The memories of a tenant. `make_server` makes an MCP server of them; `room` looks how many bytes they may still
     take, and lets nothing be added if they may not grow. `run` does a command or hook of a linked machine; it takes
@@ -46,7 +46,7 @@ class TenantMemories:
     memories: Memories
     make_server: MakeServer
     room: Callable[[], float]
-    run: Callable[[str, Mapping[str, Any], Principal], Awaitable[dict[str, Any]]]
+    run: Callable[[str, JsonObject, Principal], Awaitable[dict[str, Any]]]
     view: Callable[[Principal], AbstractAsyncContextManager[OpenMemory]]
 
 
@@ -77,7 +77,7 @@ class Tenant:
             server: Server[object] = self._memories.make_server(self._resolve, self.subscriptions)
             self.manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
             async with self.manager.run():
-                await self._measure()
+                await self._measure_room()
                 if not self.ready.done():
                     self.ready.set_result(None)
                 while not self.over.is_set():
@@ -86,16 +86,17 @@ class Tenant:
                     if not self.users and time.monotonic() - self.used >= idle_seconds:
                         self.over.set()
                     elif not self.over.is_set():
-                        await self._measure()
+                        await self._measure_room()
 
     async def admit(self, size: int) -> None:
-        """Measure again what is there, if it may be too much by now, before a request with a body of `size` bytes."""
+        """Count a request with a body of `size` bytes, and measure the free room again if it may be used up by now, or
+        if that is due."""
         self._taken += size * GROWTH
         if self._room == inf:
             return
         may_be_full = 0 < self._room <= self._taken
         if may_be_full or time.monotonic() >= self._next_look:
-            await self._measure()
+            await self._measure_room()
 
     async def admit_content(self, size: int) -> None:
         """Look for room before a content is stored that has `size` bytes unpacked, which may be many more than the
@@ -109,7 +110,8 @@ class Tenant:
                 max(0, round(self._room)),
             )
 
-    async def _measure(self) -> None:
+    async def _measure_room(self) -> None:
+        """Look up the free room in a thread, and set when to look again: the longer a look takes, the later."""
         began = time.monotonic()
         self._taken = 0
         self._next_look = began + LOOK_SECONDS
@@ -117,9 +119,7 @@ class Tenant:
         ended = time.monotonic()
         self._next_look = max(self._next_look, ended + (ended - began) / LOOK_SHARE)
 
-    async def run(
-        self, caller: Principal, name: str, arguments: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    async def run(self, caller: Principal, name: str, arguments: JsonObject) -> JsonObject:
         """Return the result of the command or hook `name` of a linked machine."""
         return await self._memories.run(name, arguments, caller)
 
@@ -128,7 +128,8 @@ class Tenant:
         return self._memories.view(caller)
 
     def call(self, caller: Principal | None) -> Call:
-        """Return the memories as this caller sees them, or as they are for a request without a caller."""
+        """Return the memories as this caller sees them, or as they are for a request without a
+        caller. Raises InvalidInput if the name of its session cannot be used."""
         memories = self._memories.memories
         if caller is None:
             return Call(memories, memories.conversations)
@@ -145,13 +146,14 @@ class Tenant:
         return call.in_session(caller.session).in_zone(caller.timezone)
 
     def _resolve(self, request: object) -> Call:
+        """Return the view for a request of MCP: of its caller, or of the tenant itself if it did not come over HTTP."""
         http_request = getattr(request, "request", None)
         if not isinstance(http_request, Request):
             return self.call(None)
         return self.call(caller_of(http_request.scope))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Key:
     """What a tenant is open for: its name (None: the data folder itself), and whether for changes too."""
 
@@ -190,7 +192,7 @@ class Tenants:
         """Begin a new tenant, which a task of its own opens and closes."""
         tenant = Tenant()
         self._open[key] = tenant
-        task = asyncio.create_task(self._live(key, tenant))
+        task = asyncio.create_task(self._keep_open(key, tenant))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return tenant
@@ -208,7 +210,10 @@ class Tenants:
         idle[oldest].over.set()
         del self._open[oldest]
 
-    async def _live(self, key: _Key, tenant: Tenant) -> None:
+    async def _keep_open(self, key: _Key, tenant: Tenant) -> None:
+        """Keep a tenant open until it is over, and then remove it from the open tenants. If its
+        memories cannot be opened, those who wait for it get the error; a later error goes to the
+        log."""
         try:
             await tenant.live(self._opener(key.name, key.can_change), self._idle_seconds)
         except Exception as error:

@@ -15,8 +15,8 @@ from typing import Any
 
 import orjson
 
-from memory_server.kernel.strict_json import DEEPEST, MOST_VALUES, crowded, deeper
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.json_text import DEEPEST, MOST_VALUES, crowded, deeper
+from memory_server.kernel.values import frozen
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -30,7 +30,7 @@ Message = dict[str, Any]
 which every field is as JSON-RPC wants it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refusal:
     """The input is not a message; `line` is the answer to it."""
 
@@ -40,7 +40,7 @@ class Refusal:
 Frame = Message | Refusal
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Fault:
     """What is wrong with a line: the code of JSON-RPC and a sentence for whoever wrote the client."""
 
@@ -68,7 +68,7 @@ class Frames:
         """Bytes of the unfinished line so far."""
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Return the frames of all lines that end in `data`."""
+        """Return the frames of all lines that end in `data`, and keep the rest for the next call."""
         *ended, rest = data.split(b"\n")
         frames: list[Frame] = []
         for piece in ended:
@@ -78,7 +78,8 @@ class Frames:
         return frames
 
     def end(self) -> list[Frame]:
-        """Return the frame of a last line without a line end."""
+        """Return the frame of a last line that has no line end, a refusal if it is too long, or
+        nothing if it is blank."""
         line = bytes(self._rest)
         size = self._size
         self._rest = bytearray()
@@ -94,6 +95,7 @@ class Frames:
         return [frame]
 
     def _take(self, piece: bytes) -> None:
+        """Add bytes to the unfinished line; a line that becomes too long is only counted."""
         self._size += len(piece)
         if self._size > self._longest:
             self._rest.clear()
@@ -102,7 +104,8 @@ class Frames:
 
 
 def frame_of(line: bytes) -> Frame | None:
-    """Return the frame of a line. Return None for an empty line, or a notification that cannot be read."""
+    """Return the message of a line, or the refusal of any that cannot be used. Return None for what gets no answer: an
+    empty line, an answer without a usable id, or a notification with wrong parameters."""
     line = line.removeprefix(b"\xef\xbb\xbf").strip(b" \t\r\n")
     if not line:
         return None
@@ -144,7 +147,8 @@ def error_line(code: int, sentence: str, id_: Any = None) -> bytes:
 
 
 def _read(line: bytes) -> tuple[Any, _Fault | None]:
-    """Read the value of a line, and what is wrong with the line as JSON."""
+    """Return the value of a line, and what is wrong with it: not JSON, too deep or too much in it, or
+    None if nothing is."""
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError as problem:

@@ -1,4 +1,4 @@
-"""Lines between a client and the SDK's session, over two file descriptors or over a stream of bytes.
+"""Lines between a client and the SDK's session, over a stream of bytes, such as two file descriptors.
 
 Unreadable lines are answered here (frames.py), so the session gets only messages. No more is read while the session has
 not taken what was read before, or while `MOST_IN_FLIGHT` requests have no answer that the client has read.
@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import os
 import threading
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable
-from concurrent.futures import CancelledError
+from concurrent.futures import Future
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Protocol, Self
 
@@ -21,7 +21,8 @@ import anyio
 import mcp_types as types
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
+from memory_server.serving.fair_threads import Job
 from memory_server.serving.stdio.frames import Frame, Frames, Message, Refusal, encoded, error_line
 
 MOST_IN_FLIGHT = 1_000
@@ -39,7 +40,7 @@ Key = Hashable
 """What an answer belongs to: the id of a request, or the refusal of a line."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Output:
     """A line for the client, and the request that it answers, or None."""
 
@@ -47,7 +48,7 @@ class _Output:
     answered: Key
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Events:
     """What is called in the event loop: `ended` when the input ends, `broken` when the client reads no more output, and
     `first` when the first answer was written."""
@@ -67,11 +68,16 @@ class ByteStream(Protocol):
         """Write to the output, as fast as the client reads it. Raises OSError: its reader has gone."""
 
 
-class Lines(ABC):
+class Lines:
     """The connection to one client: `incoming` is the read side for the SDK's session, and this object the write
     side."""
 
-    def __init__(self, events: Events) -> None:
+    def __init__(self, stream: ByteStream, events: Events) -> None:
+        """Prepare to read and write on `stream`. The session takes its messages from `incoming`."""
+        self._stream = stream
+        self._queue: asyncio.Queue[_Output | None] = asyncio.Queue()
+        """Lines to write, with None after the last line."""
+        self._tasks: list[asyncio.Task[None]] = []
         self._deliver, self.incoming = anyio.create_memory_object_stream[
             SessionMessage | Exception
         ](_UNTAKEN)
@@ -84,17 +90,26 @@ class Lines(ABC):
         self._stopped = False
         self._wrote = False
 
-    @abstractmethod
     def start(self) -> None:
         """Begin to read and to write."""
+        self._tasks = [
+            asyncio.create_task(self._read_lines()),
+            asyncio.create_task(self._write_lines()),
+        ]
 
-    @abstractmethod
     async def drain(self, seconds: float) -> None:
         """Wait until all answers have been written, at most `seconds`. Nothing is written after that."""
+        self._queue.put_nowait(None)
+        _reading, writing = self._tasks
+        await asyncio.wait([writing], timeout=seconds)
+        self.stop()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    @abstractmethod
     def _put(self, output: _Output) -> None:
         """Queue a line for the client."""
+        self._queue.put_nowait(output)
 
     def stop(self) -> None:
         self._stopped = True
@@ -108,7 +123,8 @@ class Lines(ABC):
             await asyncio.wait_for(self._quiet.wait(), seconds)
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Queue a message of the session."""
+        """Queue a message of the session as a line. An answer that cannot be written as JSON
+        becomes an error."""
         match item.message:
             case types.JSONRPCResponse(id=id_, result=result):
                 # The session gives plain values; pydantic's own way takes three times as long.
@@ -126,7 +142,7 @@ class Lines(ABC):
             )
         self._put(_Output(line, answered))
 
-    async def aclose(self) -> None:  # noqa: B027 - the SDK wants it
+    async def aclose(self) -> None:
         """Leave what was sent, which is still written; `drain` waits for it."""
 
     async def __aenter__(self) -> Self:
@@ -155,6 +171,7 @@ class Lines(ABC):
             self.stop()  # the session has ended
 
     async def _enter(self, key: Key) -> None:
+        """Wait for a free place, and count one more request under this key that has no answer yet."""
         await self._slots.acquire()
         self._unanswered[key] += 1
         self._quiet.clear()
@@ -171,6 +188,8 @@ class Lines(ABC):
             self._quiet.set()
 
     def _session_message(self, fields: Message) -> SessionMessage | None:
+        """Return the message of a line for the session, or None if it is an answer that is not
+        valid. A request that the session does not answer frees its slot."""
         # Requests and notifications without validation: frames.py has checked everything that the models would check.
         if "method" not in fields:
             with contextlib.suppress(ValueError):
@@ -192,124 +211,8 @@ class Lines(ABC):
         request = types.JSONRPCRequest.model_construct(id=fields["id"], **content)
         return SessionMessage(request, ServerMessageMetadata(on_request_unanswered=leave))
 
-    def _note_written(self, answered: list[Key]) -> None:
-        """Note that lines were written. `answered`: the request that each of them answers."""
-        for key in answered:
-            self._leave(key)
-        if answered and not self._wrote:
-            self._wrote = True
-            self._events.first()
-
-    def _note_lost(self) -> None:
-        """Note that the reader of the output has gone."""
-        self.stop()
-        self._events.broken()
-
-
-class DescriptorLines(Lines):
-    """Lines over two file descriptors, with a thread that reads and a thread that writes: a descriptor may be of any
-    kind, and not every system can wait for it in an event loop."""
-
-    def __init__(self, reading: int, writing: int, events: Events) -> None:
-        super().__init__(events)
-        self._reading = reading
-        self._writing = writing
-        self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[_Output | None] = SimpleQueue()
-        """Lines to write, with None after the last line."""
-        self._drained = threading.Event()
-
-    def start(self) -> None:
-        # Daemon threads: a read cannot be interrupted on every system, and must not keep the process alive.
-        for work, name in ((self._reader, "stdin"), (self._writer, "stdout")):
-            threading.Thread(target=work, name=name, daemon=True).start()
-
-    async def drain(self, seconds: float) -> None:
-        self._queue.put(None)
-        await asyncio.to_thread(self._drained.wait, seconds)
-        self.stop()
-        self._slots.release()  # the reader may wait for a place among the requests in flight
-
-    def _put(self, output: _Output) -> None:
-        self._queue.put(output)
-
-    def _tell(self, call: Callable[..., object], *arguments: Any) -> None:
-        with contextlib.suppress(RuntimeError):  # the event loop was closed
-            self._loop.call_soon_threadsafe(call, *arguments)
-
-    def _reader(self) -> None:
-        frames = Frames()
-        # An OSError is the same as the end.
-        with contextlib.suppress(OSError):
-            while not self._stopped:
-                data = os.read(self._reading, _PIECE)
-                if not data:
-                    break
-                self._hand_over(frames.feed(data))
-            self._hand_over(frames.end())
-        self._tell(self._events.ended)
-
-    def _hand_over(self, frames: list[Frame]) -> None:
-        """Give the frames to the event loop, and wait until it has taken them."""
-        if not frames:
-            return
-        taking = self._take(frames)
-        try:
-            asyncio.run_coroutine_threadsafe(taking, self._loop).result()
-        except (RuntimeError, CancelledError):  # the event loop was closed, or is being closed
-            taking.close()
-            self.stop()
-
-    def _writer(self) -> None:
-        """Write the lines of the queue until None comes, some at once."""
-        is_last_batch = False
-        try:
-            while not is_last_batch:
-                batch = [self._queue.get()]
-                while len(batch) < _AT_ONCE and not self._queue.empty():
-                    batch.append(self._queue.get())
-                is_last_batch = None in batch
-                outputs = [output for output in batch if output is not None]
-                rest = memoryview(b"".join([output.line for output in outputs]))
-                while rest:
-                    written_bytes = os.write(self._writing, rest)
-                    rest = rest[written_bytes:]
-                self._tell(self._note_written, [output.answered for output in outputs])
-        except OSError:
-            self._tell(self._note_lost)
-        finally:
-            self._drained.set()
-
-
-class StreamLines(Lines):
-    """Lines over a stream of bytes, in the event loop."""
-
-    def __init__(self, stream: ByteStream, events: Events) -> None:
-        super().__init__(events)
-        self._stream = stream
-        self._queue: asyncio.Queue[_Output | None] = asyncio.Queue()
-        """Lines to write, with None after the last line."""
-        self._tasks: list[asyncio.Task[None]] = []
-
-    def start(self) -> None:
-        self._tasks = [
-            asyncio.create_task(self._read_lines()),
-            asyncio.create_task(self._write_lines()),
-        ]
-
-    async def drain(self, seconds: float) -> None:
-        self._queue.put_nowait(None)
-        _reading, writing = self._tasks
-        await asyncio.wait([writing], timeout=seconds)
-        self.stop()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    def _put(self, output: _Output) -> None:
-        self._queue.put_nowait(output)
-
     async def _read_lines(self) -> None:
+        """Read lines and give them to the session until the input ends or this is stopped; then tell `events`."""
         frames = Frames()
         while not self._stopped:
             data = await self._stream.read()
@@ -331,6 +234,67 @@ class StreamLines(Lines):
             try:
                 await self._stream.write(b"".join([output.line for output in outputs]))
             except OSError:
-                self._note_lost()
+                # The reader of the output has gone.
+                self.stop()
+                self._events.broken()
                 return
             self._note_written([output.answered for output in outputs])
+
+    def _note_written(self, answered: list[Key]) -> None:
+        """Note that lines were written; the first answer is an event. `answered`: the request that each of them
+        answers."""
+        for key in answered:
+            self._leave(key)
+        if answered and not self._wrote:
+            self._wrote = True
+            self._events.first()
+
+
+class Descriptors:
+    """Two file descriptors as a stream, with a thread that reads and a thread that writes: a descriptor may be of any
+    kind, and not every system can wait for it in an event loop."""
+
+    def __init__(self, reading: int, writing: int) -> None:
+        self._reading = _Thread("stdin", partial(_read, reading))
+        self._writing = _Thread("stdout", partial(_write, writing))
+
+    async def read(self) -> bytes:
+        data: bytes = await self._reading.ask()
+        return data
+
+    async def write(self, data: bytes) -> None:
+        await self._writing.ask(data)
+
+
+def _read(descriptor: int) -> bytes:
+    # An OSError is the same as the end.
+    with contextlib.suppress(OSError):
+        return os.read(descriptor, _PIECE)
+    return b""
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        written_bytes = os.write(descriptor, rest)
+        rest = rest[written_bytes:]
+
+
+class _Thread:
+    """A thread that does one kind of work. It is a daemon: a read cannot be interrupted on every system, and must not
+    keep the process alive."""
+
+    def __init__(self, name: str, work: Callable[..., Any]) -> None:
+        self._work = work
+        self._jobs: SimpleQueue[Job] = SimpleQueue()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            self._jobs.get().carry_out()
+
+    async def ask(self, *arguments: Any) -> Any:
+        """Let the thread work, and return what came of it."""
+        future: Future[Any] = Future()
+        self._jobs.put(Job(future, partial(self._work, *arguments)))
+        return await asyncio.wrap_future(future)

@@ -58,7 +58,8 @@ class Relay:
         """Do nothing: the server has its own."""
 
     async def run(self, incoming: Any, outgoing: Any, _options: object) -> None:
-        """Carry messages until `incoming` ends."""
+        """Carry messages to the server and its answers back, until `incoming` ends. Answers that
+        are still to come are then dropped."""
         http = self.remote.http
         client = httpx2.AsyncClient(
             base_url=http.base_url,
@@ -119,6 +120,9 @@ class _Sentences(httpx2.AsyncBaseTransport):
     remote: LinkedServer
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request to the server, and return its answer as it is, or its stream. If the
+        server is not reached, refuses, or is not a memory server, return an error with a sentence
+        (503)."""
         try:
             answer = await self.remote.http.send(request, stream=True)
         except (httpx2.HTTPError, OSError) as error:

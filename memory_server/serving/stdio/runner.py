@@ -14,7 +14,7 @@ from typing import Any
 
 from mcp.server.lowlevel import Server
 
-from memory_server.serving.stdio.lines import DescriptorLines, Events, Lines
+from memory_server.serving.stdio.lines import Descriptors, Events, Lines
 
 log = logging.getLogger(__name__)
 
@@ -49,8 +49,8 @@ async def serve(
         if descriptors is None:
             descriptors = stack.enter_context(_standard())
         on_signals(stopped.set)
-        async with _beside(watch_parent()):
-            await session(server, settle, partial(DescriptorLines, *descriptors), stopped)
+        async with _running_beside(watch_parent()):
+            await session(server, settle, partial(Lines, Descriptors(*descriptors)), stopped)
 
 
 async def session(
@@ -75,7 +75,7 @@ async def session(
         except Exception:
             log.exception("the work beside answering ended with an error")
 
-    async with _beside(settle_later()):
+    async with _running_beside(settle_later()):
         running = asyncio.create_task(
             server.run(lines.incoming, lines, server.create_initialization_options())
         )
@@ -94,12 +94,12 @@ async def session(
 
 async def _first_of(session: asyncio.Task[None], *events: Coroutine[Any, Any, Any]) -> None:
     """Wait until the session or an event ends; the other events are cancelled, the session is not."""
-    async with _beside(*events) as tasks:
+    async with _running_beside(*events) as tasks:
         await asyncio.wait({session, *tasks}, return_when=asyncio.FIRST_COMPLETED)
 
 
 @contextlib.asynccontextmanager
-async def _beside(*work: Coroutine[Any, Any, Any]) -> Any:
+async def _running_beside(*work: Coroutine[Any, Any, Any]) -> Any:
     """Run `work` meanwhile and cancel it at the end."""
     tasks = [asyncio.create_task(coroutine) for coroutine in work]
     try:
@@ -178,8 +178,8 @@ def on_signals(end: Callable[[], None]) -> None:
 
 
 async def until_parent_is_gone() -> None:
-    """Return when the parent process has ended; never, if that cannot be known. The end of a client usually closes
-    our input, but not if another process holds the other end too."""
+    """Wait until the parent process has ended; never, if that cannot be known. The end of a client
+    usually closes our input, but not if another process holds the other end too."""
     parent = os.getppid()
     if parent <= 1:
         # This is the first process of a container, or its parent ended before we could look.

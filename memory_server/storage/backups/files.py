@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from io import BufferedReader
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from languages import Sentence, _
 from memory_server.conversations import record_lines
@@ -33,7 +34,77 @@ from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.files import FileLock, advice_on
 from memory_server.kernel.readers import way
 from memory_server.kernel.text import visible
-from memory_server.storage.backups.reading import FORMAT, VERSION, conversations_in, facts_in
+from memory_server.kernel.unpacking import UnpackingRoom
+
+# --- reading -----------------------------------------------------------------------------------------------------
+
+# The two parts of a backup file, as they are read: its facts, and its conversations.
+
+FORMAT = "memory-server backup"
+VERSION = 1
+MAX_FACTS_BYTES = 64 * 1024
+"""The most bytes of the line of facts; it has about 250."""
+MOST_UNPACKED = 100
+"""The most bytes to which one byte of a backup may unpack: memories have 4 to 30, and gzip's maximum is 1,030."""
+LEAST_UNPACKED_BYTES = 64 * 1024 * 1024
+"""The bytes to which any backup may unpack, some 40,000 memories: too few to need another bound."""
+
+
+def facts_in(file: BufferedReader, path: Path, name: str) -> tuple[Backup, dict[str, Any]]:
+    """Read the facts of a backup, also as the fields of their JSON, and leave `file` at the end of them. Raises
+    NotARecord if it is not a backup, damaged there, or of a newer format."""
+    unpacked = zlib.decompressobj(wbits=31)
+    packed = file.read(MAX_FACTS_BYTES)
+    try:
+        line = unpacked.decompress(packed, MAX_FACTS_BYTES)
+    except zlib.error as error:
+        raise json_text.NotARecord(
+            "it is not a backup of memory-server, or its first part is damaged"
+        ) from error
+
+    if not unpacked.eof:
+        raise json_text.NotARecord("its first part is damaged")
+
+    # The facts are a gzip member of their own; `conversations_in` reads on after it.
+    file.seek(len(packed) - len(unpacked.unused_data))
+    try:
+        fields = json_text.loads(line)
+        if not isinstance(fields, dict) or fields.get("format") != FORMAT:
+            raise json_text.NotARecord("it is not a backup of memory-server")
+        if fields["version"] > VERSION:
+            raise json_text.NotARecord("it is of a newer memory-server; update this one to use it")
+        created = json_text.milliseconds(fields["created"])
+        counts = (int(fields["conversations"]), int(fields["shortTerm"]), int(fields["longTerm"]))
+    except json_text.NotARecord:
+        raise
+    except (ValueError, KeyError, TypeError) as error:
+        raise json_text.NotARecord("its first part is damaged") from error
+
+    return Backup(name, created, path.stat().st_size, *counts), fields
+
+
+def conversations_in(file: BufferedReader, start: int) -> Iterator[Contents]:
+    """Read the conversations of a backup, whose first member ends at `start`. Raises NotARecord, zlib.error."""
+    packed = file.seek(0, os.SEEK_END) - start
+    file.seek(start)
+    with gzip.GzipFile(fileobj=file, mode="rb") as body:
+        room = UnpackingRoom(packed, least_bytes=LEAST_UNPACKED_BYTES, most_ratio=MOST_UNPACKED)
+        yield from record_lines.parse(_lines(body, room))
+
+
+def _lines(body: gzip.GzipFile, room: UnpackingRoom) -> Iterator[bytes]:
+    """Read the lines of a file, as far as `room` goes. Raises zlib.error before more is unpacked."""
+    line = body.readline(record_lines.LONGEST_LINE + 1)
+    while line:
+        if line.startswith(record_lines.HEAD_START):
+            room.let_go()  # one conversation is held at a time
+        if not room.fits(line) or len(line) > record_lines.LONGEST_LINE:
+            raise zlib.error(_("it unpacks to far more than memories do"))
+        yield line
+        line = body.readline(record_lines.LONGEST_LINE + 1)
+
+
+# --- the folder of backups ---------------------------------------------------------------------------------------
 
 ENDING = ".backup.gz"
 LEVEL = 6
@@ -67,6 +138,7 @@ class BackupFolder:
         return BackupFileWriter(self, name, created_ms=created_ms, numbered=numbered)
 
     def _remove_leftovers(self) -> None:
+        """Remove the unfinished backups that a killed process left a while ago."""
         for name in filter(_LEFT.fullmatch, os.listdir(self.folder)):
             path = self.folder / name
             if time.time() - path.lstat().st_mtime > _LEFT_SECONDS:
@@ -91,7 +163,8 @@ class BackupFolder:
 
     @contextlib.contextmanager
     def exclusively(self) -> Iterator[None]:
-        """Lock the folder while a backup gets its name or is deleted: for moments only. Raises LockTimeout."""
+        """Lock the folder, if it exists, while a backup gets its name or is deleted: for moments only. Raises
+        LockTimeout."""
         lock = self._lock()
         try:
             yield
@@ -137,6 +210,7 @@ class BackupFolder:
             yield backup, conversations_in(file, start)
 
     def rewrite(self, name: str, change: Callable[[Contents], Contents]) -> None:
+        """Replace a backup by one of its changed contents, made at the same time. If that fails, it stays as it is."""
         with self.open(name) as (backup, conversations):
             writer = BackupFileWriter(self, name, backup.created_ms, numbered=False)
             try:
@@ -160,7 +234,8 @@ class BackupFolder:
         return sorted(backups, key=lambda backup: (-backup.created_ms, backup.name))
 
     def delete(self, name: str) -> None:
-        """Delete a backup. Raises BackupNotFound: no backup has that name."""
+        """Delete a backup with its knowledge. Raises BackupNotFound if no backup has that name,
+        LockTimeout if it is being restored, StorageUnwritable if it cannot be deleted."""
         path = self._path(name)
         release = self._hold(name)
         try:
@@ -179,7 +254,7 @@ class BackupFolder:
         folders.sync_folder(self.folder)
 
     def _hold(self, name: str) -> Callable[[], None]:
-        """Do as `try_hold`, but wait. Raises LockTimeout."""
+        """Do as `try_hold`, but wait until it succeeds. Raises LockTimeout after a while."""
         tries = pauses()
         release = self.try_hold(name)
         while release is None:
@@ -192,6 +267,8 @@ class BackupFolder:
 
     @contextlib.contextmanager
     def _opened(self, path: Path, name: str) -> Iterator[BufferedReader]:
+        """Yield the file at `path`, opened for reading. Raises BackupNotFound if it does not exist,
+        and BackupBroken if it is a link or cannot be opened."""
         try:
             # A link could lead anywhere; only files in this folder are read.
             flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
@@ -207,6 +284,8 @@ class BackupFolder:
             yield file
 
     def _backup(self, path: Path) -> Backup:
+        """Return the facts in the first record of the backup at `path`, without checking the rest.
+        If they cannot be read, return its time and size on disk, with the reason as `problem`."""
         name = visible(path.name.removesuffix(ENDING))
         try:
             backup_name(name)
@@ -231,6 +310,7 @@ class BackupFolder:
         return Backup(name, facts.st_mtime_ns // 1_000_000, facts.st_size, problem=problem)
 
     def _missing(self, name: str) -> BackupNotFound:
+        """Return the error for a backup that does not exist, with the names of the newest ones."""
         names = [backup.name for backup in self.listed()[:5]]
         if names:
             advice = _("there are {names}", ", ".join(names))
@@ -245,6 +325,8 @@ class BackupFileWriter:
     because the facts, which come first, need their hash."""
 
     def __init__(self, store: BackupFolder, name: str, created_ms: int, numbered: bool) -> None:
+        """Make the folder of the backups if it is missing, and begin the file without a name.
+        Raises StorageUnwritable if that is not possible."""
         self._store = store
         self._name = name
         self._created_ms = created_ms
@@ -256,7 +338,7 @@ class BackupFileWriter:
         self._short_term = 0
         self._long_term = 0
         folder = store.folder
-        with _storage_errors(folder):
+        with folders.unwritable(folder):
             folders.make_folder(folder)
             self._file = tempfile.TemporaryFile(dir=folder, prefix=".", suffix=".body")  # noqa: SIM115 (discard closes it)
             self._gzip = gzip.GzipFile(
@@ -265,7 +347,7 @@ class BackupFileWriter:
             self._gzip.write(record_lines.first_line(created_ms))
 
     def add(self, contents: Contents) -> None:
-        with _storage_errors(self._path.parent):
+        with folders.unwritable(self._path.parent):
             self._gzip.writelines(record_lines.conversation_lines(contents))
         self._conversations += 1
         self._short_term += len(contents.short_term)
@@ -274,7 +356,7 @@ class BackupFileWriter:
     def finish(self, *, replaces: bool = False) -> Backup:
         """Make the backup durable and visible. With `replaces` it takes the place of the backup of its name. Raises
         InvalidInput: another backup took the name meanwhile."""
-        with _storage_errors(self._path.parent):
+        with folders.unwritable(self._path.parent):
             self._gzip.write(record_lines.last_line(self._conversations))
             self._gzip.close()
             size = self._write_aside()
@@ -297,7 +379,8 @@ class BackupFileWriter:
         )
 
     def _write_aside(self) -> int:
-        """Write the facts and the conversations durably to a file that has no name yet; its bytes."""
+        """Write the facts and the conversations durably to a new file beside the backup, and return
+        its bytes. Raises OSError."""
         self._file.seek(0)
         facts = {
             "format": FORMAT,
@@ -334,8 +417,10 @@ class BackupFileWriter:
             folders.remove_file(self._knowledge)
 
     def _publish(self) -> None:
-        """Give the file its name, unless that is taken: then a link fails, where renaming would replace the other. The
-        copy of the knowledge is there before it: a backup that can be seen is whole."""
+        """Give the file and the knowledge beside it their name, or if that is taken and it is `numbered`, the name
+        with a number (`_name` and `_path` then have it); else raises InvalidInput. The caller holds the lock of the
+        folder; against programs that do not take it a link is tried first, because renaming would replace another
+        backup. Raises OSError."""
         further_names = map(f"{self._name}-{{}}".format, count(2))
         while os.path.lexists(self._path):
             if not self._numbered:
@@ -362,6 +447,7 @@ class BackupFileWriter:
 
 
 def _taken(name: str) -> InvalidInput:
+    """Return the refusal of a name that another backup has."""
     return InvalidInput(
         "There is a backup called `{name}` already; choose another name, or delete that one first.",
         name,
@@ -369,20 +455,5 @@ def _taken(name: str) -> InvalidInput:
 
 
 def _try_lock(path: Path) -> FileLock | None:
-    try:
+    with folders.unwritable(path):
         return folders.try_lock(path)
-    except OSError as error:
-        raise StorageUnwritable(
-            Sentence("{place} cannot be written: {advice_on}.", path, advice_on(error)), path
-        ) from error
-
-
-@contextlib.contextmanager
-def _storage_errors(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise StorageUnwritable(
-            Sentence("The backup was not made in {folder}: {advice_on}.", folder, advice_on(error)),
-            folder,
-        ) from error

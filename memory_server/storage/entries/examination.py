@@ -44,7 +44,8 @@ _WITHOUT_VECTOR = (
 
 
 def examine(path: Path, embeds: str, connection: sqlite3.Connection) -> list[Finding]:
-    """Return the findings about the file at `path`; `embeds`: the model of the vectors, "" without a model."""
+    """Return the findings about the file at `path`, or a good one with its size. `embeds`: the model of the vectors, ""
+    without a model."""
     size = path.stat().st_size
     troubles = list(_troubles(path, embeds, connection=connection, size=size))
     if troubles:
@@ -78,7 +79,8 @@ def damage(connection: sqlite3.Connection) -> str:
 
 
 def unusable_entries(connection: Any, place: object) -> str | None:
-    """Write a sentence on the entries with a value of a wrong type. Return None if all can be used."""
+    """Return a sentence on the entries with a value of a wrong type, with the reasons of the first
+    `_MOST_NAMED`, or None if all can be used."""
     reasons: list[str] = []
     for row in connection.execute(f"SELECT {COLUMNS} FROM entries e"):
         values = values_of(connection, row)
@@ -100,13 +102,46 @@ def unusable_entries(connection: Any, place: object) -> str | None:
     )
 
 
-def _value(connection: sqlite3.Connection, query: str) -> Any:
+def troubles_of_entries(
+    connection: Any, place: object, stored_signature: object, embeds: str
+) -> Iterator[tuple[Grade, str]]:
+    """Yield a grade and a sentence for entries that cannot be used, an index of another version
+    (`stored_signature`), and memories of users without a vector, if `embeds` names a model."""
+    unusable = unusable_entries(connection, place)
+    if unusable is not None:
+        yield "warning", unusable
+
+    # Another version of this program, or of its dictionaries, made the index.
+    if stored_signature != signature():
+        yield (
+            "warning",
+            _("The index has other normal forms of words; run `memory-server knowledge reindex`."),
+        )
+
+    missing = 0
+    if embeds:
+        missing = _value(connection, _WITHOUT_VECTOR)
+    if missing:
+        memories = counted(missing, "memory")
+        yield (
+            "note",
+            _(
+                "{said} of users without a vector; `memory-server knowledge cleanup` makes them.",
+                memories,
+            ),
+        )
+
+
+def _value(connection: Any, query: str) -> Any:
     return connection.execute(query).fetchone()[0]
 
 
 def _troubles(
     path: Path, embeds: str, connection: sqlite3.Connection, size: int
 ) -> Iterator[tuple[Grade, str]]:
+    """Yield a grade and a sentence for each trouble of the database at `path`, which has `size`
+    bytes. If the file is damaged, yield only that. `embeds`: the model of the vectors, "" for
+    none."""
     value = partial(_value, connection)
     # Nothing else can be said of a damaged file for sure.
     damaged_part = damage(connection)
@@ -119,10 +154,6 @@ def _troubles(
             _("{said}; `memory-server backup restore NAME --overwrite` replaces it.", sentence),
         )
         return
-
-    unusable = unusable_entries(connection, path)
-    if unusable is not None:
-        yield "warning", unusable
 
     past = value(_WRONG_PAST)
     if past:
@@ -142,26 +173,8 @@ def _troubles(
             ),
         )
 
-    # Another version of this program, or of its dictionaries, made the index.
-    if value("SELECT value FROM meta WHERE name = 'terms'") != signature():
-        yield (
-            "warning",
-            _("The index has other normal forms of words; run `memory-server knowledge reindex`."),
-        )
-
-    missing = 0
-    if embeds:
-        missing = value(_WITHOUT_VECTOR)
-
-    if missing:
-        memories = counted(missing, "memory")
-        yield (
-            "note",
-            _(
-                "{said} of users without a vector; `memory-server knowledge cleanup` makes them.",
-                memories,
-            ),
-        )
+    stored_signature = value("SELECT value FROM meta WHERE name = 'terms'")
+    yield from troubles_of_entries(connection, path, stored_signature, embeds)
 
     if value("PRAGMA journal_mode") != "wal":
         sentence = _(

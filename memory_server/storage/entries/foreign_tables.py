@@ -105,7 +105,8 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _copy(path: Path, copy: Path) -> None:
-    """Copy a database and what is beside it. If another program writes meanwhile, once more."""
+    """Copy a database and what is beside it, again if another program writes meanwhile; the last of `_COPIES` attempts
+    counts even then."""
     for _attempt in range(_COPIES):
         before = _state_of(path)
         shutil.copyfile(path, copy)
@@ -123,7 +124,7 @@ _COPIES = 5
 
 
 def _state_of(path: Path) -> list[tuple[int, int] | None]:
-    """Size and time of a database and what is beside it."""
+    """Return size and time of a database and of each file beside it, None for one that is missing."""
     states: list[tuple[int, int] | None] = []
     for ending in ("", *_BESIDE):
         try:
@@ -139,7 +140,8 @@ def _bytes_of(path: Path) -> int:
 
 
 def _connection(path: Path, name: Path, mode: str) -> sqlite3.Connection:
-    """Connect to the database at `path`, which messages call `name`."""
+    """Return a connection to the database at `path` that only reads and ends after `MOST_SECONDS`;
+    messages call the database `name`. Raises InvalidInput if it cannot be opened."""
     try:
         connection = schema.connect(path, mode, 1.0)
     except sqlite3.Error as error:

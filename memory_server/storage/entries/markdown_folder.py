@@ -9,28 +9,41 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import re
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import KW_ONLY, field
 from datetime import tzinfo
 from functools import cached_property
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
+from typing import Any
 
 from languages import Sentence, _, counted, n_
 from memory_server.kernel import files as folders
-from memory_server.kernel.errors import InvalidInput, LockTimeout, StorageError, StorageUnwritable
-from memory_server.kernel.files import FileLock, try_lock
-from memory_server.kernel.folder_names import as_seen_carelessly, hashed_name
-from memory_server.kernel.foreign_files import owners_in, refuse_foreign
+from memory_server.kernel.errors import InvalidInput, StorageError, StorageUnwritable
+from memory_server.kernel.files import (
+    FileLock,
+    as_seen_carelessly,
+    foreign,
+    hashed_name,
+    is_link,
+    is_reserved,
+    owners_in,
+    refuse_foreign,
+    try_lock,
+)
+from memory_server.kernel.items import Scope
+from memory_server.kernel.json_text import without_surrogates
 from memory_server.kernel.meter import Meter
-from memory_server.kernel.scopes import Scope
 from memory_server.kernel.text import Finding, visible
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import dataclass, frozen
+from memory_server.knowledge import front_matter
 from memory_server.knowledge.entry import (
     Archive,
     Change,
@@ -41,26 +54,261 @@ from memory_server.knowledge.entry import (
     difference,
 )
 from memory_server.knowledge.layers import LAYER
+from memory_server.knowledge.notes.pages import MARK
 from memory_server.knowledge.ports import Committed, Decide, ScopeView, T
 from memory_server.storage.entries import schema
-from memory_server.storage.entries.entry_files import (
-    ARCHIVE,
-    ENDING,
-    EntryFile,
-    ListedFile,
-    changed_file,
-    entries_that_count,
-    is_plain,
-    listed_files,
-    name_of,
-    new_file,
-    numbered,
-    read_entry,
-    unusable,
-)
 from memory_server.storage.entries.rows import ScopeRows
-from memory_server.storage.entries.sqlite_rows import Connection
-from memory_server.storage.entries.sqlite_work import run_in_thread
+from memory_server.storage.entries.schema import Connection
+from memory_server.storage.entries.sqlite_store import run_in_thread
+
+# --- a file ------------------------------------------------------------------------------------------------------
+
+# One file of a Markdown folder: its name, why it is not read, and what was read of it.
+
+ARCHIVE = "archive/"
+ENDING = ".md"
+MAX_FILE_BYTES = 1024 * 1024
+"""The most bytes of a file that is read: an entry has 100,000 characters at most."""
+
+
+_PLAIN = re.compile(r"\w[\w.-]*")
+_NAME_BYTES = 80
+_TIMES = {"created_at": "created_ms", "updated_at": "updated_ms", "archived_at": "archived_ms"}
+
+
+@frozen
+class EntryFile:
+    """A file as it was read. `entry` None: it is not an entry, or with a `trouble` cannot be read."""
+
+    seen: tuple[int, int, int]
+    settled: bool
+    entry: Entry | None = None
+    trouble: Sentence | None = None
+
+
+def unusable(facts: os.stat_result, owners: Collection[int] | None) -> Sentence | None:
+    """Say why a file is not read. Return None if it is."""
+    reason = foreign(facts, owners)
+    if reason is not None:
+        return Sentence("it {reason}", reason)
+    if facts.st_size > MAX_FILE_BYTES:
+        return Sentence("it has more than {file:,} bytes", MAX_FILE_BYTES)
+    return None
+
+
+def numbered(key: str, first: int) -> Iterator[str]:
+    """Yield names for further files of a key, from this number on."""
+    return (hashed_name(f"{key} {number}") for number in count(first))
+
+
+def name_of(entry: Entry, stem: str) -> str:
+    """Return the name of the file of an entry, live or archived."""
+    if entry.archived_ms is None:
+        return f"{stem}{ENDING}"
+    return f"{ARCHIVE}{stem}{ENDING}"
+
+
+@frozen
+class ListedFile:
+    """A file or link of a folder, by its name in the folder of the entries."""
+
+    name: str
+    facts: os.stat_result
+
+
+def listed_files(folder: Path, prefix: str) -> list[ListedFile]:
+    """List the files and links of a folder that may be entries, changed last first."""
+    files = []
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder / prefix) as directory:
+        for item in directory:
+            if not item.name.endswith(ENDING) or item.name.startswith("."):
+                continue
+            with suppress(FileNotFoundError):
+                facts = item.stat(follow_symlinks=False)
+                if stat.S_ISREG(facts.st_mode) or is_link(facts):
+                    files.append(ListedFile(prefix + item.name, facts))
+    return sorted(files, key=lambda file: (-file.facts.st_mtime_ns, file.name))
+
+
+@frozen
+class FileContent:
+    """The entry of a file (None: it has none), and why it cannot be read."""
+
+    entry: Entry | None
+    trouble: Sentence | None = None
+
+
+def read_entry(folder: Path, file: ListedFile, zone: tzinfo | None) -> FileContent:
+    """Return the entry of a file, without one if the file has no front matter, or the reason why it
+    cannot be read. Raises FileNotFoundError if it was removed."""
+    if file.name != without_surrogates(file.name):
+        return FileContent(None, Sentence("its name is not UTF-8; rename it"))
+
+    try:
+        page = front_matter.read(folders.read_file(folder / file.name, links=False))
+    except FileNotFoundError:
+        raise
+    except front_matter.Unreadable as error:
+        return FileContent(None, error.sentence)
+    except OSError as error:
+        return FileContent(None, Sentence(str(error)))
+
+    if page is None:
+        return FileContent(None)
+
+    wrong = next(
+        (name for name, is_right in _FORMS.items() if not is_right(page.fields.get(name))), ""
+    )
+    if wrong:
+        return FileContent(None, Sentence("its `{name}` is of the wrong kind", wrong))
+
+    return FileContent(_entry_of(file, page, zone))
+
+
+def _is_text(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _are_tags(value: Any) -> bool:
+    """Tell whether a value is a text, or a list of texts."""
+    return all(map(_is_text, value)) if isinstance(value, list) else _is_text(value)
+
+
+def _is_metadata(value: Any) -> bool:
+    """Tell whether a value is an object, or nothing."""
+    return isinstance(value, dict) or value in (None, "", "null", "~")
+
+
+_FORMS: dict[str, Callable[[Any], bool]] = {
+    "key": _is_text,
+    "tags": _are_tags,
+    "metadata": _is_metadata,
+}
+"""What the fields of a file must be, that an entry takes."""
+
+
+def _entry_of(file: ListedFile, page: front_matter.Page, zone: tzinfo | None) -> Entry:
+    """Return the entry of a file that was read; it is archived if the file is in the archive. A
+    missing or wrong time is taken from the other one, or else is the time at which the file was
+    changed."""
+    # A file that a person wrote need not have times: the file system has one.
+    changed_ms = file.facts.st_mtime_ns // 1_000_000
+    created_ms = front_matter.moment_ms(page.fields.get("created_at"), zone)
+    updated_ms = (
+        front_matter.moment_ms(page.fields.get("updated_at"), zone) or created_ms or changed_ms
+    )
+    archived_ms = None
+    if file.name.startswith(ARCHIVE):
+        archived_ms = front_matter.moment_ms(page.fields.get("archived_at"), zone) or changed_ms
+
+    metadata = page.fields.get("metadata")
+    key = _key_of(file.name, page.fields.get("key"))
+    return Entry(
+        page.body,
+        ref=file.name,
+        key=key,
+        title=key,
+        tags=_tags_of(page.fields.get("tags")),
+        metadata=metadata if isinstance(metadata, dict) else {},
+        created_ms=created_ms or updated_ms,
+        updated_ms=updated_ms,
+        archived_ms=archived_ms,
+    )
+
+
+def _key_of(name: str, written_key: Any) -> str:
+    """Return the key in a file, or else the name of the file."""
+    key = ""
+    if isinstance(written_key, str):
+        key = written_key.strip()
+    stem = name.removeprefix(ARCHIVE).removesuffix(ENDING)
+    return unicodedata.normalize("NFC", key or stem)
+
+
+def _tags_of(written_tags: Any) -> tuple[str, ...]:
+    """Return the tags, each once, of a list or of a text with commas; none of anything else."""
+    tags = written_tags
+    if isinstance(tags, str):
+        tags = tags.split(",")
+    if not isinstance(tags, list):
+        return ()
+    stripped = [tag.strip() for tag in tags if isinstance(tag, str)]
+    return tuple(dict.fromkeys(filter(None, stripped)))
+
+
+def entries_that_count(files: Mapping[str, EntryFile]) -> dict[str, Entry]:
+    """Return the entries by file. Of two live files with the same key the newer file counts."""
+    entries = {name: file.entry for name, file in sorted(files.items()) if file.entry is not None}
+    newest: dict[str | None, Entry] = {}
+    for entry in entries.values():
+        if entry.archived_ms is None:
+            newest_before = newest.setdefault(entry.key, entry)
+            if newest_before.updated_ms < entry.updated_ms:
+                newest[entry.key] = entry
+
+    def counts(entry: Entry) -> bool:
+        return entry.archived_ms is not None or newest[entry.key] is entry
+
+    return {name: entry for name, entry in entries.items() if counts(entry)}
+
+
+def new_file(path: Path, entry: Entry, zone: tzinfo | None) -> bytes:
+    """Return the content of a new file. Raises InvalidInput: it could not be read again."""
+    fields: dict[str, Any] = {"key": entry.key, "tags": list(entry.tags)}
+    for name, attribute in _TIMES.items():
+        fields[name] = front_matter.moment(getattr(entry, attribute), zone)
+    if entry.metadata:
+        fields["metadata"] = dict(entry.metadata)
+    try:
+        return front_matter.write(_body_of(entry), fields, None)
+    except front_matter.Unreadable as error:
+        raise _not_written(path, error) from error
+
+
+def changed_file(
+    path: Path, entry: Entry, before: Entry, former_data: bytes, zone: tzinfo | None
+) -> bytes:
+    """Return the content of a file that changes; lines of fields that stay are kept as they are.
+    Raises InvalidInput if it could not be read again, unless the entry is archived: then the
+    content stays."""
+    former = front_matter.read(former_data)
+    fields: dict[str, Any] = {"key": entry.key, "tags": list(entry.tags)}
+    for name, attribute in _TIMES.items():
+        time_ms = getattr(entry, attribute)
+        # A time that stays may be written in another form, such as with a zone: so its line stays.
+        if former is None or name not in former.fields or getattr(before, attribute) != time_ms:
+            fields[name] = front_matter.moment(time_ms, zone)
+    try:
+        return front_matter.write(_body_of(entry), fields, former)
+    except front_matter.Unreadable as error:
+        if entry.archived_ms is None:
+            raise _not_written(path, error) from error
+        # Only the time of the move does not fit, and the time of the file says it too: it must make room for others.
+        return former_data
+
+
+def _body_of(entry: Entry) -> str:
+    return entry.body.replace("\r\n", "\n").strip("\n")
+
+
+def _not_written(path: Path, error: front_matter.Unreadable) -> InvalidInput:
+    return InvalidInput(
+        _(
+            "{path} was not written, because {reason}; give a plainer key, or leave some tags out.",
+            path,
+            error,
+        )
+    )
+
+
+def is_plain(key: str) -> bool:
+    """Tell whether a key can be the name of a file as it is."""
+    if len(key.encode(errors="surrogateescape")) > _NAME_BYTES or key.endswith("."):
+        return False
+    return _PLAIN.fullmatch(key) is not None and not is_reserved(key)
+
+
+# --- the folder --------------------------------------------------------------------------------------------------
 
 MAX_BYTES = 10_000_000
 """The most bytes that are read of a layer, and as much of its archive: finding the words of a million takes 0.3 s."""
@@ -73,8 +321,6 @@ _LEFT_OUT = Sentence(
 )
 _SETTLED_NS = 2_000_000_000
 """A file that is younger is read again: a second change may have the same time and size."""
-_PAUSE_SECONDS = 0.005
-"""The time before a waiter tries again: a write takes about a millisecond."""
 
 
 @dataclass(eq=False)
@@ -96,9 +342,15 @@ class MarkdownFolder:
 
     def __post_init__(self) -> None:
         self.archive = self.place / ARCHIVE
+
+        # By the name of the file below `place`: all that were read, and the entries of those that count.
         self._files: dict[str, EntryFile] = {}
         self._indexed: dict[str, Entry] = {}
+
+        # The new names of files that the present commit moved, by their former names.
         self._moved: dict[str, str] = {}
+
+        # Held while the files and the index are looked at or changed: both threads use them.
         self._alone = threading.Lock()
         self._closed = False
         self._looks = ThreadPoolExecutor(1, "layers-look")
@@ -109,15 +361,16 @@ class MarkdownFolder:
         return schema.in_memory()
 
     async def commit(self, scope: Scope, decide: Decide[T], operation: Operation) -> Committed[T]:
-        """Do as `ports.Entries` says. All changes are checked before the first file is written; a disk that then
-        fails may have some of them, each file whole."""
+        """Decide and write under the lock of the folder, as `ports.Entries` says. Raises
+        StorageUnwritable if the folder is read-only, and as `_decide_and_write` does: if a disk
+        fails after the check, some of the files may be written, each of them whole."""
         if self.read_only:
             raise StorageUnwritable(
                 Sentence("Nothing can be changed, because `read_only` is set."), self.place
             )
 
         def work() -> Committed[T]:
-            lock = self._locked()
+            lock = self._take_lock()
             try:
                 with self._alone:
                     return self._decide_and_write(decide)
@@ -134,7 +387,13 @@ class MarkdownFolder:
         return await run_in_thread(self._looks, work, self.place)
 
     async def unreadable(self, *, archive: bool = False) -> Mapping[str, str]:
+        """Return why each unreadable file of the folder, or of its archive, is left alone, by its
+        name. At most `_MOST_NAMED` files are named; the last item counts the others. Raises
+        StorageError if the folder cannot be read."""
+
         def read(_view: ScopeView) -> dict[str, str]:
+            """Return the reasons by file name; the files beyond `_MOST_NAMED` are counted
+            together."""
             troubles: dict[str, str] = {}
             for name, file in sorted(self._files.items()):
                 if file.trouble and name.startswith(ARCHIVE) == archive:
@@ -151,6 +410,8 @@ class MarkdownFolder:
         return await self.read(self.scope, read)
 
     async def examine(self) -> list[Finding]:
+        """Return a warning for each file that does not count; without any, the number of entries,
+        or nothing if none exist. If the folder cannot be read, return that as an error."""
         try:
             sentences = await self.read(self.scope, lambda _view: list(self._trouble_sentences()))
         except StorageError as error:
@@ -187,6 +448,9 @@ class MarkdownFolder:
         self._index.close()
 
     def _decide_and_write(self, decide: Decide[T]) -> Committed[T]:
+        """Read the folder again, decide, and write the files of the changes. Raises InvalidInput if
+        a change is not possible, before a file is written; StorageUnwritable if a file cannot be
+        written, when some of the others may have been."""
         view = self._refreshed()
         changes, result = decide(view)
         self._refuse_impossible(view, changes)
@@ -213,7 +477,7 @@ class MarkdownFolder:
         return Committed(result, tuple(filter(None, stored)), None)
 
     def _store(self, view: ScopeRows, change: Change) -> str | None:
-        """Write or remove the file of a change; the name of the file that was written."""
+        """Write or remove the file of a change. Return the name of the file that was written, or None."""
         before = view.get(id=change.id) if change.id else None
         if isinstance(change, Archive) and before is not None:
             change = archived(before, change.reason, change.at_ms)
@@ -269,7 +533,8 @@ class MarkdownFolder:
                 )
 
     def _refreshed(self) -> ScopeRows:
-        """Bring the index to what the folder holds, and return it."""
+        """Bring the index to what the folder holds, and return it. Raises StorageError if the
+        folder cannot be read."""
         try:
             self._files = self._read_all()
         except OSError as error:
@@ -321,8 +586,9 @@ class MarkdownFolder:
         return files
 
     def _looked_at(self, file: ListedFile, trouble: Sentence | None, now_ns: int) -> EntryFile:
-        """Return a file as it is now, read again only where it may have changed. Raises FileNotFoundError: it was
-        removed."""
+        """Return a file as it is now: the former one if its size, time and number are the same and
+        it is not new, else read again. With `trouble` it is not read. Raises FileNotFoundError if
+        it was removed."""
         seen = (file.facts.st_size, file.facts.st_mtime_ns, file.facts.st_ino)
         if trouble is not None:
             return EntryFile(seen, False, entry=None, trouble=trouble)
@@ -338,7 +604,8 @@ class MarkdownFolder:
             raise StorageError(f"{self.place} is closed.", self.place)
 
     def _write(self, entry: Entry, before: Entry | None) -> str:
-        """Write the file of an entry; its name."""
+        """Write the file of an entry if it differs from `before`, and return its name, which
+        changes with the key. Raises OSError, InvalidInput if the file could not be read again."""
         if before is None:
             name = self._free_name(entry)
             self._replace_file(
@@ -384,7 +651,9 @@ class MarkdownFolder:
         folders.sync_folder(path.parent)
 
     def _free_name(self, entry: Entry) -> str:
-        """Return a name that no other file has, on any file system."""
+        """Return a name that no other file has, on any file system: the key if it is plain, else
+        its hash, with a number if need be. An archived entry takes the place of the archived one of
+        its key."""
         key = entry.key or ""
         stems = [hashed_name(key)]
         if is_plain(key):
@@ -408,6 +677,8 @@ class MarkdownFolder:
         self._moved[name] = new_name
 
     def _first_free(self, entry: Entry, stems: Iterator[str]) -> str:
+        """Return the name for the file of an entry, with the first of the stems that no other file there has, whatever
+        the case of its letters."""
         taken: set[str] = set()
         folder = (self.place / name_of(entry, "")).parent
         with suppress(FileNotFoundError, NotADirectoryError):
@@ -415,35 +686,81 @@ class MarkdownFolder:
         stem = next(stem for stem in stems if as_seen_carelessly(stem + ENDING) not in taken)
         return name_of(entry, stem)
 
-    def _locked(self) -> FileLock:
+    def _take_lock(self) -> FileLock:
         """Take the lock. Raises LockTimeout: another process held the folder for too long."""
         # The lock is not in the folder itself, which may be a part of a repository.
         place_bytes = os.path.realpath(self.place).encode(errors="surrogateescape")
         folder = self.locks / hashlib.sha256(place_bytes).hexdigest()[:32]
-        deadline = time.monotonic() + self.wait_seconds
-        waited = 0
-        try:
+        path = folder / "lock"
+        with folders.unwritable(folder):
             folders.make_folder(folder)
-            lock = try_lock(folder / "lock")
-            while lock is None:
-                if time.monotonic() > deadline:
-                    raise LockTimeout(
-                        Sentence(
-                            "Another process holds {place} for too long; nothing was changed, try again.",
-                            self.place,
-                        ),
-                        self.place,
-                    )
-                time.sleep(_PAUSE_SECONDS)
-                waited = 1
-                lock = try_lock(folder / "lock")
-        except OSError as error:
-            raise StorageUnwritable(
-                Sentence(
-                    "{place} cannot be written: {advice_on}.", folder, folders.advice_on(error)
-                ),
-                folder,
-            ) from error
+            lock = try_lock(path)
+            self.meter.count("layers", "waits", int(lock is None))
+            return lock or folders.lock_within(path, self.wait_seconds, self.place)
 
-        self.meter.count("layers", "waits", waited)
-        return lock
+
+# --- pages -------------------------------------------------------------------------------------------------------
+
+# Pages of notes as files in a folder of the user.
+
+
+def pages_in(*folders_of_pages: Path) -> list[Path]:
+    """List the files in these folders that `write_pages` made; a folder may be missing."""
+    paths: list[Path] = []
+    for folder in dict.fromkeys(folders_of_pages):
+        for path in sorted(folder.glob("*.md")):
+            with suppress(OSError):
+                if folders.read_file(path, links=False).startswith(MARK.encode()):
+                    paths.append(path)
+    return paths
+
+
+def write_pages(folder: Path, pages: Mapping[str, str], *, force: bool = False) -> list[Path]:
+    """Write each page as `NAME.md`. Return the files. A file that is as it should be is not touched, so that git
+    stays quiet.
+
+    Raises:
+        InvalidInput: a file was made by a person, and `force` is not given; no page was written.
+        StorageUnwritable: a page cannot be written, or the folder is in a project, which a link leads out of.
+    """
+    folder = folder.expanduser().absolute()
+    files = {folder / f"{name}.md": text.encode() for name, text in pages.items()}
+    try:
+        for project in folder.parents:
+            if os.path.lexists(
+                project / ".git"
+            ):  # also of another user, who may have made a link for us
+                refuse_foreign(project, folder)
+
+        # All files are read before the first is written, so a refusal changes nothing.
+        present = {
+            path: folders.read_file(path, links=False) for path in files if os.path.lexists(path)
+        }
+        own_paths = [path for path, data in present.items() if _is_own(data)]
+        if own_paths and not force:
+            raise InvalidInput(
+                "{own} was not made by `knowledge document`; move it away, choose another --output, or add "
+                "--force. No page was written.",
+                own_paths[0],
+            )
+
+        for path, data in files.items():
+            if present.get(path) != data:
+                folders.make_folder(folder)
+                folders.replace_file(path, data)
+    except OSError as error:
+        raise StorageUnwritable(
+            Sentence(
+                "The pages in {folder} cannot be written: {advice_on}.",
+                folder,
+                folders.advice_on(error),
+            ),
+            folder,
+        ) from error
+
+    return list(files)
+
+
+def _is_own(data: bytes) -> bool:
+    """Tell whether a file was made by a person, and is not empty."""
+    return bool(data.strip()) and not data.startswith(MARK.encode())

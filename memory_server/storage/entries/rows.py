@@ -1,5 +1,5 @@
 """Entries as rows: the SQL that every database of entries takes, in the caller's thread and transaction. What only
-SQLite or only PostgreSQL takes is in sqlite_rows.py and in postgres/entry_rows.py."""
+SQLite or only PostgreSQL takes is in schema.py and in postgres/entry_rows.py."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import logging
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 from uuid import uuid4
 
 import orjson
 
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.items import Scope, vector_key
 from memory_server.kernel.messages import NOTHING
-from memory_server.kernel.scopes import Scope, vector_key
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.knowledge.entry import (
     EVERYTHING,
     FIELDS,
@@ -42,9 +42,32 @@ from memory_server.knowledge.entry import (
     usable_fields,
     wrong_field,
 )
-from memory_server.knowledge.word_ranking import Match, Ranked, ranking_of
-from memory_server.storage.entries.conditions import ORDERS, condition_of
-from nlp.index_terms import IndexTerm, other_terms, sought_in
+from memory_server.knowledge.ranking import Match, RankedEntry, ranking_of
+from nlp.index_terms import IndexTerm, index_form, other_terms, sought_in
+
+ORDERS: Mapping[Order, str] = {
+    "newest": "e.updated_ms DESC, e.id DESC",
+    "made": "e.created_ms DESC, e.id DESC",
+    "oldest": "e.created_ms, e.id",
+    "best": "e.confidence DESC, e.uses DESC, e.updated_ms DESC, e.id DESC",
+    "title": "e.kind, e.title, e.id",
+    "removed": "e.archived_ms DESC, e.id DESC",
+}
+
+
+@frozen
+class _Conditions:
+    """Conditions in SQL, and the values of their parameters."""
+
+    statements: list[str] = field(default_factory=lambda: ["TRUE"])
+    values: list[Any] = field(default_factory=list)
+
+    def add(self, statement: str, *values: Any) -> None:
+        self.statements.append(statement)
+        self.values.extend(values)
+
+
+# --- rows --------------------------------------------------------------------------------------------------------
 
 INDEXED_FIELDS = {"title", "tags", "body", "examples", "archived_ms"}
 """The fields that the index depends on."""
@@ -58,9 +81,10 @@ class FormerRow(NamedTuple):
     after_version: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AppliedChange:
-    """An entry as it is stored, and what it was before. Both are None if nothing is different."""
+    """The entry as it is stored, None if it was archived, removed or not there; and what it was
+    before, None if nothing is different."""
 
     entry: Entry | None = None
     former: FormerRow | None = None
@@ -101,6 +125,8 @@ class ScopeRows:
     def __init__(
         self, connection: Any, scope: Scope, embeds: str = "", *, make: bool = False
     ) -> None:
+        """Look the number of the scope up; with `make`, add the scope first if it does not
+        exist."""
         self._connection = connection
         self._scope = scope
         values = (scope.space, scope.owner)
@@ -158,7 +184,10 @@ class ScopeRows:
         return list(self.rows(ordered, [*values, most, offset]))
 
     def ids(self, where: Filter) -> list[int]:
-        condition, values = self._condition(where)
+        return self.ids_of(*self._condition(where))
+
+    def ids_of(self, condition: str, values: Sequence[Any]) -> list[int]:
+        """Return the ids of the entries with a condition in SQL."""
         return [row[0] for row in self._selected("e.id", condition, values)]
 
     def count(self, where: Filter) -> int:
@@ -167,6 +196,7 @@ class ScopeRows:
         return int(count)
 
     def figures(self, where: Filter = EVERYTHING) -> Figures:
+        """Return counts and times of the entries of the filter: of the live ones, and how many are archived."""
         columns = (
             "count(*) - count(archived_ms), count(archived_ms), "
             "CAST(coalesce(sum(length(body)) FILTER (WHERE archived_ms IS NULL), 0) AS BIGINT), "
@@ -189,6 +219,8 @@ class ScopeRows:
         return int(count)
 
     def search(self, query: Query) -> Hits:
+        """Return the best entries that hold terms of the query or of its other words. If no entry
+        holds a term of the query, the ones that hold its text as it is written come in their place."""
         terms = sought_in(query.text)
         caller_terms = other_terms(query.other_words, terms)
         matches = self._matches(query, terms)
@@ -215,12 +247,12 @@ class ScopeRows:
 
     def _newest(self, where: Filter) -> list[int]:
         condition, values = self._condition(where)
-        return [
-            row[0]
-            for row in self._selected("e.id", f"{condition} ORDER BY {ORDERS['newest']}", values)
-        ]
+        return self.ids_of(f"{condition} ORDER BY {ORDERS['newest']}", values)
 
     def shares(self, query: Query) -> list[Share]:
+        """Return each entry that holds a term of the query or of its other words, with the terms of
+        its title, tags and body as bits: bit n is the n-th term. An entry with a time or importance
+        of a wrong type is left out."""
         terms = sought_in(query.text)
         beginnings = [
             _as_beginning(term) for term in (*terms, *other_terms(query.other_words, terms))
@@ -234,12 +266,18 @@ class ScopeRows:
         for entry_id, created_ms, importance in self._selected(
             "e.id, e.created_ms, e.importance", condition, values
         ):
-            if entry_id in bits_by_entry and _can_be_ranked(created_ms, importance):
+            if entry_id not in bits_by_entry:
+                continue
+            # A damaged row may have values of other types.
+            if isinstance(created_ms, int) and isinstance(importance, int | float | None):
                 title, tags, body = bits_by_entry[entry_id]
                 shares.append(Share(entry_id, created_ms, importance, title, tags, body))
         return shares
 
     def nearest(self, vector: bytes, where: Filter) -> tuple[list[tuple[int, float]], int]:
+        """Return the ids of the entries of the filter by their cosine to `vector`, the nearest
+        first, and the number of entries without a vector of this model and length. A text that the
+        model refused (an empty vector) is in neither."""
         import numpy as np
 
         condition, values = self._condition(where)
@@ -280,10 +318,7 @@ class ScopeRows:
         candidates = self._sharing_groups(sought_in(text), limit * _CANDIDATES_FACTOR)
         condition, values = self._condition(where)
         among = f"e.id {self.AMONG}"
-        rows = self._selected(
-            "e.id", f"{among} AND {condition}", [self.listed(candidates), *values]
-        )
-        meant = {row[0] for row in rows}
+        meant = set(self.ids_of(f"{among} AND {condition}", [self.listed(candidates), *values]))
         chosen = [entry_id for entry_id in candidates if entry_id in meant][:limit]
         return list(self.rows(f"{among} ORDER BY e.id", [self.listed(chosen)]))
 
@@ -297,7 +332,9 @@ class ScopeRows:
         return [entry_id for entry_id, _ in votes.most_common(most)]
 
     def apply(self, change: Change, *, mirror: bool) -> AppliedChange:
-        """Store a change. Raises InvalidInput: its entry does not exist any more."""
+        """Store a change, and return the entry as it is stored and what it was before (None if
+        nothing is different). Raises InvalidInput if the entry to replace does not exist any
+        more."""
         if isinstance(change, Entry):
             return self._put(change, mirror)
         row = self._connection.execute(
@@ -314,6 +351,7 @@ class ScopeRows:
         return self._archive(change)
 
     def _purge(self, change: Purge, ref: str) -> AppliedChange:
+        """Delete an entry with its terms, and empty its former texts in the history."""
         self.unindex(change.id)
         self._connection.execute("DELETE FROM entries WHERE id = ?", (change.id,))
         self._connection.execute(
@@ -322,6 +360,7 @@ class ScopeRows:
         return AppliedChange(former=FormerRow(change.id, _json({"ref": ref}), 0))
 
     def _archive(self, change: Archive) -> AppliedChange:
+        """Move a live entry into the archive, out of the index. The result has no entry, only what it was before."""
         self.unindex(change.id)
         self._connection.execute(
             "UPDATE entries SET archived_ms = ?, reason = ?, version = version + 1 WHERE id = ?",
@@ -334,6 +373,9 @@ class ScopeRows:
         return AppliedChange(former=FormerRow(change.id, before, version))
 
     def _put(self, entry: Entry, mirror: bool) -> AppliedChange:
+        """Insert an entry without an id, or replace the entry that has its id if a field differs,
+        and index it. Archived entries are indexed only with `mirror`. Raises InvalidInput if no
+        entry of the scope has the id."""
         if not entry.id:
             after = self._insert(entry)
             if mirror or after.archived_ms is None:
@@ -358,6 +400,8 @@ class ScopeRows:
         return replace(stored, id=entry_id)
 
     def _replace(self, before: Entry, entry: Entry) -> Entry:
+        """Write `entry` over the row of `before`, as its next version, and return it as it is stored. The index is not
+        changed."""
         stored = replace(entry, ref=entry.ref or str(uuid4()), version=before.version + 1)
         values = self._values_of(stored)
         assignments = ", ".join(f"{name} = :{name}" for name in values)
@@ -383,7 +427,7 @@ class ScopeRows:
         return {}
 
     def log_operation(self, operation: Operation, entries: Sequence[int]) -> int:
-        """Store an operation; its number."""
+        """Store an operation, and return its number."""
         values = {
             "op": operation.op,
             "by": operation.by,
@@ -418,7 +462,8 @@ class ScopeRows:
             yield changed_by_json(Entry(""), values)
 
     def _matches(self, query: Query, terms: Sequence[IndexTerm]) -> list[Match]:
-        """Find the entries that hold a term, best first, also hidden entries."""
+        """Return the entries that hold a term, best first. Entries that are expired or of another
+        project come too, with that as the reason why they are hidden."""
         if not terms or self._number is None:
             return []
 
@@ -444,7 +489,7 @@ class ScopeRows:
 
     def _hits(
         self,
-        ranked: Sequence[Ranked],
+        ranked: Sequence[RankedEntry],
         terms: Sequence[IndexTerm],
         caller_terms: Sequence[IndexTerm],
     ) -> Iterator[Hit]:
@@ -471,7 +516,38 @@ class ScopeRows:
             )
 
     def _condition(self, where: Filter) -> tuple[str, list[Any]]:
-        return condition_of(where, self)
+        """Return the conditions of a filter as one SQL expression (`TRUE` if it has none) for the entries `e`, and the
+        values of its parameters. An empty `projects` meets nothing; empty `kinds`, `reasons` and `tags` set no
+        condition."""
+        conditions = _Conditions()
+        if where.kinds:
+            conditions.add(f"e.kind {self.AMONG}", self.listed(where.kinds))
+        if where.projects is not None:
+            conditions.add(f"e.project {self.AMONG}", self.listed(where.projects))
+        if where.reasons:
+            conditions.add(f"e.reason {self.AMONG}", self.listed(where.reasons))
+        if where.tags:
+            conditions.add(self.TAGGED, self.listed(list(map(index_form, where.tags))))
+        if where.agent_id is not None:
+            conditions.add("e.agent_id = ?", where.agent_id)
+        if where.run_id is not None:
+            conditions.add("e.run_id = ?", where.run_id)
+        if where.archived is not None:
+            conditions.add(
+                "e.archived_ms IS NOT NULL" if where.archived else "e.archived_ms IS NULL"
+            )
+        if where.unexpired_at_ms is not None:
+            conditions.add("coalesce(e.expires_ms > ?, TRUE)", where.unexpired_at_ms)
+        if where.expired_by_ms is not None:
+            conditions.add("e.expires_ms <= ?", where.expired_by_ms)
+        if where.archived_by_ms is not None:
+            conditions.add("e.archived_ms <= ?", where.archived_by_ms)
+        if where.text:
+            conditions.add(self.HOLDS, where.text)
+        if where.ref_prefix:
+            conditions.add("substr(e.ref, 1, ?) = ?", len(where.ref_prefix), where.ref_prefix)
+
+        return " AND ".join(conditions.statements), conditions.values
 
     # --- what was before ---------------------------------------------------------------------------------
 
@@ -481,7 +557,8 @@ class ScopeRows:
         return value if isinstance(value, dict) else {}
 
     def changed_after(self, entry_id: int, seq: int) -> int | None:
-        """Do as `ScopeView.changed_after`. Only two changes that are both later than `seq` leave the entry as it was."""
+        """Return the newest operation after `seq` that changed an entry and was not undone, or
+        None. Only two changes that are both later than `seq` leave the entry as it was."""
         rows = self._connection.execute(
             "SELECT DISTINCT o.seq, o.op, o.detail FROM changes c JOIN operations o ON o.seq = c.operation "
             "WHERE c.entry = ? AND o.seq > ? ORDER BY o.seq DESC",
@@ -512,7 +589,7 @@ class ScopeRows:
         return changed, [ref for ref in refs if ref is not None]
 
     def former(self, seq: int) -> list[Former]:
-        """Do as `ScopeView.former`."""
+        """Return what each entry of the operation `seq` of this scope was before it, in order."""
         rows = self._connection.execute(
             "SELECT c.entry, c.before, c.after_version FROM changes c JOIN operations o ON o.seq = c.operation "
             "WHERE o.seq = ? AND o.scope = ? ORDER BY c.rowid",
@@ -537,8 +614,9 @@ class ScopeRows:
         return texts
 
     def former_entries(self) -> list[Entry]:
-        """Do as `ScopeView.former_entries`. A change keeps only what it replaced, so each entry is followed back from
-        its present form."""
+        """Return each entry as it was before a change, as far as that is kept, newest change first; also entries
+        that were removed for good. A change keeps only what it replaced, so each entry is followed back from its
+        present form. A version is left out if its change touched none of `INDEXED_FIELDS`."""
         rows = self._connection.execute(
             "SELECT c.entry, c.before FROM changes c JOIN operations o ON o.seq = c.operation "
             "WHERE o.scope = ? AND c.before NOTNULL ORDER BY c.operation DESC, c.rowid DESC",
@@ -566,11 +644,6 @@ def values_of(connection: Any, row: Sequence[Any]) -> dict[str, Any]:
 def _as_beginning(term: IndexTerm) -> IndexTerm:
     """Return a term that also finds longer terms which begin so, if it is long enough."""
     return replace(term, prefix=term.prefix or len(term.term) >= _LEAST_BEGINNING)
-
-
-def _can_be_ranked(created_ms: Any, importance: Any) -> bool:
-    """Tell whether a row has a time and an importance, as all usable rows have."""
-    return isinstance(created_ms, int) and isinstance(importance, int | float | None)
 
 
 def _json(value: Any) -> str:

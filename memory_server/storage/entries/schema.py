@@ -1,4 +1,5 @@
-"""The tables of `knowledge.sqlite3`, and how a connection to it is opened (docs/reference/knowledge-store.md).
+"""The tables of `knowledge.sqlite3`, how a connection to it is opened, and entries as its rows
+(docs/reference/knowledge-store.md).
 
 SQLite from 3.34 on, with FTS5 and JSON: so no RETURNING, STRICT, or contentless deletes.
 """
@@ -8,15 +9,192 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
+
+import orjson
 
 from languages import Sentence, _
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
-from memory_server.kernel.values import dataclass
-from memory_server.storage.entries.sqlite_rows import TERMS, Connection, damaged
-from nlp.index_terms import index_form, signature
+from memory_server.kernel.items import Scope
+from memory_server.kernel.values import frozen
+from memory_server.knowledge.entry import Entry
+from memory_server.storage.entries.rows import COLUMNS, INDEXED, ScopeRows
+from nlp.index_terms import IndexTerm, index_form, signature, terms_of
+
+# --- rows and connections ----------------------------------------------------------------------------------------
+
+# Entries as rows of SQLite: its index (FTS5), its connections, and rows of a damaged file, as far as they are read.
+
+TERMS = """CREATE VIRTUAL TABLE terms USING fts5(title, tags, body, tokenize = "ascii tokenchars '+#_'")"""
+"""The index: of each live entry, under its id, the terms of its texts (nlp/index_terms.py), each with the number of
+its scope: `7_披萨`. A query of a scope cannot match the entries of another scope, and the rarity of a term is its
+rarity in the scope."""
+_MATCHING = "SELECT rowid FROM terms WHERE terms MATCH ?"
+
+
+class Connection(sqlite3.Connection):
+    """A connection to a file of entries, or to memory; it is a `Database`."""
+
+    @property
+    def lenient(self) -> bool:
+        """Whether damaged entries are shown as far as they can be read, and left out where they cannot."""
+        return self.text_factory is _lenient
+
+    def read_leniently(self) -> None:
+        """Read texts that are not UTF-8 from now on, with U+FFFD in place of what is not."""
+        self.text_factory = _lenient
+
+    def insert(self, table: str, values: Mapping[str, Any]) -> int:
+        columns = ", ".join(values)
+        parameters = ", ".join(f":{name}" for name in values)
+        cursor = self.execute(f"INSERT INTO {table}({columns}) VALUES({parameters})", values)
+        return cursor.lastrowid or 0
+
+    def view(self, scope: Scope, embeds: str = "", *, make: bool = False) -> SqliteRows:
+        return SqliteRows(self, scope, embeds, make=make)
+
+    def json_of(self, text: str | bytes, damaged_value: Any) -> Any:
+        """Parse a value that was stored as JSON. If it cannot be read, return `damaged_value` if this connection is
+        lenient, otherwise raise sqlite3.DatabaseError."""
+        try:
+            return orjson.loads(text)
+        except ValueError as error:
+            if self.lenient:
+                return damaged_value
+            raise damaged(_("a value is not JSON: {reason}", error)) from error
+
+    def field(self, column: str, name: str) -> str:
+        return f"json_extract({column}, '$.{name}')"
+
+    def empty_index(self) -> None:
+        """Make the index again, so that a damaged index is mended, and nothing of deleted entries is left in it."""
+        self.execute("DROP TABLE terms")
+        self.execute(TERMS)
+        self.execute("UPDATE meta SET value = ? WHERE name = 'terms'", (signature(),))
+
+    def merge_index(self) -> None:
+        self.execute("INSERT INTO terms(terms) VALUES('optimize')")
+
+
+def _lenient(raw: bytes) -> str:
+    return raw.decode(errors="replace")
+
+
+def damaged(sentence: str) -> sqlite3.DatabaseError:
+    """Return the error of a file that SQLite reads, and that is damaged all the same."""
+    error = sqlite3.DatabaseError(sentence)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
+
+
+class SqliteRows(ScopeRows):
+    AMONG = "IN (SELECT value FROM json_each(?))"
+    # A list of tags may be damaged.
+    TAGGED = f"EXISTS(SELECT 1 FROM json_each(iif(json_valid(e.tags), e.tags, '[]')) tag WHERE fold(tag.value) {AMONG})"
+    HOLDS = "instr(fold(e.title || char(10) || e.body || char(10) || e.examples), fold(?))"
+    BYTES = "length(CAST({} AS BLOB))"
+
+    def listed(self, values: Sequence[Any]) -> str:
+        return orjson.dumps(values).decode()
+
+    def index(self, entry: Entry) -> None:
+        """Write the terms of an entry into the index, which must not have it yet."""
+        title_terms = self._indexed_terms(entry.title)
+        tag_terms = self._indexed_terms("\n".join(entry.tags))
+        body_terms = self._indexed_terms("\n".join((entry.body, *entry.examples)))
+        self._connection.execute(
+            "INSERT INTO terms(rowid, title, tags, body) VALUES(?, ?, ?, ?)",
+            (entry.id, title_terms, tag_terms, body_terms),
+        )
+
+    def _indexed_terms(self, text: str) -> str:
+        return " ".join(f"{self._number}_{term}" for term in terms_of(text))
+
+    def unindex(self, id: int) -> None:
+        self._connection.execute("DELETE FROM terms WHERE rowid = ?", (id,))
+
+    def rows(self, condition: str, values: Sequence[Any]) -> Iterator[Entry]:
+        if self._connection.lenient:
+            return self._readable_entries(condition, values)
+        return super().rows(condition, values)
+
+    def _readable_entries(self, condition: str, values: Sequence[Any]) -> Iterator[Entry]:
+        """Yield the entries one by one, so that a damaged entry costs only itself."""
+        ids = self.ids_of(condition, values)
+        query = f"SELECT {COLUMNS} FROM entries e WHERE e.id {self.AMONG}"
+        for entry_id in ids:
+            yield from self.entries_of(self._readable(query, [entry_id]))
+
+    def _readable(self, query: str, ids: Sequence[int]) -> list[Any]:
+        """Read the rows of these ids; where the file is damaged, only the rows that can be read."""
+        try:
+            return list(self._connection.execute(query, (self.listed(ids),)))
+        except sqlite3.Error:
+            if not self._connection.lenient:
+                raise
+        if len(ids) == 1:
+            return []
+        rows = []
+        for entry_id in ids:
+            rows += self._readable(query, [entry_id])
+        return rows
+
+    def _match(self, terms: Sequence[IndexTerm]) -> str:
+        """Write what FTS5 looks for: any of these terms."""
+        return " OR ".join(self._quoted(term) + (" *" if term.prefix else "") for term in terms)
+
+    def _quoted(self, term: IndexTerm) -> str:
+        return f'"{self._number}_{term.term}"'
+
+    def _scored(self, terms: Sequence[IndexTerm]) -> tuple[str, list[Any]]:
+        """Return the statement that scores the entries with these terms, and its values."""
+        weights = ", ".join(map(str, INDEXED.values()))
+        return f"SELECT rowid id, bm25(terms, {weights}) score FROM terms WHERE terms MATCH ?", [
+            self._match(terms)
+        ]
+
+    def _matched(
+        self, ids: Sequence[int], terms: Sequence[IndexTerm]
+    ) -> Mapping[int, Mapping[str, tuple[str, ...]]]:
+        """Return, by id, the words of these terms that each field of the index holds; fields
+        without any are left out. Rows that cannot be read are missing from a file that is known to
+        be damaged."""
+        fields = ", ".join(f"' ' || {name} || ' '" for name in INDEXED)
+        rows = self._readable(f"SELECT rowid, {fields} FROM terms WHERE rowid {self.AMONG}", ids)
+        words_by_form = [(self._form_in_index(term), term.word) for term in terms]
+        matched: dict[int, dict[str, tuple[str, ...]]] = {}
+        for entry_id, *texts in rows:
+            words_by_field: dict[str, tuple[str, ...]] = {}
+            for name, text in zip(INDEXED, texts, strict=True):
+                words = tuple(word for form, word in words_by_form if form in text)
+                if words:
+                    words_by_field[name] = words
+            matched[entry_id] = words_by_field
+        return matched
+
+    def _form_in_index(self, term: IndexTerm) -> str:
+        """Return a term as a field of the index has it, between spaces."""
+        form = f" {self._number}_{term.term}"
+        return form if term.prefix else f"{form} "
+
+    def _holding(self, terms: Sequence[IndexTerm]) -> list[int]:
+        match = " AND ".join(map(self._quoted, terms))
+        return [row[0] for row in self._connection.execute(_MATCHING, (match,))]
+
+    def _fields_with(self, terms: Sequence[IndexTerm]) -> Iterator[tuple[int, int, int]]:
+        """Yield for each term where it is: the id of an entry, the number of the field, and the number of the term."""
+        for term_number, term in enumerate(terms):
+            for field_number, column in enumerate(INDEXED):
+                match = f"{column} : {self._match([term])}"
+                for (entry_id,) in self._connection.execute(_MATCHING, (match,)):
+                    yield entry_id, field_number, term_number
+
+
+# --- tables ------------------------------------------------------------------------------------------------------
 
 VERSION = 1
 APPLICATION = 0x6D737276
@@ -72,8 +250,9 @@ NUMBERED = ("entries", "operations")
 
 
 def connect(path: Path | None, mode: str, wait_seconds: float) -> Connection:
-    """Connect to the file at `path`, or to memory for None. `mode`: `rw`, `ro`, or `immutable`, which works in a
-    folder that cannot be written."""
+    """Return a connection to the file at `path`, or to memory for None. `mode`: `rw`, `ro`, or
+    `immutable`, which works in a folder that cannot be written. Raises StorageError if SQLite is
+    too old, FileRefused if a file to write is a link, sqlite3.Error if it cannot be opened."""
     if sqlite3.sqlite_version_info < LEAST_SQLITE:
         raise StorageError(
             Sentence(
@@ -117,8 +296,8 @@ def _uri_of(path: Path | None, mode: str) -> str:
 def prepare(
     connection: sqlite3.Connection, path: Path | None, *, durability: str, cache_mb: int
 ) -> None:
-    """Make a writing connection ready: its tables, its journal and its durability. A database of an older version is
-    brought to this one in one transaction.
+    """Make a writing connection ready: set its durability and its cache, and in a new database make the tables, in one
+    transaction, and the journal (WAL).
 
     Raises:
         StorageError: the file is another program's, or a newer version's.
@@ -161,11 +340,8 @@ def in_memory() -> Connection:
 
 
 def version_of(connection: sqlite3.Connection, path: Path | None) -> int:
-    """Return the version of the tables; 0 for a new file.
-
-    Raises:
-        StorageError: the file is another program's, or a newer version's.
-    """
+    """Return the version of the tables, 0 for a new file. Raises StorageError if the file is
+    another program's, StorageUnwritable if a newer version wrote it."""
     # The tables first: another process may make all of them, and the numbers, between two of these reads.
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -191,7 +367,8 @@ def version_of(connection: sqlite3.Connection, path: Path | None) -> int:
 
 
 def check(connection: sqlite3.Connection, path: Path) -> None:
-    """Check that the file can be used as knowledge. Raises StorageError."""
+    """Raise StorageError unless the file at `path` is a whole database of knowledge that is not
+    empty."""
     outcome = version_of(connection, path)
     if outcome:
         (outcome,) = connection.execute("PRAGMA quick_check(1)").fetchone()
@@ -228,6 +405,7 @@ def refuse_cut(path: Path) -> None:
     Raises:
         sqlite3.DatabaseError: pages are in neither the file nor its log.
     """
+    # Another process may have been writing at the first look.
     if _is_cut(path):
         time.sleep(_SECOND_LOOK_SECONDS)
         if _is_cut(path):
@@ -239,7 +417,7 @@ def _is_cut(path: Path) -> bool:
 
     SQLite opens and closes the file itself: a descriptor of ours would, when it is closed, take away the locks that
     other connections of this process have (https://www.sqlite.org/howtocorrupt.html, section 2.2). The log has none."""
-    log = _logged(Path(f"{path}-wal"))  # before the file: what leaves the log is in the file then
+    log = _read_log(Path(f"{path}-wal"))  # before the file: what leaves the log is in the file then
     if log.pages:
         pages_in_file = path.stat().st_size // log.page_size
         return any(page not in log.logged_pages for page in range(pages_in_file + 1, log.pages + 1))
@@ -253,7 +431,7 @@ def _is_cut(path: Path) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _WriteAheadLog:
     """The facts of a write-ahead log: the bytes of a page, how many pages the database has after the last commit (0
     without a commit), and which of them the log has."""
@@ -263,8 +441,9 @@ class _WriteAheadLog:
     logged_pages: frozenset[int] = frozenset()
 
 
-def _logged(path: Path) -> _WriteAheadLog:
-    """Read the facts of a write-ahead log; all are empty without a log."""
+def _read_log(path: Path) -> _WriteAheadLog:
+    """Return the size of a page, the number of pages and the pages in a write-ahead log; all are
+    empty without a log."""
     pages = 0
     logged_pages: set[int] = set()
     try:
@@ -290,15 +469,14 @@ def _code_of(error: sqlite3.Error) -> int:
 def is_damage(error: sqlite3.Error) -> bool:
     """Tell whether the file is damaged, or is not a database."""
     primary_code = _code_of(error) & 0xFF
-    return primary_code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or _is_no_text(error)
-
-
-def _is_no_text(error: sqlite3.Error) -> bool:
-    return str(error).startswith("Could not decode to UTF-8")
+    is_no_text = str(error).startswith("Could not decode to UTF-8")
+    return is_no_text or primary_code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def trouble(error: sqlite3.Error, path: Path | None) -> StorageError:
-    """Return the error of SQLite as an error with a sentence that says what to do."""
+    """Return an error of SQLite as a StorageError with a sentence that says what to do: LockTimeout
+    if another process holds the file, StorageUnwritable if the disk is full or the file may not be
+    written."""
     code = _code_of(error)
     if code == sqlite3.SQLITE_CORRUPT_VTAB:
         return StorageError(

@@ -8,14 +8,15 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from memory_server.kernel.erasure import Erasure, Trace
+from memory_server.kernel.json_text import Fields, Json
 from memory_server.storage.entries import schema
-from memory_server.storage.entries.sqlite_rows import Connection
+from memory_server.storage.entries.schema import Connection
 from memory_server.storage.text_records import records_in
 
 SIGNATURE = b"SQLite format 3\x00"
@@ -55,17 +56,20 @@ def _trace_in_text(data: bytes, erasure: Erasure) -> Trace | None:
 
 def trace_among(records: Iterable[Any], erasure: Erasure) -> Trace | None:
     """Return the trace in these records: a text in any of them counts more than a name."""
+    return strongest(map(erasure.trace_in, records))
+
+
+def strongest(traces: Iterable[Trace | None]) -> Trace | None:
+    """Return "text" if any of these traces is one in a text, which ends the search, or else "name" if any is one."""
     in_names = False
-    for record in records:
-        trace = erasure.trace_in(record)
+    for trace in traces:
         if trace == "text":
             return trace
-        if trace == "name":
-            in_names = True
+        in_names = in_names or trace == "name"
     return "name" if in_names else None
 
 
-def row_of(values: Mapping[str, Any]) -> dict[str, Any]:
+def row_of(values: Fields) -> Json:
     """Return a row of a table as a record: values that are JSON are read, and what is packed is unpacked."""
     row = {name: _value(value) for name, value in values.items()}
     before = row.pop("before", None)
@@ -75,6 +79,7 @@ def row_of(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
+    """Return what a column holds: the value of its JSON, plain or compressed, or None for other bytes."""
     if isinstance(value, str) and value.startswith(_JSON):
         with suppress(ValueError):
             return json.loads(value)
@@ -93,7 +98,8 @@ class SearchedDatabase(NamedTuple):
 
 
 def _opened(data: bytes, path: Path | None) -> SearchedDatabase:
-    """Open the database of these bytes: with its log, or else without it, or else a copy in memory."""
+    """Return the database at `path`, opened with its log, or without the log if that cannot be
+    used; without a path, or if both fail, a copy of `data` in memory."""
     has_log = False
     if path is not None:
         has_log = _is_filled(path.with_name(f"{path.name}-wal"))
@@ -119,7 +125,7 @@ def _is_filled(path: Path) -> bool:
         return False
 
 
-def _rows(connection: Connection) -> Iterator[dict[str, Any]]:
+def _rows(connection: Connection) -> Iterator[Json]:
     """Yield the rows of the tables that a store keeps, or of all tables if the database belongs to another program."""
     connection.read_leniently()
     tables = [

@@ -11,38 +11,135 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import KW_ONLY, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from languages import in_this_language
 from memory_server.conversations.archive import KEEP_MS
 from memory_server.kernel import files as folders
 from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import StorageError
-from memory_server.kernel.scopes import Scope
+from memory_server.kernel.items import Scope
 from memory_server.kernel.text import Finding
 from memory_server.kernel.times import moment_of
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Operation
 from memory_server.knowledge.ports import REPLACED, Committed, Decide, Later
-from memory_server.storage.entries import examination, operations, schema
-from memory_server.storage.entries.sqlite_rows import Connection, damaged
-from memory_server.storage.entries.sqlite_work import (
-    adopt,
-    copy_database,
-    empty_free_pages,
-    erase_copy,
-    fill,
-    run_in_thread,
-)
-from memory_server.storage.entries.store import DatabaseStore
+from memory_server.storage.entries import examination, schema, store
+from memory_server.storage.entries.schema import Connection, damaged
+from memory_server.storage.entries.store import DatabaseStore, name_taken
+
+# --- copies, and work in a thread --------------------------------------------------------------------------------
+
+# Work with SQLite: copies of a database, and work in a thread whose errors name the place.
+
+_PAUSE_SECONDS = 0.02
+
+
+def fill(source: sqlite3.Connection, path: Path, wait_seconds: float) -> None:
+    """Make an empty database, which is removed soon, equal to the copy at `path`, and no longer safe from a power loss.
+    Raises StorageError if the copy is damaged."""
+    with closing(schema.connect(path, "immutable", wait_seconds)) as copy:
+        try:
+            schema.check(copy, path)
+        except sqlite3.Error as error:
+            raise schema.trouble(error, path) from error
+        copy.backup(source)
+    source.execute("PRAGMA journal_mode = MEMORY")
+    source.execute("PRAGMA synchronous = OFF")  # it is removed soon
+
+
+def copy_database(connection: sqlite3.Connection, path: Path) -> None:
+    schema.make_file(path)
+    try:
+        connection.execute("VACUUM INTO ?", (str(path),))
+    except BaseException:
+        folders.remove_file(path)
+        raise
+
+
+def adopt(connection: Connection, path: Path) -> bool:
+    """Take all of the copy at `path` into a database that holds nothing. Return False, and change
+    nothing, if it holds something. Raises sqlite3.Error if the copy cannot be read."""
+    connection.execute("ATTACH DATABASE ? AS source", (str(path),))
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        with connection:
+            if store.scopes(connection):
+                return False
+            for table in schema.KEPT:
+                connection.execute(f"INSERT INTO main.{table} SELECT * FROM source.{table}")
+            connection.execute("DELETE FROM main.sqlite_sequence")
+            connection.execute(
+                "INSERT INTO main.sqlite_sequence SELECT * FROM source.sqlite_sequence"
+            )
+            store.rebuild(connection)
+            return True
+    finally:
+        connection.execute("DETACH DATABASE source")
+
+
+def empty_free_pages(connection: sqlite3.Connection, wait_seconds: float) -> None:
+    """Write the database again, and leave nothing in its log, which other processes may read for a while."""
+    connection.execute("VACUUM")
+    deadline = time.monotonic() + wait_seconds
+    while _log_is_used(connection) and time.monotonic() < deadline:
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _log_is_used(connection: sqlite3.Connection) -> bool:
+    """Tell whether another process still reads the log, so that it could not be emptied."""
+    (busy, *_pages) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return bool(busy)
+
+
+def erase_copy(path: Path, erasure: Erasure, wait_seconds: float) -> None:
+    """Remove what is erased from a copy, all of it or nothing. Raises StorageError, sqlite3.Error if the copy cannot
+    be used."""
+    with closing(schema.connect(path, "rw", wait_seconds)) as copy:
+        schema.check(copy, path)
+        copy.execute("PRAGMA secure_delete = ON")
+        copy.execute("BEGIN IMMEDIATE")
+        with copy:
+            store.erase(copy, erasure, past=True)
+            store.rebuild(copy)
+        empty_free_pages(copy, wait_seconds)
+
+
+@contextmanager
+def errors_named(path: Path | None) -> Iterator[None]:
+    """Turn the errors of SQLite and of the disk in the block into errors that name `path`:
+    InvalidInput if a live entry has the same key, else StorageError."""
+    try:
+        yield
+    except sqlite3.IntegrityError as error:
+        raise name_taken() from error
+    except sqlite3.Error as error:
+        raise schema.trouble(error, path) from error
+    except OSError as error:
+        raise folders.refused_by(error, path or Path()) from error
+
+
+async def run_in_thread(threads: ThreadPoolExecutor, work: Callable[[], T], path: Path | None) -> T:
+    """Run `work` in a thread and return its result, with `errors_named`. It runs to its end, also where the caller
+    gives up: so two calls never use one connection."""
+
+    def run() -> T:
+        with errors_named(path):
+            return work()
+
+    return await asyncio.get_running_loop().run_in_executor(threads, in_this_language(run))
+
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
+# --- the store ---------------------------------------------------------------------------------------------------
+
 CHECKED_BYTES = 64 * 1024**2
 """A file of up to this size is examined before a process first writes to it: 0.3 s. A larger one only by `doctor`."""
 _AGAIN_SECONDS = 0.2
@@ -96,7 +193,15 @@ class SqliteStore(DatabaseStore[Connection]):
             await super().forget_vectors(live, before_ms)
 
     async def erase(self, erasure: Erasure, copy: Path | None = None) -> None:
+        """Erase from the store and from the copies beside it that were set aside; with `copy`, from
+        that copy only. A store that was never written has nothing to erase.
+
+        Raises:
+            StorageUnwritable: the store is read-only; then the copies beside it stay as they are too.
+            StorageError: a file is damaged or cannot be written. What was erased before stays erased."""
         is_written = self.place is None or self.place.exists()
+        if copy is None and is_written:
+            self._refuse_read_only()
         copies: list[Path] = []
         if copy is not None:
             copies = [copy]
@@ -120,6 +225,8 @@ class SqliteStore(DatabaseStore[Connection]):
         return await asyncio.to_thread(path.exists)
 
     def _set_aside(self, connection: Connection) -> Path | None:
+        """Copy the database into the archive, and remove the copies there that were kept long enough. Return the path
+        of the copy, or None if there is no file."""
         if self.place is None or not self.place.exists():
             return None
         path = self._place_aside(self.place)
@@ -156,6 +263,8 @@ class SqliteStore(DatabaseStore[Connection]):
     async def replace_by(
         self, path: Path, scope: Scope, operation: Operation, later: Later | None = None
     ) -> tuple[int, Path | None]:
+        """Make the whole store equal to the copy at `path`, and note `operation` in `scope`. Raises StorageUnwritable
+        if the store is read-only."""
         self._refuse_read_only()
         replacement = _Replacement(
             self, path, scope=scope, operation=self._dated(operation), later=later
@@ -194,6 +303,9 @@ class SqliteStore(DatabaseStore[Connection]):
         )
 
     def _read_now(self, read: Callable[[Connection], T]) -> T:
+        """Return the result of `read`, and call it once more while another process makes the file.
+        If the file is damaged, read again what can be read. Raises sqlite3.Error if only the index
+        is damaged, or for another reason."""
         connection = self._connection("read")
         try:
             return read(connection)
@@ -212,7 +324,8 @@ class SqliteStore(DatabaseStore[Connection]):
             return result
 
     async def _timed(self, count: str, microseconds: str, work: Awaitable[T]) -> T:
-        """`work`, counted with its time, also that in which it waits for a thread or another process."""
+        """Return the result of `work`, and count it with its time, including the wait for a thread
+        or another process."""
         began = time.perf_counter()
         result = await work
         self.meter.count("knowledge", count)
@@ -236,7 +349,8 @@ class SqliteStore(DatabaseStore[Connection]):
     async def _write(
         self, write: Callable[[Connection], T], wait_seconds: float | None = None
     ) -> T:
-        """Return the result of `write`, which runs in a transaction that excludes other writers."""
+        """Return the result of `write`, which runs in a transaction that excludes other writers. Raises
+        StorageUnwritable if the store is read-only, LockTimeout after `wait_seconds`."""
         timeout_seconds = self.wait_seconds if wait_seconds is None else wait_seconds
 
         def run() -> tuple[T, bool]:
@@ -265,7 +379,8 @@ class SqliteStore(DatabaseStore[Connection]):
         return await run_in_thread(threads, work, self.place)
 
     def _connection(self, role: str) -> Connection:
-        """Return the connection of this thread; it is opened again where the file was replaced."""
+        """Return the connection of this thread to `write` or `read`, which is opened again if the file was replaced. A
+        missing file is made to write; to read, an empty database in memory takes its place."""
         if role == "write" and self.place is not None and not self.place.exists():
             schema.make_file(self.place)
         file_number = 0
@@ -281,6 +396,9 @@ class SqliteStore(DatabaseStore[Connection]):
         return connection
 
     def _open(self, role: str, file: Path | None) -> Connection:
+        """Open a connection that writes, or reads in the first mode that works. Without a file, it
+        is to a new database in memory. Raises sqlite3.Error if the file is cut off or no mode
+        works."""
         if file is not None:
             schema.refuse_cut(file)
         if file is None or role == "write":
@@ -339,7 +457,8 @@ class _Replacement:
         return self.seq or 0, self.former
 
     def _copy(self, source: Connection) -> None:
-        """Copy the source over the store. A damaged store is kept elsewhere."""
+        """Copy the source over the store. A damaged store is first moved away. Raises
+        sqlite3.Error."""
         try:
             source.backup(
                 self.store._connection("write"),
@@ -364,7 +483,8 @@ class _Replacement:
         self._complete(source, present)
 
     def _complete(self, source: Connection, present: Connection | None) -> None:
-        """Set a copy of the present store aside, and bring over to the source what `later` says of it."""
+        """Set a copy of the present store aside, and write to the source the operation and what
+        `later` decides by the present store. Nothing of a damaged or missing one (None) is used."""
         last_seq = 0
         try:
             if present is not None:
@@ -384,7 +504,7 @@ class _Replacement:
         source.execute("BEGIN")
         with source:
             schema.number_after(source, last_seq)
-            self.seq = operations.complete(
+            self.seq = store.complete(
                 source,
                 present,
                 scope=self.scope,
@@ -395,5 +515,5 @@ class _Replacement:
 
 
 def _erase(erasure: Erasure, connection: Connection) -> None:
-    operations.erase(connection, erasure)
-    operations.rebuild(connection)  # it keeps the terms of deleted entries
+    store.erase(connection, erasure)
+    store.rebuild(connection)  # it keeps the terms of deleted entries

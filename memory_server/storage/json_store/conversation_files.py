@@ -12,26 +12,100 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from languages import Sentence, _
-from memory_server.conversations import change_forms
+from memory_server.conversations import change_forms, codec
 from memory_server.conversations.changes import Commit, apply, replay
 from memory_server.conversations.model import ConversationState, UnusableRecord
 from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import StorageUnwritable
-from memory_server.kernel.folder_names import folder_name, hashed_name
-from memory_server.kernel.strict_json import deeper
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.files import folder_name, hashed_name
+from memory_server.kernel.json_text import Fields, deeper
+from memory_server.kernel.values import dataclass, frozen
+from memory_server.lore import ChatState, chats_json, chats_of
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store import snapshots
-from memory_server.storage.json_store.conversation_note import ConversationFacts, ConversationNote
 from memory_server.storage.json_store.history_files import Past, commits_in, line_of
 from memory_server.storage.partition import journal
+
+# --- the note of a conversation ----------------------------------------------------------------------------------
+
+# `conversation.json`: the id of a conversation, and the state beside the memories.
+
+
+@frozen
+class ConversationFacts:
+    """The state beside the memories."""
+
+    last_cleanup_ms: int | None
+    chats: Mapping[str, ChatState]
+
+    @staticmethod
+    def of(state: ConversationState) -> ConversationFacts:
+        """Return the facts of a state."""
+        return ConversationFacts(state.last_cleanup_ms, state.chats)
+
+
+class ConversationNote:
+    """The note of `conversation_id` in `private`, which need not be there. Blocking calls; writing needs the lock."""
+
+    def __init__(self, private: Path, conversation_id: str) -> None:
+        self._private = private
+        self._path = private / "conversation.json"
+        self._conversation_id = conversation_id
+
+    @property
+    def id(self) -> str | None:
+        """The noted id, or None."""
+        noted_id = self._fields().get("id")
+        if not isinstance(noted_id, str):
+            return None
+        return noted_id
+
+    @property
+    def can_be_replaced(self) -> bool:
+        """Whether nothing else than a file is in its place."""
+        return folders.refusal_of(self._path) is None
+
+    def facts(self) -> ConversationFacts:
+        """Return the noted facts."""
+        fields = self._fields()
+        return ConversationFacts(
+            codec.cleanup_time(fields.get("lastCleanup")), chats_of(fields.get("chats"))
+        )
+
+    def write(self, facts: ConversationFacts) -> None:
+        """Write the id of the conversation and these facts to the note. A copy of a broken note is
+        kept first."""
+        if self.can_be_replaced and "id" not in self._fields():
+            broken = folders.read_if_there(self._path)
+            if broken:
+                past.keep_broken(
+                    self._private, self._path.name, data=broken, now_ms=time.time_ns() // 1_000_000
+                )
+        fields = {
+            "format": journal.FORMAT,
+            "id": self._conversation_id,
+            "lastCleanup": facts.last_cleanup_ms,
+        }
+        if facts.chats:
+            fields["chats"] = chats_json(facts.chats)
+        folders.replace_file(self._path, json_text.dumps(fields) + b"\n")
+
+    def _fields(self) -> Fields:
+        """Read the note. Return no fields if it is missing or cannot be used."""
+        try:
+            return json_text.load_object(folders.read_file(self._path))
+        except (FileNotFoundError, folders.FileRefused, json_text.NotARecord):
+            return {}
+
+
+# --- the files of a conversation ---------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -68,8 +142,8 @@ class Position:
         return self.journal_end.offset
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+@frozen
+class OpenedConversation:
     """An opened conversation. `named`: whether `conversation.json` names the conversation, where it must."""
 
     state: ConversationState
@@ -82,6 +156,7 @@ class Opened:
 
 log = logging.getLogger(__name__)
 
+_JOURNAL = "journal.jsonl"
 READ_TRIES = 5
 """The number of tries of a reader, because a compaction may change the files meanwhile."""
 
@@ -92,11 +167,12 @@ class ConversationFiles:
 
     def __init__(self, folder: Path, conversation_id: str, *, at_once: bool = False) -> None:
         self._private = folder / folders.PRIVATE
-        self._journal = self._private / "journal.jsonl"
+        self._journal = self._private / _JOURNAL
         self.past = Past(self._private)
         self.folder = folder
         self.conversation_id = conversation_id
         self.lock_path = self._private / "lock"
+        self.grams_path = self._private / "grams.bin"
         self.note = ConversationNote(self._private, conversation_id)
         self._snapshots = snapshots.Snapshots(folder, conversation_id, at_once=at_once)
 
@@ -106,7 +182,8 @@ class ConversationFiles:
         return self._journal.exists() or self._snapshots.exist()
 
     def load(self) -> tuple[ConversationState, Position]:
-        """Return the state, and the position up to which the files were read. Raises as `open` does."""
+        """Return the state, and the position up to which the files were read; warn of damaged files. Raises as `open`
+        does."""
         opened = self.open()
         self._warn(opened.tail)
         edit = opened.position.edit
@@ -124,8 +201,10 @@ class ConversationFiles:
                 )
         return opened.state, opened.position
 
-    def open(self) -> Opened:
-        """Everything, from the snapshots and the journal. Raises SnapshotBroken as `Snapshots.read` does."""
+    def open(self) -> OpenedConversation:
+        """Return all that the snapshots and the journal hold. Raises SnapshotBroken as
+        `Snapshots.read` does, StorageUnwritable if the journal was replaced during each of
+        `READ_TRIES` tries."""
         for _try in range(READ_TRIES):
             before = journal.read_header(self._journal)
             marks = self._snapshots.marks()
@@ -146,7 +225,10 @@ class ConversationFiles:
         """Read the commits after `position`, which stays the same object if there is nothing new. Return None if only
         `load` can tell: another journal, a line cut off because it could not be made durable, an edited snapshot."""
         if position.journal_end is None:
-            return self._read_before_journal(position)
+            # A journal with a broken header is not a missing journal: it must not be replaced.
+            if self._snapshots.marks() != position.marks or self._journal.exists():
+                return None
+            return (), position
 
         try:
             news = journal.follow(self._journal, position.journal_end)
@@ -167,15 +249,6 @@ class ConversationFiles:
         damaged = position.damaged or bool(tail.bad)
         after = replace(position, journal_end=journal_end, torn=tail.torn, damaged=damaged)
         return tuple(commits_in(tail.lines, self._journal)), after
-
-    def _read_before_journal(
-        self, position: Position
-    ) -> tuple[tuple[Commit, ...], Position] | None:
-        """Do the same for a position without a journal. A journal with a broken header is not a missing journal: it
-        must not be replaced."""
-        if self._snapshots.marks() != position.marks or self._journal.exists():
-            return None
-        return (), position
 
     def unread(self, position: Position) -> int:
         """Count the bytes of the journal after `position`, which `read_since` reads."""
@@ -224,7 +297,7 @@ class ConversationFiles:
             log.info("edited by hand: %s, %d changes", self.folder, len(edit.changes))
 
         commit = None
-        lines: list[Mapping[str, Any]] = []
+        lines: list[Fields] = []
         if edit.changes:
             commit = Commit(state.version + 1, at_ms, by="hand", changes=edit.changes)
             lines.append(change_forms.commit_json(commit))
@@ -255,9 +328,10 @@ class ConversationFiles:
     def compact(
         self, state: ConversationState, position: Position, *, mend: bool = False
     ) -> Position:
-        """Write `state` as snapshots and begin the journal's next generation; the position after it. `mend`: also if
-        nothing happened since, because a snapshot is broken. A crash at any step leaves files that `load` reads as
-        `state`: the journal still holds every commit, and replaying it over a newer snapshot changes nothing."""
+        """Write `state` as snapshots and begin the journal's next generation. Return the position after it, or that of
+        before if there is nothing to do, or it must wait. `mend`: also if nothing happened since, because a snapshot is
+        broken. A crash at any step leaves files that `load` reads as `state`: the journal still holds every commit, and
+        replaying it over a newer snapshot changes nothing."""
         # The journal is empty, or a newer program wrote it.
         header = position.header
         if header is None or position.newer or (header.base == state.version and not mend):
@@ -266,6 +340,8 @@ class ConversationFiles:
             return position
         if any(map(change_forms.has_newer_change, journal.newest_first([self._journal]))):
             return position  # the newer program that made it has yet to fold it
+        if mend or self._journal_removes_texts():
+            folders.remove_file(self.grams_path)
 
         data = snapshots.contents_of(state)
         asides = {
@@ -301,7 +377,8 @@ class ConversationFiles:
         return self._replace_journal(without_journal, new_header)
 
     def adopt(self, state: ConversationState, commits: Sequence[Commit], now_ms: int) -> None:
-        """Begin with `state`, of its version, and with its past; the folder is not there yet."""
+        """Write the files of a conversation with `state`, of its version, and its past; the folder
+        is not there yet. Unusable records are set aside. Raises OSError."""
         folders.make_folder(self._private)
         lines = [(commit.version, line_of(change_forms.commit_json(commit))) for commit in commits]
         journal.keep(self.past.file, lines)
@@ -316,6 +393,12 @@ class ConversationFiles:
             self._set_snapshot_aside(name, broken, now_ms)
         header = journal.Header(1 + secrets.randbits(32), state.version, hashes)
         self._replace_journal(Position(None, None, self._snapshots.marks()), header)
+
+    def _journal_removes_texts(self) -> bool:
+        """Tell whether a memory was forgotten or edited since the snapshots were written. A text of a memory cannot
+        have such a name, because the quotes in it are marked."""
+        lines = folders.read_if_there(self._journal) or b""
+        return any(b'"%b"' % name in lines for name in (b"forgotten", b"edited"))
 
     # --- parts -----------------------------------------------------------------------------------------
 
@@ -351,9 +434,9 @@ class ConversationFiles:
         )
 
     def _set_snapshot_aside(self, name: str, broken: snapshots.Broken, now_ms: int) -> None:
-        # The file is missing, so there is nothing to keep.
         """Note why the snapshot in the file `name` does not count, and keep a copy of the file unless it is missing."""
         path = self.folder / name
+        # The file is missing, so there is nothing to keep.
         if broken.data is None:
             past.set_aside(self._private, broken.reason, file=name)
             log.warning(
@@ -373,8 +456,9 @@ class ConversationFiles:
         )
         log.warning("%s", sentence)
 
-    def _append(self, position: Position, lines: Sequence[Mapping[str, Any]]) -> Position:
-        """Make `lines` durable after `position`, in a journal that has begun; the position after them."""
+    def _append(self, position: Position, lines: Sequence[Fields]) -> Position:
+        """Make `lines` durable after `position`, in a journal that has begun, and return the position after them. A line
+        that was cut off there is set aside."""
         assert position.journal_end is not None
         if position.torn:
             past.set_aside(
@@ -391,7 +475,10 @@ class ConversationFiles:
 
     def _assemble(
         self, tail: journal.Tail, data: Mapping[str, bytes | None], position: Position
-    ) -> Opened:
+    ) -> OpenedConversation:
+        """Return the state by what was read: the snapshots, then the commits of the journal, then
+        an edit by hand. Raises SnapshotBroken if another program may be saving a broken snapshot of
+        which no copy is known."""
         header = position.header
         commits = tuple(commits_in(tail.lines, self._journal))
         version = self._base(header, commits)
@@ -424,7 +511,7 @@ class ConversationFiles:
                 unusable.setdefault(json_text.dumps(row.record), row)
 
         state.unusable += unusable.values()
-        return Opened(
+        return OpenedConversation(
             state, position, tail=tail, commits=commits, snapshots=read_snapshots, named=is_named
         )
 
@@ -461,6 +548,9 @@ class ConversationFiles:
         return not self.note.can_be_replaced or self.note.id is not None
 
     def _begin_journal(self, position: Position, version: int, lines: bytes = b"") -> Position:
+        """Write a new journal with these commit lines after `version`, and return the position
+        after it. Before that, write the conversation's id, and copies of the snapshots on which it
+        builds. Raises OSError."""
         # The true id first: a folder with a journal always names its conversation.
         self.note.write(self.note.facts())
         data = self._snapshots.contents()
@@ -480,6 +570,7 @@ class ConversationFiles:
     def _replace_journal(
         self, position: Position, header: journal.Header, lines: bytes = b""
     ) -> Position:
+        """Write a new journal of this header and these lines, and return the position at its end."""
         folders.replace_file(self._journal, journal.header_line(header) + lines)
         _header, _tail, journal_end = journal.read(self._journal)
         return replace(position, header=header, journal_end=journal_end, torn=b"")
@@ -510,10 +601,11 @@ def _known_hashes(header: journal.Header, tail: journal.Tail) -> dict[str, snaps
 def conversation_id_in(folder: Path) -> str | None:
     """Return the id of the conversation kept in `folder`: the noted id, or the folder's name if only the Node
     original wrote it. Return None if the folder is not a conversation."""
-    files = ConversationFiles(folder, folder.name)
-    if not files.exists():
+    private = folder / folders.PRIVATE
+    files = (private / _JOURNAL, *(folder / name for name in snapshots.SNAPSHOTS))
+    if not any(path.exists() for path in files):
         return None
-    noted_id = files.note.id
+    noted_id = ConversationNote(private, folder.name).id
     if noted_id is not None:
         return noted_id
     # The note is lost. Only this program makes a name with `~`, and the memories name their conversation.

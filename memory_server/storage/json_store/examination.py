@@ -9,41 +9,223 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shlex
 import shutil
 import stat
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from languages import N_, _, clause, counted
+from languages import N_, _, clause, counted, joined
+from memory_server.conversations.changes import change_id
+from memory_server.conversations.model import ConversationState
 from memory_server.kernel import files as folders
 from memory_server.kernel import times
 from memory_server.kernel.backups import Backup, BackupNotFound
 from memory_server.kernel.errors import StorageError
-from memory_server.kernel.files import locks_fail, try_lock
-from memory_server.kernel.folder_names import (
+from memory_server.kernel.files import (
     find_folder,
     folder_name,
     hash_in,
     hashed_name,
+    locks_fail,
     subfolders,
+    try_lock,
 )
 from memory_server.kernel.private import Pause
-from memory_server.kernel.text import Finding, visible
+from memory_server.kernel.text import Finding, Grade, visible
+from memory_server.kernel.times import iso
 from memory_server.storage.backups.files import BackupFolder
+from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store.conversation_files import (
     ConversationFiles,
-    Opened,
+    OpenedConversation,
     conversation_id_in,
 )
-from memory_server.storage.json_store.leftovers import (
-    GradedSentence,
-    leftovers,
-    snapshot_damage,
-    unusable_changes,
-)
-from memory_server.storage.json_store.snapshots import SNAPSHOTS
+from memory_server.storage.json_store.snapshots import SNAPSHOTS, Broken, Snapshot
+from memory_server.storage.partition import journal
+
+# --- leavings of crashes and repairs -----------------------------------------------------------------------------
+
+# Findings about what crashes, damage and repairs leave in the folder of a conversation.
+#
+# docs/reference/findings.md explains each finding and changes with this file.
+
+GradedSentence = tuple[Grade, str]
+"""A grade and a sentence: a `Finding` without `about`."""
+UNTIL = N_("Upkeep removes them after storage.archive_days, as it does the history.")
+
+
+def snapshot_damage(path: Path, snapshot: Snapshot, broken: Broken) -> GradedSentence:
+    """Say what counts in the place of a broken snapshot, or of some records of it; without a full stop."""
+    if broken.unusable:
+        sentence = _(
+            "{records} of {file} cannot be used: {reason}; the others are used, the file is kept whole",
+            counted(len(broken.unusable), "record"),
+            path,
+            broken.reason,
+        )
+        return "warning", sentence
+
+    history = _("the history can restore {memories}", counted(snapshot.from_history, "memory"))
+    if broken.data is None:
+        return "error", _(
+            "{file_name} is missing, and so is the copy of it; {history}", path.name, history
+        )
+
+    # Without a copy the loss is certain; with it only an edit may be lost.
+    grade: Grade = "error"
+    parts = [_("there is no copy of it")]
+    if snapshot.copied:
+        grade = "warning"
+        parts = [_("its copy is used")]
+
+    if snapshot.from_history:
+        parts.append(history)
+
+    parts.append(_("the file is kept whole"))
+    return grade, _(
+        "{folder} cannot be used: {reason}; {parts}", path, broken.reason, joined(", ", parts)
+    )
+
+
+def leftovers(folder: Path, state: ConversationState) -> Iterator[GradedSentence]:
+    """Yield a finding for unreadable lines, unfinished files, pieces and files that were set aside,
+    and memories that went into the archive because a file that was put in place of ours did not
+    have them."""
+    private = folder / folders.PRIVATE
+    history = private / "history.jsonl"
+    tail = journal.parse_tail(folders.read_if_there(history) or b"", 0)
+    unreadable_lines = len(tail.bad) + bool(tail.torn)
+    if unreadable_lines:
+        lines = counted(unreadable_lines, "line")
+        yield (
+            "warning",
+            _("{lines} of {history} cannot be read; the others are used.", lines, history),
+        )
+
+    yield from unusable_changes(history, tail.lines)
+    for path in sorted([*folder.glob("*.next"), *private.glob("*.next")]):
+        yield (
+            "note",
+            _(
+                "{path} is left over from a write that a crash interrupted; you may delete it.",
+                path,
+            ),
+        )
+
+    # A piece that is `kept` is a whole file, which is reported with the snapshots.
+    pieces = [piece for piece in past.pieces(private) if "kept" not in piece.fields]
+    if pieces:
+        reasons = joined(", ", sorted({_(piece.reason) for piece in pieces}))
+        yield (
+            "note",
+            _(
+                "{aside} unreadable pieces lie in set-aside.jsonl: {reasons}. {until}",
+                len(pieces),
+                reasons,
+                _(UNTIL),
+            ),
+        )
+
+    yield from snapshots_set_aside(folder)
+    yield from _removed_with_a_file(folder, state)
+    # Snapshots are reported above, one by one.
+    other_files = sum(_snapshot_kept_as(path) is None for path, _time in past.broken_files(private))
+    if other_files:
+        files = counted(other_files, "damaged file")
+        broken_folder = private / past.BROKEN
+        yield (
+            "note",
+            _(
+                "Copies of {files}, made before a repair, are in {place}. {until}",
+                files,
+                broken_folder,
+                _(UNTIL),
+            ),
+        )
+
+
+def _removed_with_a_file(folder: Path, state: ConversationState) -> Iterator[GradedSentence]:
+    """Yield a note on the last change in which memories went into the archive because a file no
+    longer had them, if they are not back: a person deleted them, or a program that syncs or
+    restores put an older file back."""
+    removals = [
+        entry
+        for entry in past.Past(folder / folders.PRIVATE).archived()
+        if entry.by == "hand" and entry.memory.key not in state.like(entry.memory)
+    ]
+    if not removals:
+        return
+
+    # Older removals were probably meant, or are known by now.
+    last = removals[-1]
+    count = sum(entry.version == last.version for entry in removals)
+    yield (
+        "note",
+        _(
+            "{memories} went into the archive at {at}, because a file in {folder} no longer had them: somebody deleted them "
+            "there, or a program put an older file back. `memory-server undo {change}` brings them back; else upkeep "
+            "removes them after storage.archive_days.",
+            counted(count, "memory"),
+            iso(last.at_ms),
+            folder,
+            change_id(state.conversation_id, last.version),
+        ),
+    )
+
+
+def unusable_changes(path: Path, lines: Iterable[Mapping[str, Any]]) -> Iterator[GradedSentence]:
+    """Report the changes in these lines of a journal or history that cannot be used, if there are any."""
+    unusable = past.unusable_changes(lines)
+    if unusable:
+        sentence = _(
+            "{changes} in {path} cannot be used: {reason}; the others of those commits are used, the lines are kept.",
+            counted(len(unusable), "change"),
+            path,
+            unusable[0].reason,
+        )
+        yield "warning", sentence
+
+
+def snapshots_set_aside(folder: Path) -> Iterator[GradedSentence]:
+    """Yield for each snapshot that was set aside in `folder` why, how to put it back, and how long
+    it stays: a warning if it may be the only copy of memories, else a note."""
+    private = folder / folders.PRIVATE
+    reasons = {piece.fields.get("kept"): piece.reason for piece in past.pieces(private)}
+    for path, _time in past.broken_files(private):
+        file_name = _snapshot_kept_as(path)
+        if file_name is None:
+            continue
+
+        reason = reasons.get(f"{past.BROKEN}/{path.name}", _("the reason was not noted"))
+        conversation_id = shlex.quote(conversation_id_in(folder) or folder.name)
+        way_back = _(
+            "Repair the file, and `{command}` adds the memories that are missing here. Or put it in place of "
+            "{path}: that counts as an edit by hand, and memories that the file lacks are removed.",
+            f"memory-server import {shlex.quote(str(path))} -c {conversation_id}",
+            folder / file_name,
+        )
+        if past.may_be_only_copy(path):
+            grade: Grade = "warning"
+            stays = _("No other file has its memories, so it stays until you delete it.")
+        else:
+            grade = "note"
+            stays = _("Upkeep removes it after storage.archive_days.")
+
+        yield (
+            grade,
+            _("{path} was set aside: {reason}. {way_back} {stays}", path, reason, way_back, stays),
+        )
+
+
+def _snapshot_kept_as(path: Path) -> str | None:
+    """Return the name of the snapshot that a file in `broken` was, or None if it was another file."""
+    return next((name for name in SNAPSHOTS if name in path.name), None)
+
+
+# --- the folder and each conversation ----------------------------------------------------------------------------
 
 FUTURE_MS = 86_400_000
 """A time further ahead than this is a finding: a day, because clocks and time zones differ."""
@@ -127,7 +309,7 @@ def examine(data_dir: Path, folder: Path, now_ms: int) -> Iterator[Finding]:
         yield Finding("ok", name, _counts(opened))
 
 
-def _counts(opened: Opened) -> str:
+def _counts(opened: OpenedConversation) -> str:
     """Say how many memories and commits a conversation has."""
     short, long = (len(opened.snapshots[file_name].latest) for file_name in SNAPSHOTS)
     memories = _("{short} short-term and {long} long-term memories in the files", short, long)
@@ -135,8 +317,8 @@ def _counts(opened: Opened) -> str:
     return _("{held}, {commits} since, every file can be read", memories, commits)
 
 
-def damage(opened: Opened, folder: Path) -> Iterator[GradedSentence]:
-    """Damage that can be mended, each without a full stop."""
+def damage(opened: OpenedConversation, folder: Path) -> Iterator[GradedSentence]:
+    """Yield the damage of a conversation that can be mended, each sentence without a full stop."""
     private = folder / folders.PRIVATE
     if not opened.named:
         consequence = _("the name of the folder is used")
@@ -150,7 +332,9 @@ def damage(opened: Opened, folder: Path) -> Iterator[GradedSentence]:
             yield snapshot_damage(folder / file_name, snapshot, snapshot.broken)
 
 
-def _journal_damage(opened: Opened, path: Path) -> Iterator[GradedSentence]:
+def _journal_damage(opened: OpenedConversation, path: Path) -> Iterator[GradedSentence]:
+    """Yield an error for a broken first line of the journal at `path`, and one for each other line
+    that cannot be read."""
     bad_lines = opened.tail.bad
     if bad_lines and opened.position.header is None:
         count = counted(len(opened.commits), "commit")
@@ -175,7 +359,8 @@ def _journal_damage(opened: Opened, path: Path) -> Iterator[GradedSentence]:
 
 
 def _folder_name(data_dir: Path, folder: Path, name: str) -> Iterator[GradedSentence]:
-    """Report a conversation that is not looked for in this folder."""
+    """Yield an error or a warning if the conversation called `name` is not looked for in `folder`,
+    because the folder has another name, or holds a copy or other memories of it."""
     path = folder / folders.PRIVATE / "conversation.json"
     if "~" in name and name == folder.name and folder_name(name) != name:
         state = _("does not name the conversation") if path.exists() else _("is missing")
@@ -247,7 +432,9 @@ def _misread_id(data_dir: Path, folder: Path, name: str) -> Iterator[GradedSente
     yield "warning", _("{said} conversation, {mend}.", fact, advice)
 
 
-def _journal(opened: Opened, path: Path) -> Iterator[GradedSentence]:
+def _journal(opened: OpenedConversation, path: Path) -> Iterator[GradedSentence]:
+    """Yield what is unusual about the journal at `path`: it is missing although there is a history,
+    a newer version wrote it, its last write is cut off, or changes in it cannot be used."""
     # A new conversation has no journal either; a history shows that there was one.
     if opened.position.header is None:
         if not path.exists() and path.with_name("history.jsonl").exists():
@@ -276,7 +463,9 @@ def _journal(opened: Opened, path: Path) -> Iterator[GradedSentence]:
     yield from unusable_changes(path, opened.tail.lines)
 
 
-def _snapshots(opened: Opened, now_ms: int) -> Iterator[GradedSentence]:
+def _snapshots(opened: OpenedConversation, now_ms: int) -> Iterator[GradedSentence]:
+    """Yield a note for each snapshot that was edited or whose copy is used, and a warning for each
+    commit and each snapshot with a time after `now_ms`."""
     for file_name, snapshot in opened.snapshots.items():
         if snapshot.edited_hash is not None:
             yield (
@@ -323,7 +512,8 @@ def _snapshots(opened: Opened, now_ms: int) -> Iterator[GradedSentence]:
 
 
 def _lock(path: Path) -> Iterator[GradedSentence]:
-    """Tell whether the lock can be taken and keeps others out, as far as can be tried."""
+    """Yield an error if the file cannot be locked, or can be locked twice so that the lock keeps
+    no process out, and a note if another process holds it now. A missing file has no trouble."""
     if not path.exists():
         return
 
@@ -375,6 +565,8 @@ def _open_to_others(folder: Path) -> Iterator[GradedSentence]:
 
 
 def _folder(data_dir: Path, pause: Pause | None) -> Iterator[GradedSentence]:
+    """Yield whether the data folder exists, who can read and write it, and whether memory is
+    paused."""
     if not data_dir.exists():
         yield "note", _("{data_dir} does not exist yet; the first memory makes it.", data_dir)
     elif not os.access(data_dir, os.R_OK | os.X_OK):
@@ -398,6 +590,8 @@ def _folder(data_dir: Path, pause: Pause | None) -> Iterator[GradedSentence]:
 
 
 def _disk(data_dir: Path) -> Iterator[GradedSentence]:
+    """Yield the free room on the disk of the data folder: an error below `FULL_BYTES`, a warning
+    below `LOW_BYTES`. Raises OSError."""
     existing_folder = next(folder for folder in (data_dir, *data_dir.parents) if folder.exists())
     free = shutil.disk_usage(existing_folder).free
     if free < FULL_BYTES:
@@ -418,6 +612,8 @@ def _disk(data_dir: Path) -> Iterator[GradedSentence]:
 
 
 def _clock(data_dir: Path, now_ms: int, last_run: int | None) -> Iterator[GradedSentence]:
+    """Yield a warning if a journal was written, or upkeep ran, more than `CLOCK_MS` after `now_ms`;
+    else yield the present time."""
     # A journal that is newer than now shows that the clock was set back.
     newest_ms = 0
     for folder in subfolders(data_dir):
@@ -446,6 +642,8 @@ def _clock(data_dir: Path, now_ms: int, last_run: int | None) -> Iterator[Graded
 
 
 def _backups(data_dir: Path) -> Iterator[GradedSentence]:
+    """Yield a note for each unfinished backup and a warning for each unusable one; if
+    all are usable, their number; if none exist in an existing data folder, advice."""
     folder = data_dir / folders.PRIVATE / "backups"
     for path in sorted([*folder.glob(".*.body"), *folder.glob(".*.next*")]):
         yield (

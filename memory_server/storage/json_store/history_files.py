@@ -12,21 +12,21 @@ import contextlib
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from languages import N_, Sentence
-from memory_server.conversations.archive import Archived, Horizon, archived
+from memory_server.conversations.archive import ArchivedMemory, Horizon, archived
 from memory_server.conversations.change_forms import commit_of
 from memory_server.conversations.changes import Commit, replay
 from memory_server.conversations.model import ConversationState, UnusableRecord
 from memory_server.kernel import files as folders
 from memory_server.kernel import json_text, times
-from memory_server.kernel.strict_json import deeper
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.json_text import Fields, deeper
+from memory_server.kernel.values import frozen
 from memory_server.storage.partition import journal
 from memory_server.storage.text_records import records_in
 
@@ -60,7 +60,7 @@ class Past:
             commits = (commit for commit in commits if commit.version < before)
         return tuple(islice(commits, limit))
 
-    def archived(self, newest: int | None = None) -> tuple[Archived, ...]:
+    def archived(self, newest: int | None = None) -> tuple[ArchivedMemory, ...]:
         """Return what was removed and can come back; of the last removals no more than `newest`."""
         lines = journal.each_version_once(self._lines_about_archive())
         return archived(commits_in(lines, self._private), newest)
@@ -163,10 +163,14 @@ def _without_erased_records(data: bytes, erased: Callable[[Any], bool]) -> bytes
     file may be their only copy."""
     try:
         records = [record for record in json_text.load_array(data) if not erased(record)]
-        return json_text.dump_array(records) if records else b""
+        if records:
+            return json_text.dump_array(records)
+        return b""
     except (ValueError, RecursionError):
         lines = [line for line in data.splitlines(keepends=True) if not _holds_erased(line, erased)]
-        return b"".join(lines) if b"".join(lines).strip(b" \r\n\t[],") else b""
+        if b"".join(lines).strip(b" \r\n\t[],"):
+            return b"".join(lines)
+        return b""
 
 
 def _line_without(raw: bytes, erased: Callable[[Any], bool]) -> bytes:
@@ -182,11 +186,11 @@ def _line_without(raw: bytes, erased: Callable[[Any], bool]) -> bytes:
     return line_of({**fields, "changes": changes})
 
 
-def line_of(fields: Mapping[str, Any]) -> bytes:
+def line_of(fields: Fields) -> bytes:
     return journal.frame(fields, json_text.dumps(dict(fields)))
 
 
-def _time_of(line: Mapping[str, Any] | None) -> int | None:
+def _time_of(line: Fields | None) -> int | None:
     if line is None:
         return None
     try:
@@ -195,14 +199,16 @@ def _time_of(line: Mapping[str, Any] | None) -> int | None:
         return None
 
 
-def _with_unusable_changes(line: Mapping[str, Any]) -> bytes:
+def _with_unusable_changes(line: Fields) -> bytes:
     """Return a line with only the changes that cannot be used; empty if all can be used."""
     changes = [change.record for change in unusable_changes([line])]
-    return line_of({**line, "changes": changes}) if changes else b""
+    if changes:
+        return line_of({**line, "changes": changes})
+    return b""
 
 
 def commits_in(
-    lines: Iterable[Mapping[str, Any]], path: Path, most_changes: int | None = None
+    lines: Iterable[Fields], path: Path, most_changes: int | None = None
 ) -> Iterator[Commit]:
     """Yield the commits among the lines of a journal or history, each with at most so many changes. A change that
     cannot be read is reported and passed over."""
@@ -216,7 +222,7 @@ def commits_in(
                 )
 
 
-def unusable_changes(lines: Iterable[Mapping[str, Any]]) -> list[UnusableRecord]:
+def unusable_changes(lines: Iterable[Fields]) -> list[UnusableRecord]:
     """Return the changes in the lines of a journal or history that count for nothing."""
     unusable: list[UnusableRecord] = []
     for line in lines:
@@ -237,11 +243,11 @@ UNFINISHED = Sentence("the last line was not finished")
 UNREADABLE = N_("a line that cannot be read")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuarantinedLine:
     """A line of `set-aside.jsonl`. `since_ms`: when upkeep first met it, or None before that."""
 
-    fields: Mapping[str, Any]
+    fields: Fields
     reason: str
     since_ms: int | None
 
@@ -332,6 +338,9 @@ def expire_leavings(private: Path, horizon: Horizon) -> None:
 
 
 def _expire_pieces(private: Path, horizon: Horizon) -> None:
+    """Delete the pieces set aside before `horizon`, except the ones that tell of a kept file that may
+    be the only copy of memories. Give a date to each piece without one. Write only if something
+    changes."""
     present = pieces(private)
     # A piece has no time of its own: it counts from the first upkeep that finds it.
     dated = [
@@ -346,6 +355,7 @@ def _expire_pieces(private: Path, horizon: Horizon) -> None:
 
 
 def _expire_broken_files(private: Path, horizon: Horizon) -> None:
+    """Delete the kept files from before `horizon`, except the ones that may be the only copy of memories."""
     files = list(broken_files(private))
     expired = horizon.passed(time_ms for _path, time_ms in files)
     removable = [path for path, _time in files[:expired] if not may_be_only_copy(path)]
@@ -356,6 +366,7 @@ def _expire_broken_files(private: Path, horizon: Horizon) -> None:
 
 
 def _piece(line: bytes) -> QuarantinedLine:
+    """Parse a line of the file of what was set aside. A line that cannot be read becomes the data of a piece."""
     try:
         fields = json_text.load_object(line)
         if "reason" not in fields or deeper(fields):
@@ -369,6 +380,7 @@ def _piece(line: bytes) -> QuarantinedLine:
 
 
 def _kept_at(path: Path) -> int:
+    """Return when a file was set aside, in milliseconds: as its name says, or else when it was changed last."""
     try:
         return times.milliseconds(datetime.strptime(path.name[:15], _STAMP).replace(tzinfo=UTC))
     except ValueError:

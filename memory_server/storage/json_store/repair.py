@@ -2,46 +2,30 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
 from languages import Sentence, _
+from memory_server.conversations.ports import RepairPlan
 from memory_server.kernel import files as folders
-from memory_server.kernel.errors import LockTimeout, StorageError, StorageUnwritable
-from memory_server.kernel.files import FileLock, try_lock
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.errors import StorageError, StorageUnwritable
 from memory_server.storage.json_store import history_files as past
 from memory_server.storage.json_store.conversation_files import (
     ConversationFiles,
     conversation_id_in,
 )
-from memory_server.storage.json_store.examination import damage
-from memory_server.storage.json_store.leftovers import snapshots_set_aside
+from memory_server.storage.json_store.examination import damage, snapshots_set_aside
 
 WAIT_SECONDS = 10.0
 """The timeout of a repair that waits for a writer, as of any writer."""
 
 
-_PAUSE_SECONDS = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class RepairPlan:
-    """What is damaged and will be mended, in sentences. `kept_in`: where a repair keeps the files as they were.
-    `set_aside`: sentences about each snapshot that was set aside, also at an earlier use, and how to put it back."""
-
-    conversation_id: str
-    steps: tuple[str, ...]
-    kept_in: Path
-    set_aside: tuple[str, ...]
-
-
 def repair(
     folder: Path, now_ms: int, *, conversation_id: str | None = None, dry_run: bool = False
 ) -> RepairPlan | None:
-    """Mend what is damaged in `folder`, and say what that was. Return None if `plan` does, or if this is not the
-    conversation `conversation_id`. After a StorageError nothing was mended."""
+    """Mend what is damaged in `folder`, or with `dry_run` only look, and say what that is. Return None if `plan` does, or
+    if this is not the conversation `conversation_id`. Raises StorageError, with nothing mended, if it cannot be read
+    or written."""
     try:
         if conversation_id not in (None, conversation_id_in(folder)):
             return None
@@ -49,7 +33,9 @@ def repair(
         repair_plan = plan(folder)
         if repair_plan is None or not repair_plan.steps or dry_run:
             return repair_plan
-        lock = _lock(folder / folders.PRIVATE / "lock")
+        lock_path = folder / folders.PRIVATE / "lock"
+        folders.make_folder(lock_path.parent)
+        lock = folders.lock_within(lock_path, WAIT_SECONDS, folder)
         try:
             return _repair_now(folder, now_ms)
         finally:
@@ -60,27 +46,8 @@ def repair(
         ) from error
 
 
-def _lock(path: Path) -> FileLock:
-    """Take the lock on a conversation. Raises LockTimeout."""
-    folders.make_folder(path.parent)
-    deadline = time.monotonic() + WAIT_SECONDS
-    lock = try_lock(path)
-    while lock is None:
-        if time.monotonic() > deadline:
-            raise LockTimeout(
-                Sentence(
-                    "another process has been writing for more than {wait:g} s; try again.",
-                    WAIT_SECONDS,
-                ),
-                path,
-            )
-        time.sleep(_PAUSE_SECONDS)
-        lock = try_lock(path)
-    return lock
-
-
 def _repair_now(folder: Path, now_ms: int) -> RepairPlan | None:
-    """Mend a conversation under its lock."""
+    """Mend a conversation whose lock the caller holds. Return what was mended, or None if nothing is damaged any more."""
     repair_plan = plan(folder)
     if repair_plan is None:
         return None

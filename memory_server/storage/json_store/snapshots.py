@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import logging
+import re
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,16 +30,78 @@ from memory_server.conversations.model import (
     Memory,
     ShortTermMemory,
     UnusableRecord,
+    excess,
 )
 from memory_server.kernel import files as folders
 from memory_server.kernel import json_text
 from memory_server.kernel.collecting import without_collecting
 from memory_server.kernel.errors import SnapshotBroken
-from memory_server.kernel.json_text import Json
-from memory_server.kernel.values import dataclass
-from memory_server.storage.json_store import faults
+from memory_server.kernel.json_text import Json, NotARecord
+from memory_server.kernel.values import dataclass, frozen
+from sandbox import WRONG_VALUES
+
+# --- where a snapshot is broken ----------------------------------------------------------------------------------
+
+# The line at which a JSON array cannot be read, for the sentence about a broken snapshot. Pure.
+
+_BETWEEN_RECORDS = re.compile(r"[\s,]*")
+_UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+def reason_with_line(
+    data: bytes, error: ValueError, memory_of: Callable[[Json], Memory]
+) -> Sentence:
+    """Say why `data`, which was refused with `error`, cannot be read, with the number of the line, counted from 1.
+    `memory_of` makes a memory of a record, or raises NotARecord or RecursionError."""
+    if isinstance(error, json.JSONDecodeError):
+        return Sentence("it is not JSON: {reason}", str(error))  # which names line and column
+    if isinstance(error, UnicodeDecodeError):
+        if data.startswith(_UTF_16_MARKS):
+            return Sentence("it was saved as UTF-16; save it as UTF-8")
+        return Sentence("it is not UTF-8 (line {line})", 1 + data.count(b"\n", 0, error.start))
+    text = data.decode("utf-8-sig", "replace")
+    for offset, value in _records(text):
+        if not _can_be_stored(value, memory_of):
+            return Sentence("{reason} (line {line})", error, 1 + text.count("\n", 0, offset))
+    return error.sentence if isinstance(error, NotARecord) else Sentence(str(error))
+
+
+def _can_be_stored(value: Any, memory_of: Callable[[Json], Memory]) -> bool:
+    if not isinstance(value, dict):
+        return False
+    try:
+        return excess(memory_of(value)) is None
+    except WRONG_VALUES:
+        return False
+
+
+def _records(text: str) -> Iterator[tuple[int, Any]]:
+    """Yield the offset in characters and the value of each record of an array, or of the only value of a text without
+    `[`. The last is the first record that is not JSON or too deep for the parser, with None for its value."""
+    decoder = json.JSONDecoder()
+    offset = len(text) - len(text.lstrip())
+    if text.startswith("[", offset):
+        offset = _next_offset(text, offset + 1)
+    while offset < len(text) and text[offset] != "]":
+        try:
+            value, end = decoder.raw_decode(text, offset)
+        except (ValueError, RecursionError):
+            yield offset, None
+            return
+        yield offset, value
+        offset = _next_offset(text, end)
+
+
+def _next_offset(text: str, offset: int) -> int:
+    between = _BETWEEN_RECORDS.match(text, offset)
+    if between is None:
+        return offset
+    return between.end()
+
 
 log = logging.getLogger(__name__)
+
+# --- snapshots ---------------------------------------------------------------------------------------------------
 
 SHORT_TERM = "short-term-memory.json"
 LONG_TERM = "long-term-memory.json"
@@ -78,7 +142,7 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Broken:
     """A snapshot that cannot be used: its bytes (None if the file is missing), and why, with the number of the line.
     `only_copy`: no copy has memories in its place, so nothing else is sure to have the memories of the file.
@@ -90,7 +154,7 @@ class Broken:
     unusable: Sequence[UnusableRecord] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HandEdit:
     """An edit that is not committed yet: its changes, the hashes of the edited snapshots, and the broken snapshots."""
 
@@ -151,7 +215,8 @@ class Snapshot:
 
 
 def hand_edit(snapshots: Mapping[str, Snapshot], now: ConversationState) -> HandEdit | None:
-    """Return what the edits mean for the conversation as it is `now`, after the journal."""
+    """Return the changes that the edits of snapshots mean for the conversation as it is `now`,
+    after the journal, and the broken snapshots, or None if there are neither."""
     hashes = {
         name: snapshot.edited_hash
         for name, snapshot in snapshots.items()
@@ -199,6 +264,7 @@ def edits(
 def _edited_short_term(
     before: Memory | None, edited: ShortTermMemory, current: ShortTermMemory
 ) -> ShortTermMemory:
+    """Return the current memory with what a person changed in the file since `before`; its score never falls."""
     memory = edited
     if isinstance(before, ShortTermMemory):
         memory = merged(before, edited, current)
@@ -256,6 +322,10 @@ class Snapshots:
     def _read(
         self, name: str, content: bytes | None, mark: Mark, known_hashes: Known | None
     ) -> Snapshot:
+        """Return the snapshot `name` by its bytes, None for a missing file. A file whose hash is
+        not among `known_hashes` was edited; without a journal (None) nothing counts as edited.
+        Raises SnapshotBroken if it is broken, another program may be saving it, and no copy is
+        known."""
         digest = hash_of(content)
         ours = known_hashes is not None and digest in known_hashes
         edited = known_hashes is not None and not ours
@@ -273,7 +343,7 @@ class Snapshots:
             )
         except ValueError as error:
             assert content is not None  # a missing file is one without memories
-            reason = faults.reason_with_line(content, error, _KINDS[name].read_one)
+            reason = reason_with_line(content, error, _KINDS[name].read_one)
             return self._in_place_of(
                 name, content, reason=reason, mark=mark, known_hashes=known_hashes
             )
@@ -315,14 +385,15 @@ class Snapshots:
             return None
         kind = _KINDS[name]
         keys = {memory.key for memory in memories}
-        reason = faults.reason_with_line(content, unusable[0].reason, kind.read_one)
+        reason = reason_with_line(content, unusable[0].reason, kind.read_one)
         only_copy = not all(row.key in keys for row in unusable)
         return Broken(content, reason, only_copy, unusable)
 
     def _in_place_of(
         self, name: str, content: bytes, reason: Sentence, mark: Mark, known_hashes: Known | None
     ) -> Snapshot:
-        """Return what counts in place of a file that is broken."""
+        """Return what counts in place of a file that is broken: its copy, or nothing. While another
+        program may be saving it, raises SnapshotBroken if there is no usable copy."""
         base = self._copy(name, known_hashes)
         if not self.may_be_being_saved(mark):
             # An empty copy has none of its memories either, and a file that a crash emptied has none itself.
@@ -367,6 +438,9 @@ class Snapshots:
         ours: bool,
         unusable: list[UnusableRecord] | None = None,
     ) -> list[Any]:
+        """Return the memories in the bytes of a snapshot. `ours`: this program wrote them. Add
+        records that cannot be used to `unusable`. Raises ValueError if the bytes are not a JSON
+        array, if an edited file is blank, or, without such a list, at the first unusable record."""
         read = partial(_KINDS[name].read, ours=ours, unusable=unusable)
         try:
             return read(json_text.lines_of_array(data), self._conversation_id)
@@ -388,8 +462,8 @@ def unusable_in(name: str, data: bytes) -> list[UnusableRecord]:
 
 
 def kept_of(unusable: Iterable[UnusableRecord]) -> dict[str, bytes]:
-    """Return the files in which such records are kept. The file of changes is not a snapshot, and only people read
-    it."""
+    """Return the contents of the files in which such records are kept, by the name of the file. The file of changes is
+    not a snapshot, and only people read it."""
     names = {"short": SHORT_TERM, "long": LONG_TERM, "change": "changes.json"}
     records: dict[str, list[Any]] = {}
     for row in unusable:
@@ -405,6 +479,7 @@ def hash_of(data: bytes | None) -> str | None:
 
 
 def _mark(path: Path) -> Mark:
+    """Return the size and time by which a change of a file is seen, or None for a missing file."""
     try:
         facts = path.stat()
     except FileNotFoundError:

@@ -24,11 +24,11 @@ import orjson
 
 from languages import Sentence
 from memory_server.kernel import files as folders
-from memory_server.kernel import strict_json
+from memory_server.kernel import json_text
 from memory_server.kernel.errors import StorageUnwritable
 from memory_server.kernel.files import locks_fail, open_file, read_file, sync_file
-from memory_server.kernel.strict_json import deeper
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.json_text import Fields, deeper
+from memory_server.kernel.values import frozen
 
 FORMAT = 1
 """The newest journal format this code writes and fully understands."""
@@ -45,7 +45,7 @@ _MOST_COMMITS = 2**53
 """No version is as large: it is what JSON numbers hold exactly."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Header:
     """The first line: the base of the commits below it."""
 
@@ -57,7 +57,7 @@ class Header:
     format: int = FORMAT
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BadLine:
     """A line that does not count: where it starts, its bytes and why."""
 
@@ -66,11 +66,11 @@ class BadLine:
     reason: Sentence
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tail:
     """The lines of a journal from an offset on."""
 
-    lines: tuple[Mapping[str, Any], ...]
+    lines: tuple[Fields, ...]
     bad: tuple[BadLine, ...]
     end: int
     """The offset after the last newline: where the next line belongs."""
@@ -78,7 +78,7 @@ class Tail:
     """The bytes that follow it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """The place up to which a journal was read. `head` is its first line: it tells one journal file from the next.
     `ending` is the end of the last line that was read, with its checksum: it tells the line from another line of the
@@ -89,7 +89,7 @@ class Place:
     ending: bytes
 
 
-def frame(fields: Mapping[str, Any], body: bytes | None = None) -> bytes:
+def frame(fields: Fields, body: bytes | None = None) -> bytes:
     """Write a line of the journal with checksum and newline. `body` spares a second encoding of `fields`."""
     content = orjson.dumps(fields) if body is None else body
     unclosed = content[:-1]
@@ -100,7 +100,7 @@ def header_line(header: Header) -> bytes:
     return frame({"format": header.format} | asdict(header))
 
 
-def parse_line(line: bytes) -> Mapping[str, Any] | Sentence:
+def parse_line(line: bytes) -> Fields | Sentence:
     """Parse a line without its newline. Return its fields, or the reason why it does not count."""
     unclosed = line[:-_CRC_TAIL]
     crc = line[-_CRC_TAIL:]
@@ -112,9 +112,9 @@ def parse_line(line: bytes) -> Mapping[str, Any] | Sentence:
     try:
         # Reading a long line at once would keep all other threads waiting.
         if len(unclosed) > _LONG_BYTES:
-            fields = strict_json.loads_of_long_object(unclosed + b"}")
+            fields = json_text.loads_of_long_object(unclosed + b"}")
         else:
-            fields = strict_json.loads(unclosed + b"}")
+            fields = json_text.strict_loads(unclosed + b"}")
     except ValueError as error:
         return Sentence("it is not JSON: {reason}", str(error))
 
@@ -157,6 +157,7 @@ def refuse_newer(folder: Path, header: Header | None) -> None:
 
 
 def _header(line: bytes) -> Header | None:
+    """Parse the first line of a journal, with its newline. Return None if it is not a whole header."""
     if not line.endswith(b"\n"):
         return None
     fields = parse_line(line[:-1])
@@ -169,7 +170,7 @@ def _header(line: bytes) -> Header | None:
     )
 
 
-def lines_in(data: bytes, offset: int) -> Iterator[tuple[bytes, Mapping[str, Any] | BadLine]]:
+def lines_in(data: bytes, offset: int) -> Iterator[tuple[bytes, Fields | BadLine]]:
     """Yield each whole line of `data`, which was read from `offset` on, without its newline, and its fields."""
     start = 0
     end = data.rfind(b"\n") + 1
@@ -185,7 +186,7 @@ def lines_in(data: bytes, offset: int) -> Iterator[tuple[bytes, Mapping[str, Any
 def parse_tail(data: bytes, offset: int) -> Tail:
     """Sort `data`, read from `offset` on, into lines that count, lines that do not, and a torn tail."""
     end = data.rfind(b"\n") + 1
-    lines: list[Mapping[str, Any]] = []
+    lines: list[Fields] = []
     bad_lines: list[BadLine] = []
     for _raw, line in lines_in(data, offset):
         if isinstance(line, BadLine):
@@ -235,9 +236,9 @@ def follow(path: Path, place: Place) -> tuple[Tail, Place] | None:
 
 
 def append(path: Path, place: Place, lines: Sequence[bytes]) -> Place:
-    """Append whole lines at `place`, the end of the last line, and make them durable; the place after them. Call it
-    under the lock. Text that a crashed writer left after `place` is overwritten. After an OSError nothing was appended:
-    the file is as long as it was."""
+    """Append whole lines at `place`, the end of the last line, and make them durable. Return the place after
+    them. Call it under the lock. Text that a crashed writer left after `place` is overwritten. Raises OSError, also if
+    another process wrote without the lock; then nothing was appended, and the file is as long as it was."""
     data = b"".join(lines)
     with open_file(path, "r+b", buffering=0) as file:
         file.seek(place.offset)
@@ -272,13 +273,13 @@ def append(path: Path, place: Place, lines: Sequence[bytes]) -> Place:
 
 def newest_first(
     paths: Iterable[Path], is_needed: Callable[[bytes], object] | None = None
-) -> Iterator[Mapping[str, Any]]:
+) -> Iterator[Fields]:
     """Yield the lines of the files at `paths` that count, each version once. The first file has the newest, and a
     file may be missing. `is_needed` tells whether to parse a line."""
     return each_version_once(lines_of(paths, is_needed))
 
 
-def each_version_once(raw_lines: Iterable[bytes]) -> Iterator[Mapping[str, Any]]:
+def each_version_once(raw_lines: Iterable[bytes]) -> Iterator[Fields]:
     """Yield the lines that count, of lines that come newest first."""
     last_version: int | None = None
     for raw in raw_lines:
@@ -314,8 +315,8 @@ def keep(path: Path, lines: Sequence[tuple[int, bytes]]) -> None:
 
 def drop_first(
     path: Path,
-    count: Callable[[Iterator[Mapping[str, Any] | None]], int],
-    remaining: Callable[[Mapping[str, Any]], bytes],
+    count: Callable[[Iterator[Fields | None]], int],
+    remaining: Callable[[Fields], bytes],
 ) -> None:
     """Remove as many of the first lines as `count` returns, and keep what is `remaining` of each. `count` gets the
     lines, oldest first, with None for a line that cannot be read."""
@@ -340,7 +341,7 @@ def drop_first(
     folders.replace_file(path, b"".join([*staying_lines, rest]))
 
 
-def _fields_or_none(raw: bytes) -> Mapping[str, Any] | None:
+def _fields_or_none(raw: bytes) -> Fields | None:
     line = parse_line(raw.rstrip(b"\n"))
     if isinstance(line, Sentence):
         return None

@@ -30,6 +30,7 @@ from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import field
+from importlib.resources import files
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID, uuid4
@@ -49,13 +50,93 @@ from memory_server.kernel.errors import (
 )
 from memory_server.kernel.values import dataclass
 from memory_server.storage.options import PostgresSettings
-from memory_server.storage.postgres import schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+
+# --- tables ------------------------------------------------------------------------------------------------------
+
+# The tables, as numbered files of SQL in `migrations/`: each is applied once, in order, all of them in one
+# transaction. A file that was released is never changed; what is new is a file with the next number.
+
+_LOCK = 0x6D656D73
+"""The number of the advisory lock, held for the transaction, that lets one node migrate at a time."""
+
+
+def migrations() -> dict[int, str]:
+    """Return the SQL of each migration by its number, in order."""
+    folder = files("memory_server.storage.postgres") / "migrations"
+    scripts = {
+        int(script.name[:4]): script for script in folder.iterdir() if script.name.endswith(".sql")
+    }
+    return {number: scripts[number].read_text("utf-8") for number in sorted(scripts)}
+
+
+def missing(connection: psycopg.Connection[Any]) -> list[int]:
+    """Return the numbers of the migrations that the database lacks. Raises StorageUnwritable: it has newer ones."""
+    numbers = list(migrations())
+    applied = _newest_applied(connection)
+    if applied > max(numbers):
+        raise StorageUnwritable(
+            Sentence(
+                "The tables of the database are newer ({there}) than this memory-server knows ({known}); update this "
+                "memory-server. Nothing was changed.",
+                applied,
+                max(numbers),
+            )
+        )
+    return [number for number in numbers if number > applied]
+
+
+def _newest_applied(connection: psycopg.Connection[Any]) -> int:
+    """Return the number of the newest migration that the database has, or 0."""
+    # Not `to_regclass`, which may answer from before another node migrated.
+    tables = connection.execute(
+        "select from pg_catalog.pg_tables where schemaname = 'memory_server' and tablename = 'migrations'"
+    ).fetchall()
+    if not tables:
+        return 0
+    [[newest]] = connection.execute(
+        "select coalesce(max(number), 0) from memory_server.migrations"
+    ).fetchall()
+    return int(newest)
+
+
+def prepare(connection: psycopg.Connection[Any], migrate: bool) -> None:
+    """Bring the tables up to date, or refuse to work where `migrate` is off and they are not. Raises StorageUnwritable:
+    they are older, or newer."""
+    if not missing(connection):
+        return
+    if not migrate:
+        raise StorageUnwritable(
+            Sentence(
+                "The tables of the database are older than this memory-server; run `memory-server migrate`."
+            )
+        )
+    apply(connection)
+
+
+def apply(connection: psycopg.Connection[Any]) -> list[int]:
+    """Apply the migrations that the database lacks, all or none, and return their numbers. Raises
+    StorageUnwritable if it has newer ones, psycopg.Error if one fails."""
+    scripts = migrations()
+    with connection.transaction():
+        connection.execute("select pg_advisory_xact_lock(%s)", [_LOCK])
+        # Again under the lock: another node may have done it meanwhile.
+        lacking = missing(connection)
+        for number in lacking:
+            connection.execute(scripts[number])
+            connection.execute(
+                "insert into memory_server.migrations (number) values (%s)", [number]
+            )
+    return lacking
+
+
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+
+# --- connections -------------------------------------------------------------------------------------------------
 
 FIRST_SECONDS = 2.0
 """The patience before the database answered for the first time: what is set may be wrong."""
@@ -92,6 +173,8 @@ class Connection(psycopg.Connection[Any]):
 
 
 def _until(gen: Generator[Any, Any, T], connection: Connection) -> Generator[Any, Any, T]:
+    """Do what `gen`, a wait of psycopg, does, but raise OperationalError if no answer comes before the deadline of the
+    connection."""
     try:
         condition = next(gen)
         while True:
@@ -132,6 +215,8 @@ class Database:
     def __init__(
         self, url: str, wait_seconds: float = 10.0, options: PostgresSettings | None = None
     ) -> None:
+        """Read the URL, and prepare the pool without opening a connection. Raises InvalidInput if
+        it is not a URL of PostgreSQL."""
         settings = options or PostgresSettings()
         self.url = url
         self.wait_seconds = wait_seconds
@@ -166,7 +251,8 @@ class Database:
         self._ready = False
 
     async def run(self, do: Work[T], *, seconds: float | None = None) -> T:
-        """`work`, in another thread. Waiting for a thread takes from the patience."""
+        """Return the result of `do` as `work` does, in another thread. The wait for a thread takes
+        from the patience."""
         deadline = self._deadline(seconds)
         return await asyncio.get_running_loop().run_in_executor(
             self._threads, in_this_language(self._work), do, deadline
@@ -184,11 +270,15 @@ class Database:
         return self._work(do, self._deadline(seconds))
 
     def _deadline(self, seconds: float | None) -> float:
+        """Return the monotonic time when patience ends: after these seconds, or after `wait_seconds`."""
         if seconds is None:
             seconds = self.wait_seconds
         return time.monotonic() + seconds
 
     def _work(self, do: Work[T], deadline: float) -> T:
+        """Return the result of `do`, and call it again on another connection while the connection
+        is lost, until `deadline`, or sooner if the database never answered. Raises as `work`
+        does."""
         # A wrong address should be told soon; a database that answered before may restart.
         if not self._reached:
             deadline = min(deadline, time.monotonic() + FIRST_SECONDS)
@@ -217,6 +307,9 @@ class Database:
 
     @contextmanager
     def _connected(self, attempt: Attempt) -> Iterator[None]:
+        """Give `attempt` a connection of the pool for the block, on tables that are up to date.
+        Raises psycopg.Error if the database gives no connection, StorageUnwritable if its tables
+        are older or newer."""
         attempt.sent = False
         if not self._reached:
             self.connect(attempt.left).close()  # its error says why, the pool's error does not
@@ -234,7 +327,7 @@ class Database:
             attempt.connection = connection
             try:
                 if not self._ready:
-                    schema.prepare(connection, self.migrates)
+                    prepare(connection, self.migrates)
                     self._ready = True
                 yield
             except psycopg.Error as error:
@@ -257,6 +350,9 @@ class Database:
         return connection
 
     def _given_up(self, error: psycopg.Error, attempt: Attempt) -> StorageError:
+        """Return the error for a connection that stayed lost: OutcomeUnknown if something may have
+        been committed, LockTimeout if only the pool has no free connection, else
+        StorageUnwritable."""
         if attempt.again:
             return self._unknown()
 
@@ -284,18 +380,20 @@ class Database:
         )
 
     def migrate(self, *, dry_run: bool = False) -> list[int]:
-        """Apply what the tables lack, or only say what that is; its numbers. Raises StorageError."""
+        """Apply the migrations that the tables lack, or with `dry_run` none, and return their
+        numbers. Raises StorageError if the database cannot be reached or refuses it."""
         try:
             with self.connect() as connection:
                 if dry_run:
-                    return schema.missing(connection)
-                return schema.apply(connection)
+                    return missing(connection)
+                return apply(connection)
         except psycopg.Error as error:
             if _is_lost(error):
                 raise self._given_up(error, Attempt(0.0)) from None
             raise _refused(error, self) from error
 
     def _unknown(self) -> OutcomeUnknown:
+        """Return the error of a connection that was lost during a commit."""
         return OutcomeUnknown(
             Sentence(
                 "The database {place} was lost while it stored this, which may or may not have happened; look before "
@@ -346,6 +444,7 @@ def first_line(error: BaseException) -> str:
 
 
 def _is_lost(error: psycopg.Error) -> bool:
+    """Tell whether the connection failed, and not the statement."""
     if isinstance(error, PoolTimeout) or error.sqlstate is None:
         return isinstance(error, psycopg.OperationalError)
     return error.sqlstate.startswith(_LOST)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import orjson
 from psycopg import sql
 
-from memory_server.kernel.scopes import Scope
+from memory_server.kernel.items import Scope
 from memory_server.knowledge.entry import Entry
 from memory_server.storage.entries.rows import INDEXED, ScopeRows
 from memory_server.storage.postgres.connection import Attempt
@@ -96,6 +96,8 @@ class OwnRows:
     """A transaction of a tenant; it is a `Database` of storage/entries."""
 
     def __init__(self, attempt: Attempt, tenant: str, *, writes: bool) -> None:
+        """Begin a transaction that sees the rows of `tenant` only. A reader (`writes` False) sees
+        one moment. Raises psycopg.Error."""
         self._connection = attempt.connection
         self._token = attempt.token
         self.changed = False
@@ -123,7 +125,7 @@ class OwnRows:
         self._connection.execute("set local idle_in_transaction_session_timeout to 0")
 
     def lock(self) -> None:
-        """Lock the tenant's knowledge for writing until the transaction ends."""
+        """Lock the tenant's knowledge for writing until the transaction ends, and read its counts into `numbers`."""
         counts = f"SELECT {', '.join(_COUNTS)} FROM stores FOR UPDATE"
         row = self.execute(counts).fetchone()
         if row is None:
@@ -154,27 +156,31 @@ class OwnRows:
         self.execute(statement, values)
 
     def execute(self, statement: str, values: Any = (), /) -> Any:
+        """Run a statement that is written for SQLite, restart the timeout, and note in `changed` whether it may
+        write."""
         self.changed = self.changed or not statement.lstrip().startswith(("SELECT", "WITH"))
-        self._go_on()
+        self._restart_timeout()
         if isinstance(values, Mapping):
             named = {name: without_nul(value) for name, value in values.items()}
             return self._connection.execute(_translated(statement), named)
         return self._connection.execute(_translated(statement), list(map(without_nul, values)))
 
     def executemany(self, statement: str, values: Any, /) -> None:
+        """Run a statement that writes, as `execute` does, once for each row of values."""
         self.changed = self.changed or bool(values)
-        self._go_on()
+        self._restart_timeout()
         rows = [list(map(without_nul, row)) for row in values]
         with self._connection.cursor() as cursor:
             cursor.executemany(_translated(statement), rows)
 
-    def _go_on(self) -> None:
+    def _restart_timeout(self) -> None:
         """Restart the timeout, which counts from each statement, since the statement before it was answered."""
         self._connection.deadline = max(
             self._connection.deadline, time.monotonic() + self._patience
         )
 
     def insert(self, table: Literal["entries", "operations"], values: Mapping[str, Any]) -> int:
+        """Insert a row under the next number of its table, and return that."""
         column = "id" if table == "entries" else "seq"
         self.numbers[table] += 1
         row = {column: self.numbers[table], **values}
@@ -196,6 +202,7 @@ class OwnRows:
         return f"({column}::json ->> '{name}')"
 
     def empty_index(self) -> None:
+        """Remove all terms and their counts, and note the version of the terms that come next."""
         self.take_time()
         self.execute("DELETE FROM terms")
         self.execute("UPDATE stores SET terms = ?", (signature(),))
@@ -234,6 +241,8 @@ class PostgresRows(ScopeRows):
         return super().entries_of([*map(with_nul, row)] for row in rows)
 
     def index(self, entry: Entry) -> None:
+        """Put the terms of an entry, and their beginnings, into the index: each position tells the
+        field and how often the term is in it. The counts of documents and terms grow."""
         texts = (entry.title, "\n".join(entry.tags), "\n".join((entry.body, *entry.examples)))
         positions: dict[str, list[str]] = {}
         size = 0
@@ -266,6 +275,7 @@ class PostgresRows(ScopeRows):
         return [" ".join(lexemes) for lexemes in parts]
 
     def unindex(self, id: int) -> None:
+        """Remove the terms of an entry, and take it from the counts; an entry without terms changes nothing."""
         row = self._connection.execute(
             "DELETE FROM terms WHERE entry = ? RETURNING size", (id,)
         ).fetchone()
@@ -285,6 +295,7 @@ class PostgresRows(ScopeRows):
         return [f"{term.term}*" if term.prefix else term.term for term in terms]
 
     def _scored(self, terms: Sequence[IndexTerm]) -> tuple[str, list[Any]]:
+        """Return the statement that scores the entries with these terms, and its values."""
         names = self._names(terms)
         lexemes = list(map(self._named, names))
         return _SCORED, [lexemes, lexemes, " | ".join(map(self._lexeme, names))]
@@ -292,6 +303,8 @@ class PostgresRows(ScopeRows):
     def _matched(
         self, ids: Sequence[int], terms: Sequence[IndexTerm]
     ) -> Mapping[int, Mapping[str, tuple[str, ...]]]:
+        """Return, by id, the words of these terms that each field of the index holds; fields
+        without any are left out."""
         lexemes = list(map(self._named, self._names(terms)))
         rows = self._connection.execute(
             "SELECT t.entry, u.lexeme, u.positions FROM terms t CROSS JOIN LATERAL "
@@ -328,6 +341,8 @@ class PostgresRows(ScopeRows):
         return [row[0] for row in rows]
 
     def _fields_with(self, terms: Sequence[IndexTerm]) -> Iterator[tuple[int, int, int]]:
+        """Yield each id, number of a field and number of a term that the field holds, or that
+        begins a term there if it is a prefix."""
         queries = []
         for term in terms:
             prefix = "*" if term.prefix else ""

@@ -21,17 +21,15 @@ from memory_server.storage.options import PostgresSettings, StoreParameters
 from memory_server.storage.postgres.connection import Attempt, Connection, Database
 from memory_server.storage.postgres.conversations import PostgresStore, unusable_records
 from memory_server.storage.postgres.entry_rows import ERASE_OWN
-from memory_server.storage.postgres.ledger import Lease, PauseRow
 from memory_server.storage.postgres.log import COUNT, ERASE, PARTITIONS_WITHOUT_A_COMMIT, TENANTS
-from memory_server.storage.postgres.recall_rows import ErasedRows, RecallRows
+from memory_server.storage.postgres.recall_rows import ErasedRows, Lease, PauseRow, RecallRows
 from memory_server.storage.token_file import named
 
 if TYPE_CHECKING:
-    from memory_server.conversations.recall_log import RecallLog
+    from memory_server.conversations.ports import RecallLog, RepairPlan
     from memory_server.kernel.erasure import Erasure
     from memory_server.kernel.lifecycle import BlockingExamine
     from memory_server.knowledge.ports import EntryStore
-    from memory_server.storage.json_store.repair import RepairPlan
 
 _QUICK_SECONDS = 2.0
 _KEPT = N_(
@@ -62,6 +60,8 @@ class PostgresHome(Home):
         *,
         owns: bool = True,
     ) -> None:
+        """Make the stores of `tenant`, in place of those of the folder `place`. The database is not
+        asked yet. `owns`: this home closes `database`."""
         super().__init__(place, clock, parameters, meter)
         self.database = database
         self.tenant_name = tenant
@@ -88,13 +88,16 @@ class PostgresHome(Home):
 
     @cached_property
     def backups(self) -> BackupFolder:
-        return _Dumped(super().backups.folder)
+        return _DatabaseBackups(super().backups.folder)
 
     @cached_property
     def erased(self) -> ErasedRows:
         return ErasedRows(self.database, self.tenant_name)
 
     def entries(self, *, durability: str, cache_mb: int, embeds: str = "") -> EntryStore:
+        """Return the store of the tenant's knowledge; `embeds` is the model of its vectors.
+        `durability` and `cache_mb` are of SQLite and do not count here. The database is not asked
+        yet."""
         from memory_server.storage.postgres.entries import PostgresEntries
 
         return PostgresEntries(
@@ -145,6 +148,8 @@ class PostgresHome(Home):
         return named(name, "tenant") in self.tenant_names()
 
     def erase_tenant(self, name: str) -> None:
+        """Delete all that the database and the folder keep for a tenant. Raises StorageError: something may be left."""
+
         def erase(attempt: Attempt) -> None:
             with attempt.connection.transaction():
                 for statement in (*ERASE, *ERASE_OWN):
@@ -212,7 +217,7 @@ class PostgresHome(Home):
     def repairs(
         self, conversation_id: str | None = None, *, dry_run: bool = False
     ) -> list[Callable[[], RepairPlan | None]]:
-        """There is nothing that could be mended here."""
+        """Return no repairs: nothing can be mended here."""
         return []
 
     def _rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
@@ -261,7 +266,7 @@ def _setting(connection: Connection, name: str) -> str:
     return str(value)
 
 
-class _Dumped(BackupFolder):
+class _DatabaseBackups(BackupFolder):
     """Backups of a database are made by its own means."""
 
     def listed(self) -> list[Any]:
@@ -275,8 +280,8 @@ class _Dumped(BackupFolder):
 
 def _without_last_slash(url: str) -> str:
     """Return the URL of a database without the slash after its name, which libpq takes for a part of the name."""
-    place, question_mark, options = url.partition("?")
-    scheme, separator, rest = place.partition("://")
+    address, question_mark, options = url.partition("?")
+    scheme, separator, rest = address.partition("://")
     host, slash, name = rest.partition("/")
     return "".join((scheme, separator, host, slash, name.rstrip("/"), question_mark, options))
 

@@ -11,11 +11,13 @@ from uuid import UUID
 import psycopg
 from psycopg import errors
 
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from memory_server.storage.postgres.connection import Attempt, Connection
 
 T = TypeVar("T")
 
+KIND = "conversation"
+"""The kind of all partitions."""
 LEAST_PENDING_BYTES = 64_000
 """The bytes of commits since the last snapshot from which a new one may be due."""
 PENDING_SHARE = 4
@@ -62,8 +64,8 @@ class News(NamedTuple):
     snapshot: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Decided(Generic[T]):
+@frozen
+class CommitPlan(Generic[T]):
     """What is to be committed (None: nothing): JSON, and whether the archive can change by it; how many records there
     are then, and the result of the decision."""
 
@@ -73,7 +75,7 @@ class Decided(Generic[T]):
     records: int = 0
 
 
-class Committed(NamedTuple, Generic[T]):
+class CommitResult(NamedTuple, Generic[T]):
     """`version` None: nothing was committed. `due`: a new snapshot is. `settled`: the outcome was unknown at first, and
     the commit was found by its token."""
 
@@ -90,15 +92,14 @@ def place_of(tenant: str, kind: str, name: str) -> UUID:
     return UUID(bytes=digest[:16])
 
 
+@frozen
 class Log:
-    """The partitions of a `kind` that `tenant` has."""
+    """The partitions of `tenant`."""
 
-    def __init__(self, tenant: str, kind: str) -> None:
-        self.tenant = tenant
-        self.kind = kind
+    tenant: str
 
     def place(self, name: str) -> UUID:
-        return place_of(self.tenant, self.kind, name)
+        return place_of(self.tenant, KIND, name)
 
     # --- reading ---------------------------------------------------------------------------------------
 
@@ -106,7 +107,7 @@ class Log:
         """List the names of the partitions with more records than this, sorted as Python does."""
         rows = connection.execute(
             "select name from memory_server.partitions where tenant = %s and kind = %s and records > %s order by name",
-            [self.tenant, self.kind, more_than],
+            [self.tenant, KIND, more_than],
         )
         return [name for (name,) in rows]
 
@@ -163,13 +164,13 @@ class Log:
         self,
         name: str,
         known_version: Callable[[], int | None],
-        decide: Callable[[News | None, bool], Decided[T] | None],
-    ) -> Callable[[Attempt], Committed[T]]:
+        decide: Callable[[News | None, bool], CommitPlan[T] | None],
+    ) -> Callable[[Attempt], CommitResult[T]]:
         """Return work for `Database.run`: lock the partition, `decide` by its news, and commit that with the
         attempt's token. `known_version`: the version after which commits are wanted, or None for the whole partition.
         `decide` learns by True that its news are whole; if it returns None, it is called again with the whole. An
         error that it raises changes nothing."""
-        return _Committing(self, name, known_version=known_version, decide=decide).work
+        return _CommitWork(self, name, known_version=known_version, decide=decide).work
 
     # --- compacting ------------------------------------------------------------------------------------
 
@@ -205,7 +206,7 @@ class Log:
                 "since": since_ms,
                 "now": now_ms,
                 "tenant": self.tenant,
-                "kind": self.kind,
+                "kind": KIND,
                 "name": name,
             },
         )
@@ -215,12 +216,14 @@ class Log:
         rows = connection.execute(
             "select name from memory_server.partitions p where tenant = %s and kind = %s and version > base and exists "
             "(select from memory_server.commits c where c.place = p.place and c.version > p.base and c.at_ms < %s)",
-            [self.tenant, self.kind, before_ms],
+            [self.tenant, KIND, before_ms],
         )
         return [name for (name,) in rows]
 
     def rewrite(self, connection: Connection, name: str, change: Callable[[str], str]) -> None:
-        """Put the changes of each commit that is kept through `change`, all at once."""
+        """Replace the changes of each commit of a partition by what `change` returns for them: it gets and returns the
+        JSON of one commit. One transaction with the lock of the partition; versions and times stay. Raises
+        psycopg.Error."""
         place = self.place(name)
         with connection.transaction():
             connection.execute(
@@ -242,7 +245,10 @@ class Log:
         records: int,
         archival: Mapping[int, bool],
     ) -> bool:
-        """Make a partition of a snapshot and commits that come from elsewhere. Return False if the partition exists."""
+        """Make a partition of a conversation of another store: its snapshot, and as `news.lines` the past that the
+        snapshot holds already. `archival`: for the version of each line, whether the archive can change by it;
+        `records`: how many the snapshot has. One transaction. Return False, and change nothing, if the partition
+        exists. Raises psycopg.Error."""
         place = self.place(name)
         with connection.transaction():
             inserted = connection.execute(
@@ -251,7 +257,7 @@ class Log:
                 [
                     place,
                     self.tenant,
-                    self.kind,
+                    KIND,
                     name,
                     news.version,
                     news.base,
@@ -277,7 +283,7 @@ class Log:
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _LockedPartition:
     """A partition as read under its lock. `version` is None if the partition is missing; `lines`: the commits after
     the known version; `settled`: the version of the commit with this attempt's token."""
@@ -287,7 +293,7 @@ class _LockedPartition:
     settled: int | None
 
 
-class _Committing(Generic[T]):
+class _CommitWork(Generic[T]):
     """The work of a commit, which may be attempted several times."""
 
     def __init__(
@@ -295,18 +301,20 @@ class _Committing(Generic[T]):
         partitions: Log,
         name: str,
         known_version: Callable[[], int | None],
-        decide: Callable[[News | None, bool], Decided[T] | None],
+        decide: Callable[[News | None, bool], CommitPlan[T] | None],
     ) -> None:
+        """Keep the work for the partition `name`. `known_version` returns the version that the
+        caller has, or None. `decide` returns None if the news that it is given are not enough."""
         self._partitions = partitions
         self._name = name
         self._place = partitions.place(name)
         self._known_version = known_version
         self._decide = decide
-        self._sent: list[Decided[T]] = []
+        self._sent: list[CommitPlan[T]] = []
         """What was decided by each attempt that may have been committed."""
 
-    def work(self, attempt: Attempt) -> Committed[T]:
-        """Lock, decide and commit. Raises psycopg.Error."""
+    def work(self, attempt: Attempt) -> CommitResult[T]:
+        """Lock, decide and commit; do it again if another node has just made the partition. Raises psycopg.Error."""
         while True:
             try:
                 return self._attempted(attempt)
@@ -316,14 +324,17 @@ class _Committing(Generic[T]):
                 attempt.sent = False
                 attempt.connection.rollback()
 
-    def _attempted(self, attempt: Attempt) -> Committed[T]:
+    def _attempted(self, attempt: Attempt) -> CommitResult[T]:
+        """Lock the partition, decide by its news, and store the commit. Return the result without
+        storing if nothing changes, or if an earlier attempt turns out to have been committed.
+        Raises psycopg.Error."""
         known_version = self._known_version()
         partition = self._locked(attempt, known_version)
         # An answer was lost. The token of the attempt tells whether its commit arrived, so that nothing is committed
         # twice.
         if attempt.again and partition.version is not None:
             if partition.settled is not None:
-                return Committed(self._sent[-1].result, partition.settled, settled=True)
+                return CommitResult(self._sent[-1].result, partition.settled, settled=True)
             attempt.again = False
             self._sent.clear()
 
@@ -338,15 +349,17 @@ class _Committing(Generic[T]):
 
         assert decided is not None
         if decided.line is None:
-            return Committed(decided.result)
+            return CommitResult(decided.result)
 
         self._sent.append(decided)
         attempt.sent = True
         due = self._store(attempt, decided, decided.line, is_new=partition.version is None)
-        return Committed(decided.result, decided.line.version, due)
+        return CommitResult(decided.result, decided.line.version, due)
 
     def _locked(self, attempt: Attempt, known_version: int | None) -> _LockedPartition:
-        """Begin a transaction and lock the partition, in one round trip."""
+        """Begin a transaction and lock the partition, in one round trip. Return its version, its
+        commits after `known_version`, and whether an earlier attempt was committed. Raises
+        psycopg.Error."""
         connection = attempt.connection
         timeouts = [
             f"{max(1, round(seconds * 1000))}ms" for seconds in (attempt.left, IDLE_SECONDS)
@@ -382,8 +395,10 @@ class _Committing(Generic[T]):
 
         return _LockedPartition(_first_number(head), lines, _first_number(settled))
 
-    def _store(self, attempt: Attempt, decided: Decided[T], line: Line, *, is_new: bool) -> bool:
-        """Store and commit what was decided, in one round trip. Return whether a new snapshot is due."""
+    def _store(self, attempt: Attempt, decided: CommitPlan[T], line: Line, *, is_new: bool) -> bool:
+        """Store and commit what was decided, in one round trip. Return whether a new snapshot is
+        due, because the commits after the last one have grown large. Raises psycopg.Error:
+        UniqueViolation if another node has made the partition."""
         connection = attempt.connection
         partitions = self._partitions
         size = len(line.changes.encode())
@@ -395,7 +410,7 @@ class _Committing(Generic[T]):
                     [
                         self._place,
                         partitions.tenant,
-                        partitions.kind,
+                        KIND,
                         self._name,
                         line.version,
                         size,
@@ -429,7 +444,7 @@ class _Committing(Generic[T]):
 
 
 def _first_number(cursor: psycopg.Cursor[Any] | None) -> int | None:
-    """Return the number in the first row of an answer, or None without a row."""
+    """Return the number in the first row of an answer, or None without a row or an answer."""
     row = None if cursor is None else cursor.fetchone()
     if row is None:
         return None

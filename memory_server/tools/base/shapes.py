@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import datetime, timedelta, tzinfo
@@ -14,22 +15,31 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from languages import _
 from memory_server.conversations.model import MAX_EXTRA_CHARS, MAX_TEXT_CHARS
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.messages import (
-    LAST_MS,
-    MAX_CONTENT_CHARS,
-    MAX_MESSAGES,
-    Message,
+from memory_server.kernel.json_text import (
+    crowded,
+    deeper,
+    repeated_name,
+    size,
+    strict_loads,
     without_surrogates,
 )
-from memory_server.kernel.strict_json import size
+from memory_server.kernel.messages import LAST_MS, MAX_CONTENT_CHARS, MAX_MESSAGES, Message
 from memory_server.kernel.text import words_between_commas
 from memory_server.kernel.times import milliseconds
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import frozen
 from nlp import ROLE_WEIGHTS
 from sandbox import message_rows, read_message
 
 
-@dataclass(frozen=True, slots=True)
+class Arguments(BaseModel):
+    """Base of all arguments: an unknown name is an error, because a misspelt name must not be ignored. Types are
+    strict: `"yes"` and 1 are not true, and true is not 1, because `confirm` and an id must be meant. What clients are
+    known to send otherwise is read before this check (`as_meant`)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+@frozen
 class MessageContext:
     """What the check of the arguments of a call gives the reader of messages, and what the reader finds. `zone` is for
     times without an offset, None for the system's. `unknown_fields` are fields of messages that are not read."""
@@ -39,8 +49,9 @@ class MessageContext:
 
 
 def _from_client(given: Any, info: ValidationInfo) -> Any:
-    """Convert messages of chat clients (sandbox/chats/message_forms.py), without messages that have no text of a person
-    or model, such as calls of tools and their output. What cannot be used stays as it is."""
+    """Convert messages of chat clients (sandbox/chats/message_forms.py), without messages that have
+    no text of a person or model, such as calls of tools and their output. What cannot be used stays
+    as it is. Raises ValueError if a timestamp cannot be read, or if no message has a text."""
     rows = message_rows(given)
     if not isinstance(rows, list):
         return rows
@@ -82,6 +93,7 @@ def _timestamp(value: int | None) -> int | None:
 
 
 def _content(value: str) -> str:
+    """Return the content of a message without lone surrogates. Raise ValueError if it is too long."""
     if len(value) > MAX_CONTENT_CHARS:
         raise ValueError(
             _(
@@ -115,9 +127,7 @@ def _role_weight(value: float) -> float:
     return value
 
 
-class RoleWeights(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
+class RoleWeights(Arguments):
     user: Annotated[float, AfterValidator(_role_weight)] | None = None
     assistant: Annotated[float, AfterValidator(_role_weight)] | None = None
     system: Annotated[float, AfterValidator(_role_weight)] | None = None
@@ -130,6 +140,8 @@ class RoleWeights(BaseModel):
 
 
 def _records(arguments: Sequence[MessageArgument]) -> tuple[Message, ...]:
+    """Return the messages of a client as records: pydantic calls this after it has checked each one.
+    Raises ValueError, with the end of a sentence, if their texts are too long together."""
     chars = sum(len(message.content) for message in arguments)
     if chars > MAX_TEXT_CHARS:
         raise ValueError(
@@ -209,7 +221,8 @@ Regex = Annotated[Text, Field(min_length=1, max_length=MAX_PATTERN_CHARS), PATTE
 
 
 def between(least: int, most: int, noun: str) -> AfterValidator:
-    """Return a range that the schema leaves out: every model would pay for it in every conversation."""
+    """Return a check that raises ValueError for a number outside of a range. The schema leaves the range out: every
+    model would pay for it in every conversation."""
 
     def check(value: int | None) -> int | None:
         if value is not None and not least <= value <= most:
@@ -246,9 +259,9 @@ Scope = Annotated[
 
 
 def moment_ms(name: str, text: str | None, zone: tzinfo | None, *, end: bool = False) -> int | None:
-    """Return the milliseconds since 1970 of the argument `name`; a date without a time means the first moment of the
-    day, or with `end` the last. `zone` is for a text without a zone (the system's by default). Raise InvalidInput if it
-    is not a time."""
+    """Return the milliseconds since 1970 of the argument `name`, None without a text. A date without a time means the
+    first moment of the day, or with `end` the last. `zone` is for a text without a zone (the system's by default).
+    Raise InvalidInput if it is not a time."""
     if text is None:
         return None
     try:
@@ -270,3 +283,115 @@ def _in_zone(moment: datetime, zone: tzinfo | None) -> datetime:
     if zone is None:
         return moment.astimezone()
     return moment.replace(tzinfo=zone)
+
+
+Schema = Mapping[str, Any]
+_STRICT_NAME = re.compile(r"confirm|ids?|.*(_id|_ids|Id|Ids)")
+"""Arguments that are taken exactly as they were sent."""
+_INTEGER = re.compile(r"[+-]?[0-9]{1,16}")
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+_MOST_INTEGER = 10**16
+"""Whole numbers below it may have come as floats; `_INTEGER` reads as many digits."""
+_TRUTH = {"true": True, "false": False}
+
+
+def as_meant(schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call, or the fields of an object in them, in the types that `schema`, a plain JSON
+    Schema, asks for. What cannot be read as such stays as it is, so that the check of the arguments names it as the
+    caller sent it. A null means a field that was left out, unless the schema requires that field."""
+    properties = schema.get("properties", {})
+    required = schema.get("required", ())
+    meant = {}
+    for name, member in arguments.items():
+        if name not in properties or _STRICT_NAME.fullmatch(name):
+            meant[name] = member
+        elif member is not None:
+            meant[name] = _value(properties[name], member)
+        elif name in required:
+            meant[name] = None
+    return meant
+
+
+def _value(schema: Schema, value: Any) -> Any:
+    """Return the value in the type of its schema if it can be read as such; otherwise unchanged."""
+    if "anyOf" in schema:
+        return _value_of_any_type(schema["anyOf"], value)
+
+    match schema.get("type"):
+        case "object":
+            parsed = _parsed(value, dict)
+            if isinstance(parsed, dict) and "properties" in schema:
+                return as_meant(schema, parsed)
+            return parsed
+        case "array":
+            parsed = _parsed(value, list)
+            if not isinstance(parsed, list):
+                return parsed
+            item_schema = schema.get("items", {})
+            return [_value(item_schema, item) for item in parsed]
+        case "integer":
+            return _integer(value)
+        case "number":
+            return _number(value)
+        case "boolean" if isinstance(value, str):
+            return _TRUTH.get(value.strip().lower(), value)
+
+    return value
+
+
+def _value_of_any_type(types: list[Schema], value: Any) -> Any:
+    """Return a value that may have one of several types (`anyOf`), such as a text or a list of messages. Only the lists
+    among the types are tried, and a list counts only if all its items are objects with the required fields: a JSON text
+    may be meant as the text that it is."""
+    for list_type in types:
+        if list_type.get("type") != "array":
+            continue
+        items = _value(list_type, value)
+        required_fields = list_type.get("items", {}).get("required", ())
+        if (
+            isinstance(items, list)
+            and items
+            and all(_is_object_with(required_fields, item) for item in items)
+        ):
+            return items
+    return value
+
+
+def _is_object_with(required_fields: Sequence[str], value: Any) -> bool:
+    return isinstance(value, dict) and all(name in value for name in required_fields)
+
+
+def _parsed(value: Any, json_type: type) -> Any:
+    """Return the list or object that a JSON text is; the text itself if it is neither, or has too much in it."""
+    if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
+        return value
+    try:
+        text = value.encode()
+        if crowded(text):
+            return value
+        parsed = strict_loads(text)
+        is_usable = (
+            isinstance(parsed, json_type) and not deeper(parsed) and repeated_name(text) is None
+        )
+    except ValueError:
+        return value
+    if not is_usable:
+        return value
+    return parsed
+
+
+def _integer(value: Any) -> Any:
+    if isinstance(value, str) and _INTEGER.fullmatch(value.strip()):
+        return int(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < _MOST_INTEGER:
+        return int(value)
+    return value
+
+
+def _number(value: Any) -> Any:
+    if not isinstance(value, str) or not _NUMBER.fullmatch(value.strip()):
+        return value
+    number = float(value)
+    if not math.isfinite(number):
+        return value
+    return number

@@ -10,25 +10,23 @@ import difflib
 import inspect
 import json
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from functools import cached_property, partial
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import Field, ValidationError, create_model
 
 from languages import N_, Sentence, _
 from memory_server.conversations.services import one_call
 from memory_server.kernel.errors import InvalidInput, MemoryServerError, StorageError
 from memory_server.kernel.failures import failure_sentence, failure_text, request_id
+from memory_server.kernel.json_text import size
 from memory_server.kernel.secrets import counting_secrets, removed_text
-from memory_server.kernel.strict_json import size
 from memory_server.kernel.text import shown
-from memory_server.kernel.values import dataclass
+from memory_server.kernel.values import JsonObject, dataclass, frozen
 from memory_server.memories.memories import Call
-from memory_server.tools.base.budget import Paging, truncated
-from memory_server.tools.base.result import Result
-from memory_server.tools.base.shapes import MessageContext
-from memory_server.tools.base.tolerance import as_meant
+from memory_server.tools.base.result import Pagination, Result, sentences, truncated
+from memory_server.tools.base.shapes import Arguments, MessageContext, as_meant
 
 log = logging.getLogger(__name__)
 
@@ -59,20 +57,12 @@ _LONG = frozenset(
 _NULL = {"type": "null"}
 
 
-class Arguments(BaseModel):
-    """Base of all arguments: an unknown name is an error, because a misspelt name must not be ignored. Types are
-    strict: `"yes"` and 1 are not true, and true is not 1, because `confirm` and an id must be meant. What clients are
-    known to send otherwise is read before this check (tolerance.py)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
 _OF_PROGRAMS = "ofPrograms"
 FOR_PROGRAMS = Field(json_schema_extra={_OF_PROGRAMS: True})
 """Marks an argument that a model is not told of: it would pay for it in every conversation."""
 
 Function = Callable[..., Awaitable[Result]]
-NoteRefusal = Callable[[Call, "Tool", Mapping[str, Any], str], Awaitable[None]]
+NoteRefusal = Callable[[Call, "Tool", JsonObject, str], Awaitable[None]]
 """Gets the call, the tool, its arguments as they came, and a sentence that names the refused argument, without what a
 user wrote."""
 
@@ -104,7 +94,7 @@ class Tool:
     destructive: bool = False
     idempotent: bool = False
     """Repeating the call changes nothing more; true for all tools that only read."""
-    paging: Paging | None = None
+    paging: Pagination | None = None
     """How a long result continues."""
     always_loaded: bool = False
     """Useful in every conversation: a client that looks tools up on demand should show this tool at once."""
@@ -138,7 +128,7 @@ class Tool:
         return result
 
     @cached_property
-    def plain_arguments(self) -> Mapping[str, Any]:
+    def plain_arguments(self) -> JsonObject:
         """`input_schema`, made once."""
         return self.input_schema()
 
@@ -188,7 +178,7 @@ def tool(*, title: str | Sentence, **row: Any) -> Callable[[Function], Tool]:
     return partial(Tool, title=sentence, **row)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """The same facts twice: for programs and for people."""
 
@@ -205,10 +195,11 @@ class ArgumentsRefused(ToolFailed):
 
 
 async def call(
-    tool: Tool, caller: Call, arguments: Mapping[str, Any], *, max_bytes: int = MAX_BYTES
+    tool: Tool, caller: Call, arguments: JsonObject, *, max_bytes: int = MAX_BYTES
 ) -> Answer:
     """Call `tool` with arguments as they came from a client; a result longer than `max_bytes` of JSON is shortened.
-    Raise ToolFailed if the call failed; then nothing was changed."""
+    The call is counted in the meter, and the answer says what of the arguments was not read or was removed. Raise
+    ToolFailed if the call failed; then nothing was changed."""
     meter = caller.memories.services.meter
     with meter.call(tool.name), one_call(), counting_secrets() as removed_kinds:
         context = MessageContext(caller.memories.services.zone)
@@ -230,24 +221,29 @@ def _unread_text(names: Collection[str]) -> str:
 
 
 def _with_note(tool: Tool, answer: Answer, said: str) -> Answer:
-    """Return the answer with what is said once about the arguments; nothing may be said."""
+    """Return the answer with `said`, what is said once about the arguments, at the end of its text and in its note,
+    if the result of the tool has one."""
     if not said:
         return answer
     structured = answer.structured
     if "note" in tool.result.model_fields:
-        note = " ".join(filter(None, (structured.get("note"), said)))
+        note = sentences(structured.get("note"), said)
         structured = {**structured, "note": note}
     return Answer(structured, "\n".join((answer.text, said)))
 
 
 async def _checked(
-    tool: Tool, caller: Call, arguments: Mapping[str, Any], context: MessageContext
+    tool: Tool, caller: Call, arguments: JsonObject, context: MessageContext
 ) -> Arguments:
     """Return the arguments as the tool takes them. A refusal is noted if calls of this tool have a history. Raise
     ArgumentsRefused."""
     try:
         _refuse_excess(tool, arguments)
-        return tool.arguments.model_validate(_as_meant(tool, arguments), context=context)
+        meant = dict(arguments)
+        # What is destroyed must be meant as it was written.
+        if not tool.destructive:
+            meant = as_meant(tool.plain_arguments, arguments)
+        return tool.arguments.model_validate(meant, context=context)
     except InvalidInput as error:
         await _note_refusal(
             tool, caller, arguments, sentence=Sentence("The arguments are too long.")
@@ -260,7 +256,8 @@ async def _checked(
 
 
 async def _result(tool: Tool, caller: Call, arguments: Arguments) -> Result:
-    """Return what the function of the tool returns. Raise ToolFailed if it raised an error."""
+    """Return what the function of the tool returns. Raise ToolFailed if it raised any error; a failure of the storage
+    is counted in the meter, and one of the program itself goes into the log with an id."""
     try:
         return await tool.function(caller, **vars(arguments))
     except MemoryServerError as error:
@@ -294,17 +291,10 @@ def _for_callers(caller: Call, sentence: Sentence) -> Sentence | str:
     return shown_text
 
 
-def _as_meant(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments in the types that the tool wants. Arguments of a tool that destroys something stay as they
-    are."""
-    if tool.destructive:
-        return dict(arguments)
-    return as_meant(tool.plain_arguments, arguments)
-
-
 async def _note_refusal(
-    tool: Tool, caller: Call, arguments: Mapping[str, Any], *, sentence: Sentence
+    tool: Tool, caller: Call, arguments: JsonObject, *, sentence: Sentence
 ) -> None:
+    """Log a refusal, and note it in the history of the tool if it has one."""
     log.debug("%s was refused: %s", tool.name, sentence)
     if tool.note_refusal is not None:
         await tool.note_refusal(caller, tool, arguments, sentence.english)
@@ -319,8 +309,9 @@ def _refused(tool: Tool, error: ValidationError) -> str:
     return str(name)
 
 
-def _refuse_excess(tool: Tool, arguments: Mapping[str, Any]) -> None:
-    """Look at the size of the arguments before anything else does, which may take long. Raise InvalidInput."""
+def _refuse_excess(tool: Tool, arguments: JsonObject) -> None:
+    """Raise InvalidInput if the arguments have more than MOST_CHARS, unless the tool takes long
+    texts. This comes before anything that may take long."""
     takes_long_texts = not _LONG.isdisjoint(tool.arguments.model_fields)
     if takes_long_texts:
         return
@@ -335,6 +326,8 @@ def _refuse_excess(tool: Tool, arguments: Mapping[str, Any]) -> None:
 
 
 def _answer(tool: Tool, arguments: Arguments, result: Result, max_bytes: int) -> Answer:
+    """Return the fields and the text of a result. If the fields have more than `max_bytes`, both
+    are shortened, and the text says what is missing."""
     fields = result.fields()
     shown_fields, left_out = truncated(
         fields,
@@ -421,6 +414,7 @@ def complaint(tool: Tool, error: ValidationError) -> Sentence:
 
 
 def _unknown_argument(tool: Tool, argument: str) -> Sentence:
+    """Return the sentence about an argument that the tool does not have, with the name that was probably meant."""
     names = list(tool.arguments.model_fields)
     close = difflib.get_close_matches(argument, names, n=1)
     hint = Sentence("; did you mean `{close}`?", close[0]) if close else Sentence(";")
@@ -446,7 +440,7 @@ def _shown(value: Any) -> str:
     return shown(json.dumps(value, ensure_ascii=False, default=repr), _SHOWN_CHARS)
 
 
-def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+def plain_schema(schema: JsonObject) -> dict[str, Any]:
     """Return a JSON Schema in its shortest form: without references, generated titles, "or null" (an argument can be
     left out), and the docstring of its class. Every model pays for a schema in every conversation."""
     without = {key: value for key, value in schema.items() if key not in ("description", "$defs")}
@@ -454,7 +448,9 @@ def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _plain(node: Any, definitions: Mapping[str, Any]) -> Any:
+def _plain(node: Any, definitions: JsonObject) -> Any:
+    """Return a schema with its definitions in place of references, and without titles, `null` as an
+    option, and defaults that are null or an empty list."""
     if isinstance(node, list):
         return [_plain(item, definitions) for item in node]
     if not isinstance(node, dict):
@@ -482,5 +478,5 @@ def _plain(node: Any, definitions: Mapping[str, Any]) -> Any:
     return plain
 
 
-def _without(node: Mapping[str, Any], dropped_key: str) -> dict[str, Any]:
+def _without(node: JsonObject, dropped_key: str) -> dict[str, Any]:
     return {key: value for key, value in node.items() if key != dropped_key}

@@ -37,7 +37,7 @@ const SCOPES = {
 // Who speaks in messages without a name, by role; conditions.py has the same rule.
 const speakers = { names: { __proto__: null } };
 
-// Stands before each message, and before each text of a book that is searched with the last one (recursion.py).
+// Stands before each message, and before each text of a book that is searched with the last one (rounds.py).
 const MARK = '\n\x01';
 
 /**

@@ -17,7 +17,7 @@ from bench.quality.evaluation import Question, Unit, grouped, query_of
 from bench.quality.metrics import Estimate, Resampled, clusters
 from bench.quality.rankers import Floats, Remember
 
-from memory_server.conversations.recall.columns import Searched
+from memory_server.conversations.recall.columns import IndexedMemories
 from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.indexed_selection import decide
 from memory_server.conversations.recall.parameters import Parameters, RecallParameters
@@ -113,7 +113,7 @@ def blocks_of(
     """Return what comes from a home for its questions, and for the strangers of each by kind, in every way in which a
     search is made."""
     memories = {unit.id: remember(unit) for unit in home.units}
-    searched = [Searched(memories, Index(memories.values(), parameters.wording))]
+    searched = [IndexedMemories(memories, Index(memories.values(), parameters.wording))]
     unit_of = {unit.id: unit for unit in home.units}
     blocks: dict[str, list[Block]] = {face: [] for face in faces(parameters)}
     for question in home.questions:

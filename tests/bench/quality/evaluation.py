@@ -23,12 +23,12 @@ from typing import Any, TypeVar
 from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
 from memory_server.conversations.model import ShortTermMemory
-from memory_server.conversations.recall.columns import Searched
+from memory_server.conversations.recall.columns import IndexedMemories
 from memory_server.conversations.recall.index import Index
 from memory_server.conversations.recall.indexed_selection import Decision, decide
 from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.recall.request import RecallContext
-from memory_server.conversations.recall.words import KeywordOptions, Known, RecallQuery
+from memory_server.conversations.recall.words import KeywordOptions, QueryContext, RecallQuery
 from memory_server.kernel import json_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.messages import Message, Role, context_text
@@ -369,9 +369,9 @@ def query_of(
 ) -> RecallQuery:
     """What the server searches with when the question is asked; `index`: that of the memories."""
     wording = wording.within(question.conversation_id)
-    known = Known()
+    known = QueryContext()
     if index is not None:
-        known = Known(speakers=tuple(index.speakers), keeps_words=index.keeps_words)
+        known = QueryContext(speakers=tuple(index.speakers), keeps_words=index.keeps_words)
     return wording.of_query(
         question.messages, question.asked_ms, other_words=question.other_words, known=known
     )
@@ -383,7 +383,7 @@ def deciding(
     """A search with more places and without flashbacks: the first places are what comes unasked, or with `weak_too`
     what `search_short_term_memories` gives."""
     recall = parameters.recall
-    searched = [Searched(memories, Index(memories.values(), parameters.wording))]
+    searched = [IndexedMemories(memories, Index(memories.values(), parameters.wording))]
     deep = replace(recall, next_count=max(0, DEPTH - recall.top_count), flashback_count=0)
 
     def decided(question: Question) -> Decision:

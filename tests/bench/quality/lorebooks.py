@@ -54,7 +54,7 @@ from bench.quality.lore_server import (
 from stdio_process import running
 
 from memory_server.kernel.recalled_block import FRAME_CHARS, one_line
-from memory_server.lore.room import head_of
+from memory_server.lore.rounds import head_of
 from sandbox.javascript.spelling import folded
 
 LEAST_ENTRIES = 100

@@ -36,7 +36,7 @@ from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.recall.request import RecallRequest
 from memory_server.conversations.services import Services
 from memory_server.conversations.short_term import Origin
-from memory_server.conversations.trigger_runner import SandboxRunner
+from memory_server.conversations.trigger_search import SandboxRunner
 from memory_server.kernel.messages import Message
 from memory_server.kernel.times import DAY_MS, MINUTE_MS
 from sandbox import TriggerSandbox
