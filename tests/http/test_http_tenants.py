@@ -62,6 +62,7 @@ def server(folder: Path, tokens: dict[str, str]) -> Iterator[Server]:
         "--toolsets=all,notes,layers,refs",
         http__requests_per_minute="6000000",
         storage__idle_seconds="0.3",
+        upkeep__enabled="false",  # it would write some ten seconds after the start of a tenant
     ) as server:
         yield server
 
