@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nlp.lexicon.asking import WORDS_OF_ASKING
 from nlp.questions import asking_part, cue_of, is_question
 from nlp.time_spans import time_spans
 
@@ -16,7 +17,7 @@ TODAY = date(2026, 3, 18)  # a Wednesday
 
 @pytest.mark.parametrize(
     "text",
-    ["我家猫叫什么", "你还记得吗", "我叫什么名字来着", "where did I park", "What is it", "Tell me about it", "好看？",
+    ["我家猫叫什么", "你还记得吗", "我叫什么名字来着", "where did I park", "What is it", "Tell me about it", "跟我说说我奶奶", "好看？",
      "猫の名前は何ですか。", "이름이 뭐예요", "so how many people are there"],
 )  # fmt: skip
 def test_a_question_is_known_without_its_mark(text: str) -> None:
@@ -95,3 +96,40 @@ def test_the_kind_of_answer(question: str, kind: str, answer: str, no_answer: st
     assert cue.held.search(answer)
     assert not cue.held.search(no_answer)
     assert cue_of("Where is it?") is None
+
+
+@pytest.mark.parametrize(
+    ("question", "rest"),
+    [
+        ("Do you still remember where I left my umbrella?", "~ where I left my umbrella?"),
+        ("Can you tell me when the concert is?", "~ when the concert is?"),
+        ("Tell me about my grandmother", "~ my grandmother"),
+        ("Remind me again what the code is", "~ what the code is"),
+        ("Have I ever told you about the wedding?", "~ the wedding?"),
+        ("Did I mention Laura?", "~ Laura?"),
+        ("What was the book I told you about?", "What was the book ~?"),
+        ("What did we discuss about the roof?", "What ~ the roof?"),
+        ("I forgot where the key is, any idea?", "~ where the key is, ~?"),
+        ("Remember when we went to Rome?", "~ when we went to Rome?"),
+        ("the blue house, remember?", "the blue house~?"),
+        ("What did I need to remember?", "What did I need to remember?"),
+        ("What did I forget?", "What did I forget?"),
+        ("What did I say to Tom?", "What did I say to Tom?"),
+        ("What did Mark mention?", "What did Mark mention?"),
+        ("你还记得我的雨伞放在哪里吗", "~我的雨伞放在哪里吗"),
+        ("你能告诉我音乐会几点吗", "~音乐会几点吗"),
+        ("跟我说说我奶奶", "~我奶奶"),
+        ("我有没有跟你讲过我弟弟的婚礼", "~我弟弟的婚礼"),
+        ("我之前说过大海的事吗", "~大海的事吗"),
+        ("我们聊过屋顶的什么", "~屋顶的什么"),
+        ("我想问的是，护照在哪里", "~，护照在哪里"),
+        ("那家店你有没有印象", "那家店~"),
+        ("我忘了钥匙放哪了", "~钥匙放哪了"),
+        ("我要记得做什么", "我要记得做什么"),
+        ("我跟小王说过什么", "我跟小王说过什么"),
+        ("小马提到了什么", "小马提到了什么"),
+    ],
+)  # fmt: skip
+def test_the_words_that_only_ask_are_found_and_no_others(question: str, rest: str) -> None:
+    left = WORDS_OF_ASKING().sub("~", question)
+    assert " ".join(left.split()) == rest

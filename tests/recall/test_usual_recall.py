@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from bench.quality.evaluation import SAMPLE, load_dataset
 from sample_memories import DAY, HOUR, MINUTE, NOW
 from searched_memories import USUAL_WORDING, decided, searched_memories
 
@@ -524,3 +525,60 @@ def test_where_two_words_are_needed_the_characters_of_one_do_not_count() -> None
     for asking, comes in (("帮我把这段代码改成异步的", False), ("梦见代码了", True)):
         assert bool(recall_of([dream], asking, parameters=hooks).top) is comes
         assert recall_of([dream], asking, parameters=ALL).top
+
+
+SPOKEN_OF = [
+    memory_of("parked", "I can't remember where I parked the car"),
+    memory_of("told", "I told you already that I dislike coriander"),
+    memory_of("mentioned", "Mark mentioned a new restaurant"),
+    memory_of("discussed", "We discussed the budget for hours"),
+    memory_of("plants", "I need to remember to water the plants"),
+    memory_of("停", "我记不得车停在那边还是这边了"),
+    memory_of("香菜", "我说过我不喜欢香菜"),
+    memory_of("餐厅", "小马提到一家新餐厅"),
+    memory_of("浇水", "要记得给花浇水"),
+]
+"""Memories with words by which people also ask."""
+
+
+@pytest.mark.parametrize(
+    ("question", "came"),
+    [
+        ("Do you remember the name of the plumber?", []),
+        ("Did I mention an allergy?", []),
+        ("What did we discuss about the roof?", []),
+        ("Have I told you about the wedding?", []),
+        ("Do you remember the new restaurant?", ["mentioned"]),
+        ("What did I need to remember?", ["plants", "parked"]),
+        ("What did Mark mention?", ["mentioned"]),
+        ("Do you remember?", ["parked", "plants"]),
+        ("你还记得电工叫啥吗", []),
+        ("我提到过海鲜过敏吗", []),
+        ("我之前说过弟弟的婚礼吗", []),
+        ("我说过我不喜欢什么吗", ["香菜"]),
+        ("我要记得做什么", ["浇水", "停"]),
+        ("小马提到了什么", ["餐厅"]),
+    ],
+)
+def test_words_that_only_ask_bring_nothing_where_a_question_has_others(
+    question: str, came: list[str]
+) -> None:
+    assert ids(recall_of(SPOKEN_OF, question)) == came
+
+
+@pytest.mark.parametrize(
+    ("asking", "language"),
+    [
+        *((asking, "en") for asking in ("Do you remember ", "Can you tell me ", "Did I ever mention it? ", "remind me: ")),
+        *((asking, "zh") for asking in ("你还记得", "我之前跟你说过，", "你能告诉我", "我有没有跟你说过", "请问")),
+    ],
+)  # fmt: skip
+def test_a_question_seeks_the_same_with_words_of_asking_before_it(
+    asking: str, language: str
+) -> None:
+    for question in load_dataset([SAMPLE / f"{language}.jsonl"]).questions:
+        alone, asked = (
+            USUAL_WORDING.of_query([Message("user", text)], NOW)
+            for text in (question.text, asking + question.text)
+        )
+        assert (asked.words, asked.grams) == (alone.words, alone.grams)

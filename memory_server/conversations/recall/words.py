@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from fnmatch import fnmatchcase
@@ -27,6 +28,7 @@ from nlp import (
     QueryTerm,
     QueryWeights,
     enriched_keywords,
+    is_incidental,
     is_kept,
     is_speaker,
     kept,
@@ -49,10 +51,19 @@ from nlp.date_words import (
     words_of_days,
 )
 from nlp.keywords import role_weight_of
+from nlp.lexicon.asking import WORDS_OF_ASKING
 from nlp.plans import AskedPlans, asked_plans
 from nlp.query_terms import own_words_term, speaks_of_oneself, telling_count
-from nlp.questions import Cue, Overview, asking_part, cue_of, is_question, overview_of
-from nlp.stems import stem
+from nlp.questions import (
+    ASKED_CHARS,
+    Cue,
+    Overview,
+    asking_part,
+    cue_of,
+    is_question,
+    overview_of,
+)
+from nlp.stems import grams_of, stem
 from nlp.time_spans import Moment, TimeSpan, moments_in, time_spans, without_moments
 
 _TOLD_CHARS = 2_000
@@ -330,7 +341,8 @@ class KeywordOptions:
         if self.enrichment.dates:
             moments = moments_in(last, now)
             rest = without_moments(last, moments)
-            spans = _spans(rest, now.date())
+            with suppress(OverflowError, ValueError):  # beyond the range of dates
+                spans = time_spans(rest, now.date())
 
         if self.enrichment.signature:  # the Node original knows no such questions
             is_over = all(moment.end < now for moment in moments)
@@ -358,6 +370,9 @@ class KeywordOptions:
                     days=_day_words(spans),
                 )
 
+        is_asking = is_question(last)
+        if is_asking and self.enrichment.signature:
+            messages = [*messages[:-1], self._without_words_of_asking(messages[-1])]
         words = sought_words(
             messages,
             self.enrichment,
@@ -380,7 +395,6 @@ class KeywordOptions:
             words = pairs | words
 
         asked: AskedDays | None = None
-        is_asking = is_question(last)
         if self.enrichment.dates and (is_asking or asks_in_short(last)):
             asked = days_asked(last, now, self.zone)
 
@@ -425,6 +439,21 @@ class KeywordOptions:
             asker=asker,
             own_word=own_word,
         )
+
+    def _without_words_of_asking(self, question: Message) -> Message:
+        """Return the question without the words that only ask to be told something ("do you remember"), because many
+        memories have these; or as it is, if no other word of it says something."""
+        if len(question.content) > ASKED_CHARS:
+            return question  # there these words are few among many
+        content = normal_form(question.content, self.enrichment).replace("’", "'")
+        # A question mark keeps it a question, and parts the words around it.
+        rest = WORDS_OF_ASKING().sub(" ? ", content)
+        if rest == content:
+            return question
+        words = (*words_in(rest, self.enrichment, now_ms=0), *grams_of(rest)[0])
+        if all(says_little(word) or is_incidental(word) for word in words):
+            return question
+        return replace(question, content=rest)
 
     def _named_terms(
         self,
@@ -520,14 +549,6 @@ def _day_words(spans: Iterable[TimeSpan]) -> frozenset[str]:
     for span in spans:
         words.update(map(day_word, span.days(_MOST_DAYS)))
     return frozenset(words)
-
-
-def _spans(text: str, today: date) -> list[TimeSpan]:
-    """Return the stretches of time that a text of `today` names."""
-    try:
-        return time_spans(text, today)
-    except (OverflowError, ValueError):
-        return []  # beyond the range of dates
 
 
 def _last(messages: Sequence[Message]) -> Sequence[Message]:
