@@ -13,6 +13,7 @@ the dictionary, such as 曲唑酮, counts by its pairs of characters.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
@@ -47,14 +48,11 @@ from nlp.keywords import (
     role_weight_of,
     segment,
 )
+from nlp.lexicon import UNITS_OF_TIME
 from nlp.lexicon.idf import UNKNOWN_WORD_IDF
 from nlp.questions import asking_part, is_question, words_of_change
 from nlp.stems import grams_of, is_incidental, only_asks, says_little, says_when, without_day_words
 
-_UNITS_OF_TIME: Final = frozenset("年月日号號天周週点點时時分")
-"""Characters that stand alone in dates, and say nothing without their number."""
-_DAY: Final = "天"
-"""The character of 今天 and 昨天, which memories hold in these words."""
 _WORDS_OF_A_QUESTION: Final = 2
 """The number of words that say something from which on a question does not need the messages before it."""
 _BEFORE_SHORT_QUESTION: Final = 0.3
@@ -72,6 +70,8 @@ class QueryTerm(NamedTuple):
     """Whether it is in the last message."""
     alone: bool = False
     """Whether it is a single character that is a word of a question, the last message: 猫 in 我家猫叫什么."""
+    part: bool = False
+    """Whether it is a single character that is only a part of words of its message: 等 in 等于."""
     when: bool = False
     """Whether it only says when, seen from the speaker's day: 今天, now."""
     asks: bool = False
@@ -202,24 +202,29 @@ def sought_grams(
 
         text = normal_form(message.content, options)
         grams, pairs = grams_of(text)
+        if not grams:
+            continue
         timeless_grams, _timeless_pairs = grams_of(without_day_words(text))
 
-        is_asking = bool(grams) and is_last and is_question(text)
-        single_words: set[str] = set()
-        if is_asking:
-            single_words = set(segment(text)) - _UNITS_OF_TIME
+        is_asking = is_last and is_question(text)
+        # The dictionary has 猫叫, the cry of a cat.
+        words_said = segment(text.replace("叫", " 叫 "))
+        single_words = set(words_said) - UNITS_OF_TIME
+        little = Counter("".join(filter(says_little, words_said)))
         for gram, count in grams.items():
-            if says_little(gram):
+            # A character of a word that says little does not count: 里 of 哪里.
+            if count == little[gram] or says_little(gram):
                 continue
 
             # 天 is mostly a part of 今天 and the like; in a question it may be what is asked.
-            is_time = gram not in timeless_grams or (gram == _DAY and not is_asking)
+            is_time = gram not in timeless_grams or (gram == "天" and not is_asking)
             term = QueryTerm(
                 count * gram_weight(pairs) * role_weight,
                 emphasis.pairs * earlier**back,
                 telling=is_last and not is_time,
                 last=is_last,
-                alone=len(gram) == 1 and gram in single_words and not is_time,
+                alone=is_asking and gram in single_words and not is_time,
+                part=len(gram) == 1 and gram not in single_words,
                 when=is_time,
             )
             _add(term, gram, terms)
@@ -245,11 +250,7 @@ def earlier_factor(
 
 def telling_count(words: Mapping[str, QueryTerm]) -> int:
     """Return how many words of the last message say something."""
-    count = 0
-    for term in words.values():
-        if term.telling and not term.beside:
-            count += 1
-    return count
+    return sum(term.telling and not term.beside for term in words.values())
 
 
 def _words_of_change(text: str, options: Enrichment) -> tuple[str, ...]:

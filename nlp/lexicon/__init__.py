@@ -52,6 +52,9 @@ answer it. In a home of ten memories `do` is rare, so its weight cannot tell. Ch
 and silence beside the answers found. `will` is a name too, and jieba
 gives Chinese words of this kind little weight."""
 
+UNITS_OF_TIME: Final = frozenset("年月日号號天周週点點时時分")
+"""Characters that stand alone in dates, and say nothing without their number."""
+
 
 # Words that say when something is said or done, seen from the speaker's day. They occur in sentences about anything,
 # and a memory that shares only them with a message has nothing to do with it. So they bring a memory forward, and never

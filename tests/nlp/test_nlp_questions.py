@@ -18,7 +18,7 @@ TODAY = date(2026, 3, 18)  # a Wednesday
 @pytest.mark.parametrize(
     "text",
     ["我家猫叫什么", "你还记得吗", "我叫什么名字来着", "where did I park", "What is it", "Tell me about it", "好看？",
-     "跟我说说我奶奶", "猫の名前は何ですか。", "이름이 뭐예요", "so how many people are there"],
+     "跟我说说我奶奶", "1+1等于几", "猫の名前は何ですか。", "이름이 뭐예요", "so how many people are there"],
 )  # fmt: skip
 def test_a_question_is_known_without_its_mark(text: str) -> None:
     assert is_question(text)

@@ -556,7 +556,7 @@ SPOKEN_OF = [
         ("我提到过海鲜过敏吗", []),
         ("我之前说过弟弟的婚礼吗", []),
         ("我说过我不喜欢什么吗", ["香菜"]),
-        ("我要记得做什么", ["浇水", "停"]),
+        ("我要记得做什么", ["浇水"]),
         ("小马提到了什么", ["餐厅"]),
     ],
 )
@@ -582,3 +582,35 @@ def test_a_question_seeks_the_same_with_words_of_asking_before_it(
             for text in (question.text, asking + question.text)
         )
         assert (asked.words, asked.grams) == (alone.words, alone.grams)
+
+
+@pytest.mark.parametrize(
+    ("question", "memory", "comes"),
+    [
+        ("1+1等于几", "那就再等等", False),
+        ("一公里等于多少米", "那就再等等", False),
+        ("哪里有卖", "车里很热", False),
+        ("你住在哪里", "水里很冷", False),
+        ("现在是什么时候", "这次等了好久", False),
+        ("水管工叫啥", "要给花浇水", False),
+        ("今年的学费是多少", "去年很忙", False),
+        ("水在哪里", "要给花浇水", True),
+        ("我家猫叫什么", "小猫又胖了", True),
+        ("外婆的画像呢", "我给她画了张像", True),
+        ("有几个人过生日", "他的生日在六月", True),
+    ],
+)  # fmt: skip
+def test_a_single_character_of_a_word_is_not_enough_and_two_are(
+    question: str, memory: str, comes: bool
+) -> None:
+    memories = [memory_of("a", memory), memory_of("b", "别的")]
+    assert ids(recall_of(memories, question)) == ["a"] * comes
+    loose = recall_of(memories, question, parameters=ALL)
+    assert ids(loose) == ["a"] * comes, "more points are no help"
+
+
+def test_a_pair_of_the_last_message_counts_as_such_though_an_earlier_one_has_it_as_a_word() -> None:
+    query = USUAL_WORDING.of_query(
+        [Message("user", text) for text in ("他的生日在六月", "谁在上半年过生日")], NOW
+    )
+    assert query.words["生日"].last

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from operator import attrgetter
 from random import Random
 from typing import Any
 
@@ -177,7 +178,11 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
 
     # From here on the rules for what a memory must share, which the Node original does not have.
     rule = ThresholdRule.of(query, parameters)
-    shares = shared.rows_with(shared.of_terms(rule.is_needed), at_least=rule.words_needed)
+    needed = shared.of_terms(rule.is_needed)
+    parts = shared.of_terms(attrgetter("part"))
+    shares = shared.rows_with(needed & ~parts, at_least=rule.words_needed)
+    if parts.any():
+        shares |= shared.rows_with(needed, at_least=rule.words_needed + 1)
     counting = shared.only(shared.of_terms(rule.is_evidence))
     evidence = points if counting is shared else counting.sums()
     if query.question:

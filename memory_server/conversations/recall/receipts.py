@@ -36,6 +36,8 @@ class MatchedWord:
     """Whether it is in the last message and is not a function word such as `what` or 我们."""
     last: bool = True
     """Whether it is in the last message."""
+    part: bool = False
+    """Whether it is a single character that is only a part of words of the messages."""
     when: bool = False
     """Whether it only says when: 今天, now."""
     asks: bool = False
@@ -221,8 +223,10 @@ class Receipt:
             return True
         if query.question and self._in_named_time(query):
             return True
-        needed_words = {word.word for word in self.matched if rule.is_needed(word)}
-        return len(needed_words) >= rule.words_needed
+        needed_words = {word.word: word for word in self.matched if rule.is_needed(word)}
+        parts = sum(word.part for word in needed_words.values())
+        # A single character of a word is in many other words; two of them may be another form of it.
+        return len(needed_words) >= rule.words_needed + (0 < parts == len(needed_words))
 
     def evidence(self, query: RecallQuery, parameters: RecallParameters) -> float:
         """Return the points that are compared with the threshold. What is incidental (今天, now) does not count. After
@@ -367,6 +371,7 @@ def matched_word(
         factor=factor,
         telling=query_term.telling,
         last=query_term.last,
+        part=query_term.part,
         when=query_term.when,
         asks=query_term.asks,
         beside=query_term.beside,
