@@ -172,7 +172,7 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
 
     named_span = span if query.names_time else nothing
     in_named_time = named_span > 0.0
-    shares_any = in_named_time | shared.rows_with(shared.of_terms(lambda term: not term.when))
+    shares_any = in_named_time | shared.rows_with(~shared.of_terms(attrgetter("when")))
     if not parameters.must_share:
         return match(evidence=points + around + span, shares=nothing > 0.0, shares_any=shares_any)
 
