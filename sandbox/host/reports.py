@@ -87,5 +87,7 @@ def _hint_about_mark(source: str, line: int, column: int) -> str:
         return ""
     mark = match[1]
     return _(
-        "; {char} is not part of JavaScript, write {ascii} instead", mark, (_ASCII | _PYTHON)[mark]
+        "; {char} is not part of JavaScript, write {ascii} instead",
+        mark,
+        _PYTHON.get(mark) or _ASCII[mark],
     )
