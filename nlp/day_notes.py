@@ -77,7 +77,7 @@ def day_text(named: ExactDay, today: date, *, is_chinese: bool) -> str:
     first = write_day(named.first, today, has_weekday)
     if named.other is not None:
         other_day = write_day(named.other, today, has_weekday)
-        return f"{first}或{other_day}" if is_chinese else f"{first} or {other_day}"
+        return f"{first}或 {other_day}" if is_chinese else f"{first} or {other_day}"
     if named.rough:
         return f"约 {first}" if is_chinese else f"about {first}"
     if named.first == named.last:
@@ -123,7 +123,7 @@ _DAY_TEXT: Final = rf"(?:(?:{'|'.join(_WEEKDAYS)}), )?\d{{1,2}}(?: {_MONTH_TEXT}
 _STATE_TEXT: Final = r"in \d+(?: or \d+)? days?|today|now|(?:\d+ days? ago, )?over"
 _CHINESE_DAY_TEXT: Final = (
     r"(?:约 )?(?:\d{4} 年 )?\d{1,2} 月 \d{1,2} 日(?:，星期[一二三四五六日])?"
-    r"(?:(?:或|至 )(?:\d{4} 年 )?(?:\d{1,2} 月 )?\d{1,2} 日(?:，星期[一二三四五六日])?)?"
+    r"(?:(?:或 ?|至 )(?:\d{4} 年 )?(?:\d{1,2} 月 )?\d{1,2} 日(?:，星期[一二三四五六日])?)?"
 )
 _CHINESE_STATE_TEXT: Final = r"\d+(?: 或 \d+)? 天后|今天|正在其中|(?:\d+ 天前，)?已过"
 _NOTE_TEXT: Final = rf"(?:about )?{_DAY_TEXT}(?: (?:or|to) {_DAY_TEXT})?: (?:{_STATE_TEXT})"

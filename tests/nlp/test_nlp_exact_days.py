@@ -301,3 +301,9 @@ def test_a_day_that_comes_each_year_is_not_that_of_the_next_year_on_the_day_itse
 ) -> None:
     teachers_day = datetime(2026, 9, 10, 8, tzinfo=UTC)
     assert day_note(sentence, teachers_day, date(2026, 9, 26)) == ""
+
+
+def test_both_days_that_a_sentence_after_midnight_may_mean_are_written_apart() -> None:
+    note = day_note("明天去看牙", AFTER_MIDNIGHT, date(2026, 6, 17))
+    assert note == "6 月 17 日，星期三或 6 月 18 日，星期四"
+    assert without_notes(f"明天去看牙[{note}]") == "明天去看牙"
