@@ -21,7 +21,7 @@ _NO_LISTS = ("string", "regex", "template_string", "number", "true", "false", "o
 _NO_KEYS = ("number", "true", "false", "null", "object", "array")
 _NO_SCOPES = ("number", "true", "false", "array", "regex", "object")
 _NO_DEPTHS = ("true", "false", "array", "object", "regex")
-_EXPRESSION = re.compile(r"/[^/\s]+/[dgimsuvy]*")
+_EXPRESSION = re.compile(r"/[^/\s]{1,200}/[dgimsuvy]{0,8}")
 _MOST_SHOWN = 60
 """Characters of a list of keys that a message shows."""
 
