@@ -822,13 +822,10 @@ def test_a_hook_reads_the_files_of_its_own_folder_and_any_patience(
     (tmp_path / "talk.jsonl").write_text(json.dumps(line) + "\n")
     ended = json.dumps(event("Stop", transcript_path="talk.jsonl", cwd="sub")).encode()
     with windows(tmp_path / "data", 1) as (client,):
-        for _ in range(2):  # it has loaded what it needs, and answers the hook in time
-            client.call("recall_turn", messages=PIZZA)
-            time.sleep(0.5)
+        client.call("recall_turn", messages=PIZZA)  # it has loaded what it needs
         monkeypatch.chdir(tmp_path)
-        completed = subprocess.run(
-            [*command(tmp_path / "data"), "hook"], input=ended, capture_output=True, timeout=60
-        )
+        hook_command = [*command(tmp_path / "data"), "hook", "--seconds", "60"]
+        completed = subprocess.run(hook_command, input=ended, capture_output=True, timeout=90)
         assert (completed.returncode, completed.stderr) == (0, b"")
         assert list((tmp_path / "data").glob("项目~*"))
         assert hook(tmp_path / "data", "--seconds", "inf").returncode == 0
