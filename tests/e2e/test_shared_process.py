@@ -447,10 +447,9 @@ def test_a_killed_process_ends_its_windows_and_loses_nothing_acknowledged(tmp_pa
 
 def test_a_killed_window_leaves_nothing_behind(tmp_path: Path) -> None:
     with windows(tmp_path, 1) as (client,):
-        for _ in range(2):  # the dictionary is loaded, and the worker runs
-            client.call("remember_turn", messages=PIZZA)
-            client.call("recall_turn", messages=PIZZA)
-            time.sleep(1)
+        client.call("remember_turn", messages=PIZZA)
+        client.call("recall_turn", messages=PIZZA)  # the dictionary is loaded
+        client.call("add_long_term_memory", name="a", prompt="p", trigger="true")  # the worker runs
         pid = only_process()["pid"]
         before = descriptors(pid), threads(pid)
         with windows(tmp_path, 3) as others:
