@@ -26,9 +26,8 @@ from memory_server.lore import (
     GroupRules,
     KeyCondition,
     RecursionRules,
-    group_names,
 )
-from sandbox import WRONG_VALUES
+from sandbox import WRONG_VALUES, group_names
 
 # --- decorators --------------------------------------------------------------------------------------------------
 
@@ -576,12 +575,10 @@ def _group_of(row: Fields) -> GroupRules:
     """Return the groups of a row and their rules. Raises ValueError if the weight is not a
     number."""
     groups = row.get("group")
-    if isinstance(groups, str):
-        names = group_names(groups)
-    else:
-        names = [str(name).strip() for name in groups or ()]
+    if not isinstance(groups, str):
+        groups = [str(name).strip() for name in groups or ()]
     return GroupRules(
-        names=tuple(dict.fromkeys(filter(None, names))),
+        names=tuple(group_names(groups)),
         weight=_number(row.get("groupWeight"), USUAL_ORDER),
         overrides=bool(row.get("groupOverride")),
         is_scored=bool(row.get("useGroupScoring")),
