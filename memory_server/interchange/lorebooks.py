@@ -17,7 +17,13 @@ from typing import Any, TypeVar
 
 from languages import _
 from memory_server.interchange import lore_astrbot, lore_forms
-from memory_server.interchange.incoming import NotThisFormat, document, fields_of
+from memory_server.interchange.incoming import (
+    NotThisFormat,
+    document,
+    fields_of,
+    line_of,
+    switch_of,
+)
 from memory_server.kernel.json_text import Fields, Json
 from memory_server.kernel.values import dataclass, frozen
 from memory_server.lore import (
@@ -370,7 +376,7 @@ def _book_of(value: Any, *, is_converted: bool = False) -> Book:
         broken=tuple(broken),
         character=character,
         unread=unread,
-        name=" ".join(str(book.get("name") or "").split()),
+        name=line_of(book.get("name")),
     )
 
 
@@ -491,8 +497,8 @@ def _entry(uid: str, row: Fields) -> LoreEntry:
         enabled=not row.get("disable", False) and not is_forbidden,
         all_regex=bool(row.get("use_regex")) and not row.keys() >= _OF_SILLYTAVERN,
         depth=_first(decorators.whole("scan_depth"), _whole(row.get("scanDepth"))),
-        whole_words=_first(whole_words, _switch(row.get("matchWholeWords"))),
-        case_sensitive=_switch(row.get("caseSensitive")),
+        whole_words=_first(whole_words, switch_of(row.get("matchWholeWords"))),
+        case_sensitive=switch_of(row.get("caseSensitive")),
         probability=_first(decorators.number("probability"), _probability_of(row)),
         order=_first(order, _number(row.get("order"), USUAL_ORDER)),
         sticky=_whole(row.get("sticky")) or 0,
@@ -664,9 +670,3 @@ def _number(value: Any, usual: float) -> float:
     if not math.isfinite(number):
         raise ValueError(_("{value} is not a number", value))
     return number
-
-
-def _switch(value: Any) -> bool | None:
-    if not isinstance(value, bool):
-        return None
-    return value
