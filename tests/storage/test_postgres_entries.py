@@ -456,7 +456,7 @@ async def test_the_search_for_what_is_erased_names_the_tables_and_after_it_no_ta
                 engines, erasure, app.home.erased, app.home.recalls, app.home.questions
             )
             await asyncio.to_thread(app.home.erased.end)
-            assert app.home.holding(erasure) == []
+            assert list(app.home.left(erasure).texts) == []
             assert everywhere(marker) == []
             assert app.home.erased.holds([f"The number of {marker} is 4711\nmore about {marker}"])
             # Another node knows it too, and finds the rest.
