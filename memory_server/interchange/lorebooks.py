@@ -228,13 +228,11 @@ _BOOK_NAMES = {
 """What a character book calls a field of world info; its `extensions` use snake_case for the others."""
 _CARD = (
     *("description", "personality", "scenario", "first_mes", "mes_example", "alternate_greetings"),
-    *(
-        "group_only_greetings",
-        "system_prompt",
-        "post_history_instructions",
-        "creator_notes",
-        "assets",
-    ),
+    "group_only_greetings",
+    "system_prompt",
+    "post_history_instructions",
+    "creator_notes",
+    "assets",
 )
 """Fields of a card that its client puts into the prompt or shows."""
 _SNAKE = re.compile(r"_([a-z])")

@@ -30,7 +30,7 @@ from memory_server.knowledge.sessions.facts import (
     merged_of,
 )
 from memory_server.knowledge.sessions.ids import SessionIds
-from memory_server.knowledge.sessions.records import caller_json, hits_of, scope_of, where_of
+from memory_server.knowledge.sessions.records import hits_of, scope_of, where_of
 
 T = TypeVar("T")
 NO_MODEL = N_("no model is configured; set llm.providers")
@@ -79,12 +79,13 @@ class OperationInProgress:
 
     def note(self) -> Operation:
         """Return what the history says of the call as it is now."""
+        caller: dict[str, Any] = self.caller.ids | {"sources": dict(self.caller.sources)}
+        if self.caller.metadata:
+            caller["metadata"] = dict(self.caller.metadata)
+        if self.caller.overridden:
+            caller["overridden"] = list(self.caller.overridden)
         return Operation(
-            self._op,
-            self._by,
-            caller=caller_json(self.caller),
-            took_ms=self.took_ms,
-            detail=self.detail,
+            self._op, self._by, caller=caller, took_ms=self.took_ms, detail=self.detail
         )
 
 

@@ -57,7 +57,6 @@ from memory_server.knowledge.sessions.records import (
     SearchType,
     SessionFigures,
     SessionHits,
-    caller_json,
     counts_of,
     measured,
     narrowed,
@@ -431,9 +430,8 @@ class Sessions:
 
     async def note_refusal(self, caller: SessionIds, op: str, sentence: str, *, by: str) -> None:
         """Note in the history of a user a call that was refused before it began. What cannot be written is left out."""
-        note = Operation(
-            op, by, caller=caller_json(caller), error=shown(sentence, 200), took_ms=0.0
-        )
+        refused = OperationInProgress(caller, op, by).note()
+        note = replace(refused, error=shown(sentence, 200), took_ms=0.0)
         with suppress(StorageError):
             await self.store.log_operation(scope_of(caller), note, passing=True)
 

@@ -60,7 +60,7 @@ from memory_server.storage.entries import schema
 from memory_server.storage.entries.rows import ScopeRows
 from memory_server.storage.entries.schema import Connection
 from memory_server.storage.entries.sqlite_store import run_in_thread
-from memory_server.storage.entries.store import refuse_read_only
+from memory_server.storage.entries.store import read_only_refusal
 
 # --- a file ------------------------------------------------------------------------------------------------------
 
@@ -347,7 +347,8 @@ class MarkdownFolder:
         """Decide and write under the lock of the folder, as `ports.Entries` says. Raises
         StorageUnwritable if the folder is read-only, and as `_decide_and_write` does: if a disk
         fails after the check, some of the files may be written, each of them whole."""
-        refuse_read_only(self.place, read_only=self.read_only)
+        if self.read_only:
+            raise read_only_refusal(self.place)
 
         def work() -> Committed[T]:
             lock = self._take_lock()

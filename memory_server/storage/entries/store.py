@@ -591,15 +591,13 @@ class DatabaseStore(Generic[D]):
         return replace(operation, at_ms=operation.at_ms or self.clock())
 
     def _refuse_read_only(self) -> None:
-        refuse_read_only(self.place, read_only=self.read_only)
+        if self.read_only:
+            raise read_only_refusal(self.place)
 
 
-def refuse_read_only(place: Path | None, *, read_only: bool) -> None:
-    """Raise StorageUnwritable if a store is read-only."""
-    if read_only:
-        raise StorageUnwritable(
-            Sentence("Nothing can be changed, because `read_only` is set."), place
-        )
+def read_only_refusal(place: Path | None) -> StorageUnwritable:
+    """Return the error of a store that is read-only."""
+    return StorageUnwritable(Sentence("Nothing can be changed, because `read_only` is set."), place)
 
 
 def copy_name(made_ms: int) -> str:
