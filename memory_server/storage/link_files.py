@@ -21,13 +21,7 @@ from memory_server.kernel.errors import InvalidInput, QuotaReached
 from memory_server.kernel.json_text import Fields, Json
 from memory_server.kernel.link import Link, url_of
 from memory_server.kernel.values import frozen
-from memory_server.storage.small_files import (
-    PrivateFile,
-    locked,
-    remove_small_file,
-    replace_small_file,
-    turn_at,
-)
+from memory_server.storage.small_files import PrivateFile, locked, turn_at
 
 MOST_TURNS = 10_000
 """The most turns that wait: some weeks of them, and more than a person says in a flight."""
@@ -65,11 +59,7 @@ class LinkFile(PrivateFile):
 
     def write(self, link: Link) -> None:
         """Link this folder. Raises StorageUnwritable: it is as it was."""
-        replace_small_file(self._path, asdict(link))
-
-    def remove(self) -> None:
-        """Remove the link. Raises StorageUnwritable: it is still there."""
-        remove_small_file(self._path)
+        self._replace(asdict(link))
 
 
 def token_in(path: str) -> str:

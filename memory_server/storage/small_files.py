@@ -33,6 +33,20 @@ class PrivateFile:
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / folders.PRIVATE / self.name
 
+    def remove(self) -> None:
+        """Remove the file, which need not be there. Raises StorageUnwritable: it is still there."""
+        with folders.unwritable(self._path), contextlib.suppress(NotADirectoryError):
+            folders.remove_file(self._path)
+        _sync_names(self._path.parent)
+
+    def _replace(self, value: Fields) -> None:
+        """Write `value` as JSON, in a folder that is made for it. Raises StorageUnwritable: it is as before."""
+        with folders.unwritable(self._path):
+            folders.make_folder(self._path.parent)
+            new_file = folders.write_aside(self._path, json_text.dumps(value) + b"\n")
+            folders.take_name(new_file, self._path)
+        _sync_names(self._path.parent)
+
 
 class PauseNote(PrivateFile):
     """`paused.json`: the pause of this folder."""
@@ -56,27 +70,7 @@ class PauseNote(PrivateFile):
     def write(self, pause: Pause) -> None:
         """Begin a pause, or replace one. Raises StorageUnwritable if that failed."""
         until = None if pause.until_ms is None else times.iso(pause.until_ms)
-        replace_small_file(self._path, {"until": until})
-
-    def remove(self) -> None:
-        """End the pause. Raises StorageUnwritable if it goes on."""
-        remove_small_file(self._path)
-
-
-def replace_small_file(path: Path, value: Fields) -> None:
-    """Write `value` to `path` as JSON, in a folder that is made for it. Raises StorageUnwritable: it is as before."""
-    with folders.unwritable(path):
-        folders.make_folder(path.parent)
-        new_file = folders.write_aside(path, json_text.dumps(value) + b"\n")
-        folders.take_name(new_file, path)
-    _sync_names(path.parent)
-
-
-def remove_small_file(path: Path) -> None:
-    """Remove a file that need not be there. Raises StorageUnwritable: it is still there."""
-    with folders.unwritable(path), contextlib.suppress(NotADirectoryError):
-        folders.remove_file(path)
-    _sync_names(path.parent)
+        self._replace({"until": until})
 
 
 def _sync_names(folder: Path) -> None:
