@@ -446,7 +446,8 @@ async def test_the_search_for_what_is_erased_names_the_tables_and_after_it_no_ta
             await notes.recall(marker)
             items, words = await forgetting.find(engines, [marker], ItemFilter(archived=None))
             erasure = await forgetting.erasure_of(engines, items, words)
-            before = {table.name for table in await asyncio.to_thread(app.home.holding, erasure)}
+            traces = await asyncio.to_thread(app.home.left, erasure)
+            before = {table.name for table in traces.texts}
             assert before >= {
                 f"memory_server.all_{name}" for name in ("entries", "changes", "copies")
             }
