@@ -230,10 +230,9 @@ def sought_grams(
             _add(term, gram, terms)
 
     if messages and options.stems and emphasis.pairs:
-        change = _CHANGE._replace(weight=gram_weight(USUAL_LENGTH))
         for word in _words_of_change(messages[-1].content, options):
             if len(word) == 2 and not word.isascii():
-                terms.setdefault(word, change)
+                terms.setdefault(word, _CHANGE._replace(weight=gram_weight(USUAL_LENGTH)))
     return terms
 
 
@@ -368,9 +367,8 @@ def other_word_terms(
     for terms in terms_by_text:
         number += 1
 
-        is_list = len(terms.words) > _MOST_WORDS_OF_A_NAME
         for word in terms.words:
-            number += is_list
+            number += len(terms.words) > _MOST_WORDS_OF_A_NAME  # each word of a list has its own
             words.setdefault(word, QueryTerm(term_weights.of_word(word), factor, other_word=number))
         if weights.pairs:
             pair_factor = factor
@@ -385,9 +383,10 @@ def other_word_terms(
 
 
 def _weights_of(terms_by_text: Sequence[_Terms]) -> _Weights:
-    word_count = sum(len(terms.words) for terms in terms_by_text)
-    pair_count = sum(len(terms.pairs) for terms in terms_by_text)
-    return _Weights(word_count, pair_count)
+    return _Weights(
+        sum(len(terms.words) for terms in terms_by_text),
+        sum(len(terms.pairs) for terms in terms_by_text),
+    )
 
 
 @lru_cache(maxsize=4_096)
@@ -396,5 +395,7 @@ def _terms_of(text: str, options: Enrichment) -> _Terms:
     all_words = words_in(text, replace(options, dates=False), now_ms=0)
     words = tuple(word for word in all_words if not (is_incidental(word) or says_little(word)))
     grams, _count = grams_of(normal_form(text, options))
-    pairs = [gram for gram in grams if len(gram) == 2 and not says_little(gram)]
-    return _Terms(words, tuple(pair for pair in pairs if pair not in words))
+    pairs = tuple(
+        gram for gram in grams if len(gram) == 2 and gram not in words and not says_little(gram)
+    )
+    return _Terms(words, pairs)

@@ -373,7 +373,9 @@ class KeywordOptions:
                     question=True,
                     spans=self._stretches(spans, moments),
                     overview=overview,
-                    days=_day_words(spans),
+                    days=frozenset(
+                        day_word(day) for span in spans for day in span.days(_MOST_DAYS)
+                    ),
                 )
 
         is_asking = is_question(last)
@@ -423,7 +425,9 @@ class KeywordOptions:
         )
         question = says_something and (is_asking or asked is not None)
 
-        other_words_factor = self._other_words_factor(question=question)
+        other_words_factor = self.emphasis.given
+        if question:
+            other_words_factor = self.emphasis.given_for_question
         words_beside, grams_beside = other_word_terms(
             other_words, self.enrichment, self.emphasis, other_words_factor
         )
@@ -499,12 +503,6 @@ class KeywordOptions:
                 kept_terms[kept(word)] = term._replace(factor=term.factor * factor)
         return kept_terms
 
-    def _other_words_factor(self, *, question: bool) -> float:
-        """Return the factor on what the caller gives beside the messages."""
-        if question:
-            return self.emphasis.given_for_question
-        return self.emphasis.given
-
     def _stretches(
         self, spans: Iterable[TimeSpan], moments: Iterable[Moment]
     ) -> tuple[tuple[int, int], ...]:
@@ -549,14 +547,6 @@ class KeywordOptions:
 def is_of_days(begin_ms: int, end_ms: int) -> bool:
     """Return whether a stretch has whole days; a day has 23 hours when the clock is put forward."""
     return end_ms - begin_ms >= 23 * 60 * MINUTE_MS
-
-
-def _day_words(spans: Iterable[TimeSpan]) -> frozenset[str]:
-    """Return the words of the days of these stretches."""
-    words: set[str] = set()
-    for span in spans:
-        words.update(map(day_word, span.days(_MOST_DAYS)))
-    return frozenset(words)
 
 
 def _last(messages: Sequence[Message], pause_ms: float) -> Sequence[Message]:
