@@ -55,9 +55,13 @@ async def test_search_gives_what_a_running_server_gives_in_the_same_order(tmp_pa
                     ]
                 )
             given_by = makers({"search": PARAMETERS})["search"](units).given
-            questions = [q for q in dataset.questions if q.conversation_id == name]
+            questions = [
+                replace(question, asked_ms=now_ms)
+                for question in dataset.questions
+                if question.conversation_id == name
+            ]
             # The first that finds three: a second search would see the scores that the first one raised.
-            chosen = next(replace(q, asked_ms=now_ms) for q in questions if len(given_by(q)) >= 3)
+            chosen = next(question for question in questions if len(given_by(question)) >= 3)
             recall = (await chat.short_term.search([Message("user", chosen.text)])).recall
             given_times = [recalled.memory.time_ms for recalled in (*recall.top, *recall.next)]
             # The ranker has more places, so it keeps a fourth and a fifth that a server leaves out
