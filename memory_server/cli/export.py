@@ -6,7 +6,7 @@ import asyncio
 from argparse import Namespace
 
 from languages import _, counted
-from memory_server.cli.inspection import chosen
+from memory_server.cli.inspection import named_conversation
 from memory_server.cli.terminal import hint, progress, say, size_text, write_target
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import OF_CONVERSATIONS
@@ -29,10 +29,7 @@ async def export(view: CallerView, flags: Namespace) -> int:
     """Write everything that is stored, or the part that a conversation or a family holds. Return 1
     if a conversation could not be read. Raises InvalidInput if there is nothing to write."""
     _refuse_contradiction(flags)
-    conversation_id = None
-    if hasattr(flags, "conversation"):
-        [conversation_id] = await chosen(view, flags)
-
+    conversation_id = await named_conversation(view, flags)
     request = ExportRequest(conversation_id, flags.family, flags.type or "", _tags(flags))
     result = await exported(view, request, progress)
     for reason in result.unread:

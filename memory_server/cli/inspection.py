@@ -52,6 +52,15 @@ async def chosen(view: CallerView, flags: Namespace) -> list[str]:
     return [conversation_id]
 
 
+async def named_conversation(view: CallerView, flags: Namespace) -> str | None:
+    """Return the id of the conversation that `-c` names, or None if `-c` was left out. Raises InvalidInput if it does
+    not exist."""
+    if not hasattr(flags, "conversation"):
+        return None
+    [conversation_id] = await chosen(view, flags)
+    return conversation_id
+
+
 async def for_each_conversation(
     view: CallerView, flags: Namespace, doing: str, act: Act
 ) -> tuple[int, int]:
@@ -229,7 +238,7 @@ async def ask(
         speaker = message.get("name") or _(message["role"])
         console().print(f"[bold]{escape(speaker)}:[/] {escape(message['content'])}")
 
-    _print_recall(short=short.structured, long=long.structured, zone=view.settings.zone, why=why)
+    _print_recall(short=short.structured, long=long.structured, zone=view.zone, why=why)
     return short.structured, long.structured
 
 

@@ -216,7 +216,7 @@ class Middleware:
             caller = self._described(caller, headers)
             FOR.set(caller.tenant)
             if kind == "calls" and _is_large(headers):
-                await turns.enter_async_context(limits.large())
+                await turns.enter_async_context(limits.large)
 
             body = await _whole_body(headers, receive)
             if kind == "calls":

@@ -195,7 +195,9 @@ class _Api:
         arguments = await _arguments(request)
         async with self.tenants.used(caller) as tenant:
             with _refusals(tenant, caller):
-                return _json(await tenant.run(caller, request.path_params["name"], arguments))
+                return _json(
+                    await tenant.opened.run(request.path_params["name"], arguments, caller)
+                )
 
     async def exchange(self, work: ExchangeWork, request: Request) -> Response:
         """Import or export a file. Raises HttpError if this server does not offer it."""
@@ -207,7 +209,7 @@ class _Api:
         may_write = WRITE in caller.scopes and not self.read_only
         async with self.tenants.used(caller) as tenant:
             with _refusals(tenant, caller, in_fields):
-                async with tenant.view(caller) as view:
+                async with tenant.opened.view(caller) as view:
                     exchange = Exchange(view, tenant.admit_content, may_write, caller.usual)
                     return await work(exchange, arguments)
 
