@@ -13,7 +13,7 @@ from memory_server.command_table import SETTING_FLAGS
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput, NotReached
 from memory_server.kernel.link import Link
-from memory_server.kernel.messages import Message, messages_of, storable
+from memory_server.kernel.messages import messages_of, storable
 from memory_server.kernel.private import calls_forget, to_keep
 from memory_server.kernel.streams import complain, confirmed, write
 from memory_server.process.linked_server import (
@@ -23,6 +23,7 @@ from memory_server.process.linked_server import (
     LinkedServer,
     command,
     keep,
+    sent_message,
     shared_folder,
     show_answer,
     tell_of_refused,
@@ -194,19 +195,7 @@ def _without_private(messages: Sequence[Any]) -> list[Any]:
 def _public(messages: Sequence[Any]) -> list[dict[str, Any]]:
     """Return the messages of a program, in any form, without private parts. Raise InvalidInput if a message cannot be
     read, because it may hold a private part."""
-    return [_fields_of(message) for message in to_keep(map(storable, messages_of(messages)))]
-
-
-def _fields_of(message: Message) -> dict[str, Any]:
-    """Return a message as it is sent: role, content, `timestamp` in milliseconds, and name, the last two only if
-    known. `extra` is not sent."""
-    fields = {
-        "role": message.role,
-        "content": message.content,
-        "timestamp": message.time_ms,
-        "name": message.name,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
+    return [sent_message(message) for message in to_keep(map(storable, messages_of(messages)))]
 
 
 async def _sent_command(server: LinkedServer, flags: Namespace, folder: str | None) -> int:

@@ -22,7 +22,7 @@ from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import MINUTE_MS, iso
 from memory_server.kernel.values import frozen
 from memory_server.knowledge.sessions.ids import NOBODY
-from memory_server.lore import ROOM, no_room_text
+from memory_server.lore import MOST_MESSAGES, ROOM, no_room_text
 from memory_server.memories import forgetting
 from memory_server.memories.memories import Call
 from memory_server.memories.turns import MAX_CHARS, prompt_room, turn_prompt
@@ -123,7 +123,7 @@ async def recall_turn(
     ] = 0,
     reinforce: Annotated[bool, FOR_PROGRAMS, "false: no trace"] = True,
     messageCount: Annotated[
-        int | None, Field(ge=0, le=1_000_000), FOR_PROGRAMS, "Messages of the chat"
+        int | None, Field(ge=0, le=MOST_MESSAGES), FOR_PROGRAMS, "Messages of the chat"
     ] = None,
 ) -> RecallResult:
     call = call.in_session(session)
