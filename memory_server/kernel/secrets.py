@@ -23,6 +23,7 @@ from string import ascii_letters, digits
 from typing import Any, TypeVar
 
 from languages import n_
+from memory_server.kernel.text import words_between_commas
 from memory_server.kernel.values import frozen
 
 T = TypeVar("T")
@@ -221,20 +222,9 @@ def _is_key_block(_match: re.Match[str], secret: str) -> bool:
 
 
 _NO_PASSWORDS = frozenset(
-    [
-        "pass",
-        "passwd",
-        "password",
-        "passphrase",
-        "pw",
-        "pwd",
-        "secret",
-        "token",
-        "user",
-        "username",
-        "mypassword",
-        "dbpassword",
-    ]
+    words_between_commas(
+        "pass, passwd, password, passphrase, pw, pwd, secret, token, user, username, mypassword, dbpassword"
+    )
 )
 
 
@@ -256,19 +246,23 @@ def _has_session(_match: re.Match[str], secret: str) -> bool:
     return False
 
 
-_PASSWORD_NAMES = (
-    *("password", "passwd", "passphrase", "pwd", "密码", "口令"),
-    *("dbpass", "adminpass", "rootpass", "userpass", "smtppass", "mysqlpass", "sshpass"),
+_PASSWORD_NAMES = tuple(
+    words_between_commas(
+        "password, passwd, passphrase, pwd, 密码, 口令, dbpass, adminpass, rootpass, userpass, smtppass, mysqlpass, sshpass"
+    )
 )
-_SECRET_NAMES = (
-    *("secret", "token", "credential", "credentials", "密钥", "令牌"),
-    *("apikey", "accesskey", "secretkey", "privatekey", "signingkey", "encryptionkey"),
-    *("masterkey", "accountkey", "authkey", "licensekey", "storagekey"),
-    *("connect.sid", "phpsessid", "jsessionid", "gitlabsession", "laravelsession"),
+_SECRET_NAMES = tuple(
+    words_between_commas(
+        "secret, token, credential, credentials, 密钥, 令牌, apikey, accesskey, secretkey, privatekey, signingkey,"
+        "encryptionkey, masterkey, accountkey, authkey, licensekey, storagekey, connect.sid, phpsessid, jsessionid,"
+        "gitlabsession, laravelsession"
+    )
 )
-_OTHER_NAMES = (
-    *("user.signingkey", "nexttoken", "pagetoken", "synctoken", "continuationtoken", "canceltoken"),
-    *("cancellationtoken", "bostoken", "eostoken", "padtoken", "masktoken", "stoptoken"),
+_OTHER_NAMES = tuple(
+    words_between_commas(
+        "user.signingkey, nexttoken, pagetoken, synctoken, continuationtoken, canceltoken, cancellationtoken, bostoken,"
+        "eostoken, padtoken, masktoken, stoptoken"
+    )
 )
 """Names of something else than a secret that end as one does."""
 _NAME_CHARS = 30

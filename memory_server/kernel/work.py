@@ -238,7 +238,8 @@ def _without_secrets(text: str) -> str:
 _BEFORE_COMMANDS = frozenset(
     words_between_commas(
         "cd, export, source, ., set, echo, pushd, mkdir, unset, true, sleep, exit, for, select, case, [, [[, test, done, fi,"
-        "esac, printf, read, local, declare, typeset, readonly, alias, :"
+        "esac, printf, read, local, declare, typeset, readonly, alias, :, break, continue, return, shift, trap, wait,"
+        "function"
     )
 )
 _RUNNERS = frozenset(
@@ -262,6 +263,11 @@ _UP_TO_QUOTE = re.compile(r"[^\"']*+\S*+")
 _CLOSED = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^"'\\])*+""", re.DOTALL)
 """A text up to a quote that is not closed."""
 _COMMENTS = re.compile(r"^[ \t]{0,80}#.*", re.MULTILINE)
+_LABELS = re.compile(
+    r"""(?:\bcase(?:(?!\sin\s)[^;\n]){1,200}+\sin|;;&?|;&)\s{1,80}"""
+    r"""(?:"[^"\n]{0,80}"|'[^'\n]{0,80}'|[^()\n;"']){1,200}+\)"""
+)
+"""What stands before the commands of a case: `case $1 in start)`, and `;; a | b)` of a later one."""
 _AND = " && "
 """What stands between the heads of a line."""
 
@@ -270,7 +276,7 @@ def command_head(command: str) -> str:
     """Return the heads of the commands of a line that do something themselves, joined by `&&`: of each its program,
     subcommand and first arguments, without folders, settings of variables, redirections and possible passwords. What
     reads from a pipe has no head. Return the last heads if they are long, and an empty text if none exists."""
-    command = _COMMENTS.sub("", command)
+    command = _LABELS.sub(";", _COMMENTS.sub("", command))
     closed = next(_CLOSED.finditer(command)).end()
     heads: list[str] = []
     for match in _SIMPLE_COMMAND.finditer(command):
@@ -299,13 +305,23 @@ def heads_of(command: str) -> list[str]:
     return [head for head in command.split(_AND) if head.strip()]
 
 
-_LOGINS = frozenset(("login", "htpasswd", "passwd", "chpasswd", "signin", "set-password"))
+_LOGINS = frozenset(
+    words_between_commas(
+        "login, signin, auth, passwd, password, set-password, add_user, change_password, authenticate_user, chpasswd,"
+        "htpasswd, wpa_passphrase, ftp, lftp, ncftp, tnftp, telnet, cadaver, smbclient, rpcclient, winexe, mount.cifs, net,"
+        "sqlplus, xfreerdp, vncviewer, iwconfig, keytool, ssh-keygen, ldapsearch, ldapadd, ldapmodify, snmpget, snmpwalk"
+    )
+)
 """Programs and subcommands whose arguments are names and passwords."""
 _SHORT_OPTIONS = re.compile(r"-[A-Za-z]{1,4}")
 _NAME_OF_VALUE = re.compile(r"[^\s=:-][^\s=:]{0,60}[=:]")
 _OPTION_WITH_PASSWORD = re.compile(
-    r"-[paukPHb]|--(?i:[a-z]+-){0,3}(?i:pass|password|passphrase|passwd|pwd|user|token|secret|key|auth|header|credentials?)"
+    r"-[paukPHbU]|-[a-z]{0,10}pass[a-z]{0,6}"
+    r"|--(?i:[a-z]+-){0,3}(?i:pass|password|passphrase|passwd|pwd|user|token|secret|key|auth|header|credentials?)"
+    r"|[\w./:-]{1,60}(?i:[._:]password|_pass|_pw|[._]token|_authtoken|_access_key|_api_key)"
 )
+"""An option or a name that a password may follow: `mysql -p`, `keytool -storepass`, `git config user.password`."""
+_PASSWORD_OF_NAME = re.compile(r"(?i)((?:pass|password|passwd|pwd?|token|secret|key)[=:]).*")
 
 
 def _public_words(words: list[str]) -> list[str]:
@@ -327,18 +343,19 @@ def _public_words(words: list[str]) -> list[str]:
         if not is_value:
             public.append(_option_in(word))
         former = word
-        if word in _LOGINS:
+        if word.lower() in _LOGINS:
             break
     return public
 
 
 def _option_in(word: str) -> str:
-    """Return an option without a value that is joined to it, and another word as it is."""
+    """Return an option without a value that is joined to it, and another word without what follows the name of a
+    password in it."""
     if word.startswith("--"):
         return re.split(r"[=\s]", word, maxsplit=1)[0]
     if word.startswith("-") and _SHORT_OPTIONS.fullmatch(word) is None:
         return word[:2]  # mysql -psecret1
-    return word
+    return _PASSWORD_OF_NAME.sub(r"\1", word)
 
 
 def _words_of(piece: str) -> list[str]:

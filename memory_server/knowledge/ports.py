@@ -319,7 +319,8 @@ class EntryStore(Entries, ModelLedger, Protocol):
 
     async def set_aside(self) -> Path | None:
         """Make such a copy beside the store, before something that replaces or removes entries. Return its place, or
-        None if the store is in memory or was never written. Copies older than the archive are deleted."""
+        None if the store is in memory or was never written. Copies older than the archive are deleted. Raises
+        StorageUnwritable if the store is read-only."""
         ...
 
     async def has_copy(self, path: Path) -> bool:

@@ -17,9 +17,8 @@ from typing import Protocol
 from languages import _, counted, n_
 from memory_server.conversations.contents import holds_erased
 from memory_server.conversations.model import ConversationState, conversation_id_of, short_term_mark
-from memory_server.conversations.ports import Line
+from memory_server.conversations.ports import Line, RecallLog
 from memory_server.kernel import json_text
-from memory_server.kernel.erasure import Tombstones
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.items import Scope
 from memory_server.kernel.recorded_recall import recorded_recall
@@ -77,9 +76,9 @@ class CopyReport:
 
 
 async def copy_store(request: CopyRequest, progress: Progress = no_progress) -> CopyReport:
-    """Copy conversations and, unless conversations are named, also the knowledge, the record of recalls, the
-    tombstones and every tenant. What cannot be copied is in the report. Raises InvalidInput if both stores are the
-    same, or if a conversation or tenant does not exist."""
+    """Copy conversations and, unless conversations are named, also the knowledge, the record of recalls, the questions
+    of `examine`, the tombstones and every tenant. What cannot be copied is in the report. Raises InvalidInput if both
+    stores are the same, or if a conversation or tenant does not exist."""
     report = CopyReport()
     async with request.source.owner() as source, request.target.owner() as target:
         # A copy onto itself would find everything present and look complete.
@@ -166,7 +165,11 @@ class _HomeCopy:
             return
 
         await self._copy_part(_("the knowledge"), self._copy_knowledge())
-        await self._copy_part(_("the record of recalls"), asyncio.to_thread(self._copy_recalls))
+        for name, source, target in (
+            (_("the record of recalls"), self._source.recalls, self._target.recalls),
+            (_("the file of questions"), self._source.questions, self._target.questions),
+        ):
+            await self._copy_part(name, asyncio.to_thread(self._copy_lines, name, source, target))
         if not self._request.dry_run:
             await self._copy_part(
                 _("the record of erased texts"), asyncio.to_thread(self._copy_erased)
@@ -199,7 +202,7 @@ class _HomeCopy:
         cannot be read must not keep the others from being copied."""
         try:
             is_there = await copying
-        except StorageError as error:
+        except (StorageError, InvalidInput) as error:
             is_there = self._refuse(_("{name} was not copied: {reason}", self._source.shown, error))
         if not is_there:
             self._report.not_copied.append(self._named(name))
@@ -314,12 +317,13 @@ class _HomeCopy:
             await source.aclose()
             await target.aclose()
 
-    def _copy_recalls(self) -> bool:
-        """Copy the record of recalls if the target has no record. Return whether the target has all of it now."""
-        target = self._target
-        present_lines = {json_text.dumps(line) for line in target.recalls.lines()}
-        lines = self._source.recalls.lines()
-        coming = _without_erased(lines, target.erased)
+    def _copy_lines(self, name: str, source: RecallLog, target: RecallLog) -> bool:
+        """Copy the recalls or the questions of `source` if `target` has none. Return whether the target has all of
+        them now."""
+        present_lines = {json_text.dumps(line) for line in target.lines()}
+        lines = source.lines()
+        erased = self._target.erased
+        coming = [line for line in lines if not erased.holds(_marks_in(line))]
 
         left_out = len(lines) - len(coming)
         if left_out:
@@ -328,7 +332,7 @@ class _HomeCopy:
                     "{count} recall was left out: it contains text that was erased for good in {place}",
                     "{count} recalls were left out: they contain text that was erased for good in {place}",
                     left_out,
-                    target.shown,
+                    self._target.shown,
                 ),
                 is_fault=True,
             )
@@ -339,14 +343,13 @@ class _HomeCopy:
         if lacking and present_lines:
             return self._refuse(
                 _(
-                    "The record of recalls was not copied: the other store already has one, and it differs; "
-                    "nothing is merged."
+                    "{name} was not copied: the other store already has one, and it differs; nothing is merged.",
+                    name.capitalize(),
                 )
             )
 
         if not self._request.dry_run:
-            for line in lacking:
-                target.recalls.append(line)
+            target.append(*lacking)
         return True
 
     def _copy_erased(self) -> bool:
@@ -380,13 +383,6 @@ async def _contents(store: EntryStore) -> _Contents:
             scope, lambda view: view.entries(EVERYTHING, order="oldest")
         )
     return _Contents(entries, await store.operations(limit=2**31))
-
-
-def _without_erased(lines: Sequence[Line], tombstones: Tombstones) -> list[Line]:
-    """Return the lines that contain nothing that was erased for good."""
-    if not tombstones.known()[1]:
-        return list(lines)
-    return [line for line in lines if not tombstones.holds(_marks_in(line))]
 
 
 def _marks_in(line: Line) -> list[str]:

@@ -34,7 +34,10 @@ from memory_server.process.protocol import (
 TYPE_CHECKING = False  # `typing` would take a tenth of the time
 if TYPE_CHECKING:
     from _socket import socket
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 RECALL_SECONDS = 0.5
 """How long a hook waits before it recalls by itself, which takes about as long."""
@@ -227,11 +230,7 @@ def _shared(invocation: Invocation) -> int:
     fields = _request_fields(invocation, key)
 
     if invocation.command.shared == "window":
-        try:
-            return _served(path, invocation, fields)
-        # The process was killed before it accepted, so it did nothing.
-        except ConnectionError:
-            return _served(path, invocation, fields)
+        return _try_twice(lambda: _served(path, invocation, fields))
 
     if not invocation.starts and not os.path.exists(path):
         if invocation.command.shared == "hook" and other_program_listens(path):
@@ -244,7 +243,7 @@ def _shared(invocation: Invocation) -> int:
         _set_give_up_timer(invocation.timeout_seconds())
     try:
         if invocation.starts:
-            answer = _answered_or_started(path, invocation, fields)
+            answer = _try_twice(lambda: _answered_when_started(path, invocation, fields))
         else:
             answer = _answered(path, invocation, fields, seconds=ASK_SECONDS)
     finally:
@@ -252,15 +251,13 @@ def _shared(invocation: Invocation) -> int:
     return _written(answer, invocation)
 
 
-def _answered_or_started(path: str, invocation: Invocation, fields: Sequence[str]) -> Answer:
-    """Return the answer of the process at `path`, which is started if no process listens. Raise OSError or CannotShare
-    if it gives none."""
+def _try_twice(ask: Callable[[], T]) -> T:
+    """Return what `ask` returns. Call it a second time if the process was killed before it accepted, so that it did
+    nothing, or while it answered a command that changes nothing. Raise what the second call raises."""
     try:
-        return _answered_when_started(path, invocation, fields)
-    # The process was killed before it accepted, so it did nothing, or it was killed while it answered a command that
-    # changes nothing.
+        return ask()
     except ConnectionError:
-        return _answered_when_started(path, invocation, fields)
+        return ask()
 
 
 def _answered_when_started(path: str, invocation: Invocation, fields: Sequence[str]) -> Answer:

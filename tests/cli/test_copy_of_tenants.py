@@ -15,7 +15,7 @@ from memory_server.cli.parser import main
 from memory_server.config import Settings
 from memory_server.kernel.errors import StorageError
 from memory_server.runtime.homes import home_of
-from memory_server.storage.small_files import RecallFiles
+from memory_server.storage.small_files import QuestionFiles, RecallFiles
 
 TENANTS = ("alice", "阿遥", "Bob")
 """The folder of the last two has a hash, because not every disk takes their names as they are."""
@@ -103,13 +103,49 @@ def test_a_record_of_recalls_that_differs_is_left_and_said(
         assert "the record of recalls" in text.rpartition("Not copied:")[2]
 
 
+QUESTION = {"at": "2026-06-20T08:00:00.000Z", "conversation": "default", "said": "Where is it?"}
+
+
+def test_the_questions_of_examine_are_copied_and_those_that_differ_are_left_and_said(
+    source: str, target: str, tmp_path: Path, cli: CommandLine
+) -> None:
+    kept = QuestionFiles(Path(source))
+    settings = Settings(store=target, data_dir=tmp_path / "files")
+    copied = home_of(settings, lambda: 0).questions
+    kept.append(QUESTION)
+    for _ in range(2):
+        assert cli("--from", source, "--to", target)[0] == 0
+        assert copied.lines() == [QUESTION]
+    kept.append(QUESTION | {"said": "And the other one?"})
+    for flags in (["--dry-run"], []):
+        status, text = cli("--from", source, "--to", target, *flags).in_one
+        assert status == 1
+        assert "The file of questions was not copied" in text
+        assert "the file of questions" in text.rpartition("Not copied:")[2]
+    assert copied.lines() == [QUESTION]
+
+
+def test_questions_that_cannot_be_read_do_not_keep_the_others(
+    source: str, target: str, cli: CommandLine
+) -> None:
+    QuestionFiles(Path(source)).append(QUESTION)
+    [path] = Path(source, ".memory-server", "questions").glob("*.jsonl")
+    path.write_text("no question\n")
+    status, text = cli("--from", source, "--to", target).in_one
+    assert status == 1
+    assert "4 conversations copied" in text
+    assert "Line 1 of" in text
+    assert "the file of questions" in text.rpartition("Not copied:")[2]
+
+
 def test_a_record_that_cannot_be_read_does_not_keep_the_others(
     source: str, target: str, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
 ) -> None:
-    def unreadable(_self: object) -> list[object]:
+    def unreadable(*_: object) -> list[object]:
         raise StorageError("the disk is broken")
 
     monkeypatch.setattr(RecallFiles, "lines", unreadable)
+    monkeypatch.setattr(QuestionFiles, "lines", lambda *_: [])
     status, text = cli("--from", source, "--to", target).in_one
     assert status == 1
     assert "4 conversations copied" in text, "there is a sum"

@@ -320,7 +320,7 @@ async def test_a_plan_has_a_name() -> None:
     assert names == [
         "a plan for 18 June, in 3 days",
         "a plan for 18 June, which is today",
-        "a plan for 18 June, over since 3 days",
+        "a plan for 18 June, which was 3 days ago",
     ]
 
 

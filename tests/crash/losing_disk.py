@@ -35,6 +35,7 @@ class LosingDisk:
         for name in ("fsync", "fdatasync"):
             patch.setattr(os, name, self._syncing(getattr(os, name)))
         rename = Path.replace
+        remove = Path.unlink
 
         def replace(path: Path, target: Path) -> Path:
             self.on_step()
@@ -42,7 +43,12 @@ class LosingDisk:
             self.on_step()
             return result
 
+        def unlink(path: Path, missing_ok: bool = False) -> None:
+            remove(path, missing_ok)
+            self.on_step()
+
         patch.setattr(Path, "replace", replace)
+        patch.setattr(Path, "unlink", unlink)
 
     def after_power_loss(self, image: Path, names: Names) -> Path:
         """The folder as the next start finds it, built at `image`."""

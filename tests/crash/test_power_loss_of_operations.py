@@ -26,7 +26,7 @@ from memory_server.conversations.recall.parameters import Parameters
 from memory_server.conversations.services import Services
 from memory_server.kernel.backups import Backup
 from memory_server.kernel.errors import SnapshotBroken
-from memory_server.kernel.files import PRIVATE
+from memory_server.kernel.files import PRIVATE, sync_folder
 from memory_server.lore.memory import TriggerSet
 from memory_server.memories.backups import Backups
 from memory_server.storage.backups.files import BackupFolder
@@ -143,7 +143,7 @@ BEFORE_OR_AFTER: dict[Operation, tuple[str, ...]] = {
 
 
 async def furnished(data: Path) -> House:
-    """A past: memories in the files and in the journal, one in the archive, one backup."""
+    """A past: memories in the files and in the journal, one in the archive, one backup with knowledge."""
     house = House(data)
     forgotten = memory("gone", text="user: 寿司")
     await commit(
@@ -152,6 +152,10 @@ async def furnished(data: Path) -> House:
     await commit(house.store, Forgotten(forgotten, "deleted"), chat=CHAT)
     await house.store.compact(CHAT)
     await house.backups.make("first")
+    with house.shelf.knowledge_of("first").open("xb") as knowledge:
+        knowledge.write(b"entries")
+        os.fsync(knowledge.fileno())
+    sync_folder(house.shelf.folder)
     await commit(
         house.store,
         Added(memory("b")),
@@ -286,6 +290,10 @@ async def check(
             assert set(map(str, remaining["archive"])) <= set(map(str, before["archive"]))
         elif operation is not restore:
             assert remaining in (before, after)
+    if operation is delete_backup and not remaining["backups"]:
+        # Knowledge that it left is not that of a later backup of the same name.
+        await reopened.backups.make("first")
+        assert not reopened.shelf.knowledge_of("first").exists()
     # And life goes on.
     later = open_store(image)
     await commit(later, Added(memory("later")), chat=CHAT)

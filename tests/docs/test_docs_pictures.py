@@ -41,5 +41,5 @@ async def test_the_sample_is_stored_and_asked_about(tmp_path: Path) -> None:
     }
     assert texts == {
         "open": "a plan for 25 June, in 5 days",
-        "over": "a plan for 17 June, over since 3 days",
+        "over": "a plan for 17 June, which was 3 days ago",
     }

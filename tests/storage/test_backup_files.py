@@ -151,6 +151,45 @@ def test_of_two_backups_of_one_name_at_once_one_is_made_whole_and_the_other_refu
             assert (knowledge.read_text() if knowledge.exists() else "c") == maker
 
 
+def left_by_a_killed_deletion(folder: Path, monkeypatch: pytest.MonkeyPatch) -> BackupFolder:
+    """Make a backup with knowledge, and kill the process that deletes it between its two files."""
+    backups = BackupFolder(folder)
+    writer = backups.begin("one", NOW)
+    writer.add(HELD)
+    writer.beside().write_text("knowledge of the first")
+    writer.finish()
+    remove = folders.remove_file
+
+    def killed(path: Path) -> None:
+        if path == backups.knowledge_of("one"):
+            raise KeyboardInterrupt
+        remove(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folders, "remove_file", killed)
+        with pytest.raises(KeyboardInterrupt):
+            backups.delete("one")
+    assert backups.listed() == []
+    return backups
+
+
+def test_a_backup_has_no_knowledge_of_one_whose_deletion_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backups = left_by_a_killed_deletion(tmp_path, monkeypatch)
+    backups_with(tmp_path)
+    assert not backups.knowledge_of("one").exists()
+
+
+def test_a_deletion_that_was_killed_is_completed_by_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backups = left_by_a_killed_deletion(tmp_path, monkeypatch)
+    with pytest.raises(BackupNotFound):
+        backups.delete("one")
+    assert os.listdir(tmp_path) == []
+
+
 def test_backups_without_a_name_of_one_moment_are_all_made(tmp_path: Path) -> None:
     backups = BackupFolder(tmp_path)
     writers = [backups.begin("20260503-120000", NOW, numbered=True) for _ in range(3)]

@@ -606,6 +606,21 @@ async def test_a_store_that_is_read_only_erases_nothing_from_its_former_copies_e
     await reader.aclose()
 
 
+async def test_a_store_that_is_read_only_makes_and_removes_no_former_copies(tmp_path: Path) -> None:
+    store = opened("file", tmp_path)
+    await commit(store, entry("kept"))
+    copy = await store.set_aside()
+    await store.aclose()
+    assert copy is not None
+
+    later_ms = NOW + 1_000 * 86_400_000
+    reader = SqliteStore(store.place, lambda: later_ms, read_only=True)
+    with pytest.raises(StorageUnwritable, match="read_only"):
+        await reader.set_aside()
+    assert list(copy.parent.iterdir()) == [copy]
+    await reader.aclose()
+
+
 async def test_what_others_write_while_a_copy_is_put_back_is_kept(tmp_path: Path) -> None:
     mine = opened("file", tmp_path)
     others = opened("file", tmp_path)

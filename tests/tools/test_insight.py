@@ -459,7 +459,7 @@ async def test_a_plan_is_named_and_what_was_corrected_names_what_corrected_it(ap
     )
     await keep(app, older, newer)
     reason = (await explanation_of(app, "older"))["reason"]
-    assert "It is a plan for 18 June, over since 3 days." in reason
+    assert "It is a plan for 18 June, which was 3 days ago." in reason
     assert "It is corrected by newer, said on 2026-06-18: user: 不吃披萨了" in reason
     await app.conversation().short_term.mute("newer", "everywhere")
     assert "corrected by" not in (await explanation_of(app, "older"))["reason"]

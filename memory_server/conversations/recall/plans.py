@@ -181,7 +181,7 @@ def not_shown(plans: Iterable[Plan], chats: Iterable[ChatState], today: date) ->
 
 
 def plan_text(memory: ShortTermMemory, now_ms: int, zone: tzinfo | None) -> str:
-    """Describe the plan that a memory tells of: `a plan for 24 June, over since 3 days`; empty if it tells of no
+    """Describe the plan that a memory tells of: `a plan for 24 June, which was 3 days ago`; empty if it tells of no
     plan."""
     today = local(now_ms, zone).date()
     plans = list(plans_of(memory, zone))
@@ -197,8 +197,8 @@ def plan_text(memory: ShortTermMemory, now_ms: int, zone: tzinfo | None) -> str:
     days_ahead = (plan.first - today).days
     if days_over > 0:
         return n_(
-            "a plan for {day}, over since {count} day",
-            "a plan for {day}, over since {count} days",
+            "a plan for {day}, which was {count} day ago",
+            "a plan for {day}, which was {count} days ago",
             days_over,
             day,
         )

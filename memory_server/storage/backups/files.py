@@ -234,16 +234,18 @@ class BackupFolder:
         return sorted(backups, key=lambda backup: (-backup.created_ms, backup.name))
 
     def delete(self, name: str) -> None:
-        """Delete a backup with its knowledge. Raises BackupNotFound if no backup has that name,
-        LockTimeout if it is being restored, StorageUnwritable if it cannot be deleted."""
+        """Delete a backup with its knowledge. If a process was killed between the two, delete the knowledge that it
+        left. Raises BackupNotFound if no backup has that name, LockTimeout if it is being restored, StorageUnwritable
+        if it cannot be deleted."""
         path = self._path(name)
         release = self._hold(name)
         try:
             with self.exclusively():
-                folders.patiently(path.unlink)
+                is_there = os.path.lexists(path)
+                folders.remove_file(path)
                 folders.remove_file(self.knowledge_of(name))
-        except FileNotFoundError as error:
-            raise self._missing(name) from error
+                if not is_there:
+                    raise self._missing(name)
         except OSError as error:
             raise StorageUnwritable(
                 Sentence("The backup {name} was not deleted: {advice_on}.", name, advice_on(error)),
@@ -428,10 +430,13 @@ class BackupFileWriter:
             self._name = next(further_names)
             self._path = self._path.with_name(self._name + ENDING)
 
-        # The knowledge first: a backup that can be seen must be whole.
+        # The knowledge first: a backup that can be seen must be whole. A process that was killed while it deleted or
+        # made a backup of this name may have left other knowledge there.
+        beside = self._path.with_name(f"{self._name}{KNOWLEDGE_ENDING}")
         if self._knowledge.exists():
-            beside = self._path.with_name(f"{self._name}{KNOWLEDGE_ENDING}")
             folders.patiently(lambda: self._knowledge.replace(beside))
+        else:
+            folders.remove_file(beside)
 
         try:
             folders.patiently(lambda: os.link(self._aside, self._path))

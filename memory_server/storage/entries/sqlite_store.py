@@ -219,6 +219,7 @@ class SqliteStore(DatabaseStore[Connection]):
         await self._read(partial(copy_database, path=path))
 
     async def set_aside(self) -> Path | None:
+        self._refuse_read_only()
         return await self._read(self._set_aside)
 
     async def has_copy(self, path: Path) -> bool:
