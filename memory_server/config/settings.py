@@ -32,6 +32,7 @@ from memory_server.conversations.recall.parameters import (
 )
 from memory_server.kernel.errors import InvalidInput, ReadOnly
 from memory_server.kernel.secrets import SecretFilter
+from memory_server.kernel.text import words_between_commas
 from memory_server.kernel.times import MINUTE_MS, is_zone, zone_named
 from memory_server.knowledge.options import (
     KnowledgeSettings,
@@ -580,8 +581,7 @@ class Settings(Section):
 
     def names_toolset(self, name: str) -> bool:
         """Return whether `toolsets` names this toolset."""
-        toolset_names = (self.toolsets or "").split(",")
-        return name in map(str.strip, toolset_names)
+        return name in words_between_commas(self.toolsets or "")
 
     def with_flashbacks(self, count: int | None) -> Settings:
         """Return these settings with `count` memories of each kind that come by chance, unchanged without a count."""
