@@ -17,7 +17,6 @@ from starlette.requests import Request
 
 from memory_server.kernel.errors import QuotaReached
 from memory_server.kernel.values import JsonObject, frozen
-from memory_server.knowledge.projects import Project
 from memory_server.memories.memories import Call, Memories
 from memory_server.operations.ports import OpenMemory
 from memory_server.serving.http.principals import WRITE, Principal, caller_of
@@ -128,12 +127,14 @@ class Tenant:
         conversations = memories.conversations
         if caller.usual is not None:
             conversations = conversations.view(caller.usual)
-        project = None
-        if caller.project is not None:
-            project = Project(caller.project)
         asker = {"by": "REST", "cwd": caller.folder}
         call = Call(
-            memories, conversations, caller.wire, asker, folder=caller.folder, project=project
+            memories,
+            conversations,
+            caller.wire,
+            asker,
+            folder=caller.folder,
+            project=caller.project,
         )
         return call.in_session(caller.session).in_zone(caller.timezone)
 
