@@ -82,17 +82,6 @@ async def for_each_conversation(
     return len(conversation_ids), failures
 
 
-def taken_text(place_name: str, counts: str, *, dry_run: bool, change_id: str | None = None) -> str:
-    """Say, as markup, what a restore or an import did or would do to a place: `tea: 3 new, 1 replaced (change
-    4-37a8)`."""
-    if dry_run:
-        return _("[bold]{place}[/] (dry run): {counts}", escape(place_name), counts)
-    change = ""
-    if change_id:
-        change = _(" (change {change_id})", change_id)
-    return _("[bold]{place}[/]: {counts}{change}", escape(place_name), counts, change)
-
-
 @frozen
 class LocatedMemory:
     """A short-term memory and the conversation that holds it."""
