@@ -22,7 +22,7 @@ from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import MINUTE_MS, iso
 from memory_server.kernel.values import frozen
 from memory_server.knowledge.sessions.ids import NOBODY
-from memory_server.lore import MOST_MESSAGES, ROOM, no_room_text
+from memory_server.lore import ROOM, no_room_text
 from memory_server.memories import forgetting
 from memory_server.memories.memories import Call
 from memory_server.memories.turns import MAX_CHARS, prompt_room, turn_prompt
@@ -42,7 +42,7 @@ from memory_server.tools.base.shapes import (
 )
 from memory_server.tools.base.tool import FOR_PROGRAMS, tool
 from nlp.index_terms import index_form
-from sandbox import message_rows
+from sandbox import MOST_MESSAGES, message_rows
 
 _MOST_ALSO = 20
 """Conversations that a recall can name beside its own: a group, its members, a persona."""
