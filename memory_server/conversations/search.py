@@ -141,7 +141,7 @@ def query_of(
         other_words=others.texts,
         known=known,
     )
-    return replace(query, private_words=others.private)
+    return replace(query, private_words=others.private, folder=request.folder)
 
 
 class Search:

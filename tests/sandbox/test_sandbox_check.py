@@ -67,6 +67,12 @@ def test_a_good_trigger_has_no_problems(driver: Driver, source: str) -> None:
             "f(a.b，['a'])\n    ^",
         ),
         ("Number（1）", "syntax", "write ( instead", "Number（1）\n      ^"),
+        (
+            "1 > 2 or 1",
+            "syntax",
+            "or is not part of JavaScript, write || inst",
+            "1 > 2 or 1\n      ^",
+        ),
         ("[‘生日’]", "syntax", "write ' instead", "[‘生日’]\n ^"),
         ("'❤️é' + nope", "reference", "nope is not", "'❤️é' + nope\n       ^"),
         ("for (;;);", "timeout", "stopped after ", ""),
