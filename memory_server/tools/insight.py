@@ -253,7 +253,9 @@ class ExplainResult(Result):
     cue: Annotated[
         float,
         From(
-            "receipt.cue", hundredths, "Gained because it has what is asked: a number, time or name"
+            "receipt.cue",
+            hundredths,
+            "Gained because it has what is asked: a number, time or name; below 0: it only asks the same",
         ),
     ]
     decay: Annotated[float, From("receipt.decay", hundredths, "Points that its age took away")]

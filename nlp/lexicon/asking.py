@@ -1,4 +1,6 @@
-"""Words by which people ask to be told something, in English and Chinese; written for this project."""
+"""Words by which people ask to be told something, and by which they say that they do not know it, in English and Chinese;
+written for this project.
+"""
 
 from __future__ import annotations
 
@@ -36,3 +38,18 @@ WORDS_OF_ASKING: Final = Once(
 )
 """Finds such words in a text in normal form whose apostrophes are straight. What they ask for is in the other words:
 `do you remember` is in many memories, and 我说过 too."""
+
+NOT_KNOWN: Final = Once(
+    lambda: re.compile(
+        r"""
+    \b(?: no\ idea | not\ sure
+        | (?:do\ not|don't|didn't|did\ not|can't|cannot|couldn't)\ (?:know|remember|recall|have|see|find)
+        | (?:haven't|have\ not|hasn't|never|didn't|did\ not)\ (?:yet\ )?(?:tell|told|mention(?:ed)?|said|say|shared?)
+      )\b
+  | 不知道 | 不清楚 | 不确定 | 不太?记得 | 记不清 | 没有?印象 | 没有?听?你?[跟和对]?我?(?:说|提|告诉|讲|聊|记)
+  | 没有.{0,6}(?:信息|记录|记忆)
+    """,
+        re.VERBOSE | re.IGNORECASE,
+    )
+)
+"""Finds such words in a text whose apostrophes are straight."""

@@ -32,7 +32,8 @@ from memory_server.kernel.messages import said_in
 from memory_server.kernel.times import MINUTE_MS, local
 from memory_server.kernel.values import dataclass, frozen
 from nlp import is_incidental, is_kept, is_speaker, says_little
-from nlp.questions import answers_overview
+from nlp.lexicon.asking import NOT_KNOWN
+from nlp.questions import answers_overview, is_question
 
 _OVERVIEW_LOOKED_AT = 10_000
 """Memories whose texts are looked at, the most worth first: at most some 50 ms, in which nothing else is answered."""
@@ -42,6 +43,13 @@ _NEARLY_BEST_OF_A_DAY = 0.5
 """The most that a memory needs of the relevance of the best one after a question about a day."""
 _NIGHT_MS = 5 * 60 * MINUTE_MS
 """The night after a day belongs to it too: until five, people call the day before today."""
+
+_BEHIND_POINTS = 0.01
+"""How far a question that was asked before stands behind a statement."""
+
+_WORDS_BESIDE = 1
+"""Words that a question which was asked before may have beside those of the query and one for each of its messages: its
+day, and a word of the reply that nobody knows."""
 
 M = TypeVar("M")
 
@@ -332,6 +340,9 @@ def order_of(counted: SearchScores) -> Order:
     for row, points in cues.items():
         relevance[row] += points
 
+    if parameters.must_share:  # the Node original does not look at what a memory says
+        _put_questions_behind(counted, rows, cues)
+
     gap = parameters.gap(question=query.question, with_other_words=bool(query.other_words))
     further_gap = parameters.nearly_best_further
     # A question about a day asks for all that was told for it.
@@ -392,6 +403,38 @@ def _cues(counted: SearchScores, rows: Rows) -> dict[int, float]:
         if points:
             cues[row] = points
     return cues
+
+
+def _put_questions_behind(counted: SearchScores, rows: Rows, cues: dict[int, float]) -> None:
+    """Lower the points of the leading candidates that only ask what is asked, in their order, to just below those of
+    the first one that states something, in `cues` and in the relevance; do nothing if there is none. Such a candidate
+    shares more words with the question than its answer does, and says nothing."""
+    relevance = counted.relevance
+    questions: list[int] = []
+    for row in islice(counted.best_first(rows, relevance), counted.parameters.reordered):
+        if _only_asks_again(counted.memory(row), counted.query):
+            questions.append(row)
+            continue
+
+        for place, question in enumerate(questions, 1):
+            lowered = float(relevance[row]) - place * _BEHIND_POINTS
+            cues[question] = cues.get(question, 0.0) + lowered - float(relevance[question])
+            relevance[question] = lowered
+        return
+
+
+def _only_asks_again(memory: ShortTermMemory, query: RecallQuery) -> bool:
+    """Return whether a memory only asks what the query asks: nobody answers in it, and it has hardly a word that says
+    something and is not in the query."""
+    texts = [message.content for message in memory.messages or said_in(memory.text)]
+    if not (query.question and is_question(texts[0])):
+        return False
+
+    replies = (reply.replace("’", "'") for reply in texts[1:])
+    if not all(NOT_KNOWN().search(reply) or is_question(reply) for reply in replies):
+        return False
+    other_words = set(filter(says_something, memory.words)) - query.words.keys()
+    return len(other_words) <= len(texts) + _WORDS_BESIDE
 
 
 def _nearness(counted: SearchScores, cosines: Cosines) -> Nearnesses:

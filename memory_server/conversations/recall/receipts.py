@@ -200,7 +200,7 @@ class ThresholdRule:
 class Receipt:
     """Why a memory has its relevance: `match + around + span + cue − decay + score`. `around` has points from its
     episode; `span` points for a time that the query names; `cue` points for the kind of answer that the query asks
-    for. `nearness`: its place by meaning, where there are vectors."""
+    for, below 0 if it only asks the same. `nearness`: its place by meaning, where there are vectors."""
 
     matched: tuple[MatchedWord, ...]
     decay: float
@@ -342,8 +342,10 @@ class Receipt:
             around = _("; +{around:.1f} from what was said around it", self.around)
         if self.span:
             span = _("; +{span:.1f} for its time", self.span)
-        if self.cue:
+        if self.cue > 0.0:
             cue = _("; +{cue:.1f} for what is asked", self.cue)
+        elif self.cue < 0.0:
+            cue = _("; -{cue:.1f} because it only asks the same", -self.cue)
 
         points = _(
             "{around}{span}{cue}; -{decay:.1f} for {age}; +{score:g} score",
