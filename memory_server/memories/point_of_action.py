@@ -241,7 +241,7 @@ def _remarks_on_failure(
 
         # The turn that solved the failure is usually in the same session.
         of_session = (sibling for sibling in memories if sibling.session == memory.session)
-        later = [sibling for sibling in of_session if _age_order(sibling) < _age_order(memory)]
+        later = [sibling for sibling in of_session if sibling.time_ms > memory.time_ms]
         # The turns right after it come last in this order, so they are looked at backwards.
         for sibling in sorted(_speaking(later, memories, scene), key=_age_order)[
             : -_MOST_SAME - 1 : -1

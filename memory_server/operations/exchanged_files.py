@@ -94,49 +94,44 @@ class Tree:
 def read_tree(folder: Path) -> Tree:
     """Read the files in a folder and its subfolders that an import can use, and note the others. Follow no link and read
     no hidden file: a link could lead anywhere, also back. Raises InvalidInput if they are too many or too large."""
-    reading_of_tree = _TreeFiles(folder)
+    tree_files = TreeFiles(folder)
     for parent, below, names in os.walk(folder):
         below[:] = sorted(name for name in below if not name.startswith("."))[: MOST_FILES + 1]
         for name in sorted(names):
-            reading_of_tree.add(Path(parent, name))
-    return reading_of_tree.tree()
+            path = Path(parent, name)
+            relative = path.relative_to(folder).as_posix()
+            if _is_wanted(relative):
+                tree_files.read(relative, path)
+            else:
+                tree_files.others.append(relative)
+    return tree_files.tree()
 
 
-class _TreeFiles:
-    """The files of a folder that were read so far."""
+class TreeFiles:
+    """The files of a folder that were read so far. `others` are the paths of files that no format reads."""
 
     def __init__(self, folder: Path) -> None:
+        self.others: list[str] = []
         self._folder = folder
         self._files: dict[str, bytes] = {}
         self._times: dict[str, int] = {}
         self._left_out: list[tuple[str, str]] = []
-        self._others: list[str] = []
         self._free_bytes = folders.MAX_FILE_BYTES
 
     def tree(self) -> Tree:
-        return Tree(self._files, self._times, left_out=self._left_out, others=self._others)
+        return Tree(self._files, self._times, left_out=self._left_out, others=self.others)
 
-    def add(self, path: Path) -> None:
-        """Read a file of the folder, or note why it is not read. Raises InvalidInput if the files are too many or too
-        large."""
-        relative = path.relative_to(self._folder).as_posix()
+    def read(self, relative: str, path: Path) -> None:
+        """Read a file that has the name `relative` in the folder, and of a picture only the card in it; or note why it
+        is not read. Raises InvalidInput if the files are too many or too large."""
         facts = path.lstat()
-
-        is_hidden = path.name.startswith(".")
-        is_compressed = path.name.endswith(".jsonl.zst")
-        is_archive = chat_exports.is_archived_part(path.name)
-        if not is_compressed and not is_archive and (is_hidden or not _is_read(relative)):
-            self._others.append(relative)
-            return
-
         reason = _why_not(path.name, facts)
         if reason:
             self._left_out.append((relative, reason))
             return
 
-        # Count before reading, so that a huge folder cannot fill the memory.
-        self._free_bytes -= facts.st_size
-        if self._free_bytes < 0 or len(self._files) == MOST_FILES:
+        # Checked before reading, so that a huge folder cannot fill the memory.
+        if facts.st_size > self._free_bytes or len(self._files) == MOST_FILES:
             raise InvalidInput(
                 "{name} has more than {files:,} files or {max_file:,} bytes; import its parts one by one.",
                 self._folder,
@@ -145,7 +140,17 @@ class _TreeFiles:
             )
 
         with reading(path):
-            self._files[relative] = folders.read_file(path)
+            data = folders.read_file(path)
+        if data.startswith(png_cards.SIGNATURE):
+            try:
+                data = png_cards.card_in(data)
+            except NotThisFormat as error:
+                self._left_out.append((relative, _("it {reason}", error)))
+                return
+
+        # Only the card of a picture counts, because only the card is kept.
+        self._free_bytes -= len(data)
+        self._files[relative] = data
         self._times[relative] = round(facts.st_mtime * 1000)
 
 
@@ -163,9 +168,13 @@ def _why_not(name: str, facts: os.stat_result) -> str:
     return ""
 
 
-def _is_read(path: str) -> bool:
-    """Return whether a format of a folder reads files with such a name."""
+def _is_wanted(path: str) -> bool:
+    """Return whether a format of a folder reads files with such a name, or would if they were unpacked."""
     name = path.rpartition("/")[2]
+    if name.endswith(".jsonl.zst") or chat_exports.is_archived_part(name):
+        return True
+    if name.startswith("."):
+        return False
     is_session = name.startswith(_SESSIONS) and name.endswith(".json")
     return is_session or name.endswith((".md", ".jsonl")) or chat_exports.is_part(path)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -41,15 +40,13 @@ from memory_server.interchange.forms import (
     format_of_tables,
 )
 from memory_server.interchange.incoming import Incoming, NotThisFormat
-from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.files import reading
 from memory_server.kernel.text import words_between_commas
 from memory_server.kernel.values import frozen
 from memory_server.operations import lore_import
 from memory_server.operations.exchanged_files import (
-    MOST_FILES,
     Tree,
+    TreeFiles,
     ZippedCard,
     ZippedFolder,
     content_of,
@@ -391,44 +388,10 @@ def is_sillytavern(folder: Path) -> bool:
 
 def read_sillytavern(folder: Path) -> Tree:
     """Read the parts of such a folder. Raises InvalidInput if they are too many or too large."""
-    files: dict[str, bytes] = {}
-    times: dict[str, int] = {}
-    left_out: list[tuple[str, str]] = []
-    room = folders.MAX_FILE_BYTES
-
+    files = TreeFiles(folder)
     for relative, path in _parts(folder):
-        facts = path.lstat()
-        if not stat.S_ISREG(facts.st_mode):
-            left_out.append((relative, _("it is a link, or is not a file")))
-            continue
-        if facts.st_size > folders.MAX_FILE_BYTES:
-            left_out.append(
-                (relative, _("it has more than {file:,} bytes", folders.MAX_FILE_BYTES))
-            )
-            continue
-
-        with reading(path):
-            data = folders.read_file(path)
-        if data.startswith(png_cards.SIGNATURE):
-            try:
-                data = png_cards.card_in(data)
-            except NotThisFormat as error:
-                left_out.append((relative, _("it {reason}", error)))
-                continue
-
-        # Only the card of a picture counts, because only the card is kept.
-        room -= len(data)
-        if room < 0 or len(files) == MOST_FILES:
-            raise InvalidInput(
-                "{name} has more than {files:,} files or {max_file:,} bytes; import its parts one by one.",
-                folder,
-                MOST_FILES,
-                folders.MAX_FILE_BYTES,
-            )
-
-        files[relative] = data
-        times[relative] = round(facts.st_mtime * 1000)
-    return Tree(files, times, left_out)
+        files.read(relative, path)
+    return files.tree()
 
 
 def _parts(folder: Path) -> Iterator[tuple[str, Path]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
 from pydantic import BeforeValidator, Field
 
@@ -244,34 +244,39 @@ def _warning_text(problem: Problem) -> str:
 
 
 _GroupName = Annotated[Text, Field(min_length=1, max_length=MOST_RULE_CHARS)]
-Order = Annotated[
-    float | None,
-    Field(ge=-_MOST_ORDER, le=_MOST_ORDER, allow_inf_nan=False),
-    FOR_PROGRAMS,
-    "The highest comes first where room is short; usually 100",
-]
-Groups = Annotated[
-    Annotated[list[_GroupName], Field(max_length=MOST_GROUPS)] | None,
-    BeforeValidator(_names),
-    FOR_PROGRAMS,
-    "Groups: of those of one group that fire together, one comes",
-]
-Cooldown = Annotated[
-    int | None,
-    Field(ge=0, le=_MOST_MESSAGES),
-    FOR_PROGRAMS,
-    "It comes again so many messages of a chat later at the earliest; after `sticky`, it stays away for so many",
-]
-Once = Annotated[bool | None, FOR_PROGRAMS, "It comes once in a chat"]
-Sticky = Annotated[
-    int | None,
-    Field(ge=0, le=_MOST_MESSAGES),
-    FOR_PROGRAMS,
-    "Messages of a chat for which it stays, with that at which it came",
-]
-Probability = Annotated[
-    float | None, Field(ge=0, le=100), FOR_PROGRAMS, "Per cent of the cases in which it comes"
-]
+
+
+class RuleArguments(TypedDict):
+    """What decides between memories that fire together, and how often one comes. See `FiringRules`."""
+
+    order: Annotated[
+        float | None,
+        Field(ge=-_MOST_ORDER, le=_MOST_ORDER, allow_inf_nan=False),
+        FOR_PROGRAMS,
+        "The highest comes first where room is short; usually 100",
+    ]
+    group: Annotated[
+        Annotated[list[_GroupName], Field(max_length=MOST_GROUPS)] | None,
+        BeforeValidator(_names),
+        FOR_PROGRAMS,
+        "Groups: of those of one group that fire together, one comes",
+    ]
+    cooldown: Annotated[
+        int | None,
+        Field(ge=0, le=_MOST_MESSAGES),
+        FOR_PROGRAMS,
+        "It comes again so many messages of a chat later at the earliest; after `sticky`, it stays away for so many",
+    ]
+    once: Annotated[bool | None, FOR_PROGRAMS, "It comes once in a chat"]
+    sticky: Annotated[
+        int | None,
+        Field(ge=0, le=_MOST_MESSAGES),
+        FOR_PROGRAMS,
+        "Messages of a chat for which it stays, with that at which it came",
+    ]
+    probability: Annotated[
+        float | None, Field(ge=0, le=100), FOR_PROGRAMS, "Per cent of the cases in which it comes"
+    ]
 
 
 Warnings = Annotated[list[str], From("warnings", _warning_texts)]
@@ -327,12 +332,7 @@ async def add_long_term_memory(
     conversation_id: ConversationId = None,
     createdContext: Annotated[Text | None, "Where this comes from"] = None,
     recentMessages: Messages | None = None,
-    order: Order = None,
-    group: Groups = None,
-    cooldown: Cooldown = None,
-    once: Once = None,
-    sticky: Sticky = None,
-    probability: Probability = None,
+    **rules: Unpack[RuleArguments],
 ) -> SetResult:
     stored = await call.conversations.get(conversation_id).long_term.add(
         name,
@@ -340,14 +340,7 @@ async def add_long_term_memory(
         trigger,
         created_context=createdContext,
         recent=recentMessages or (),
-        rules=GivenRules(
-            order=order,
-            group=group,
-            cooldown=cooldown,
-            once=once,
-            sticky=sticky,
-            probability=probability,
-        ),
+        rules=GivenRules(**rules),
         by="add_long_term_memory",
     )
     return SetResult.of(stored, success=True)
@@ -366,12 +359,7 @@ async def update_long_term_memory(
     conversation_id: ConversationId = None,
     updatedContext: Text | None = None,
     recentMessages: Messages | None = None,
-    order: Order = None,
-    group: Groups = None,
-    cooldown: Cooldown = None,
-    once: Once = None,
-    sticky: Sticky = None,
-    probability: Probability = None,
+    **rules: Unpack[RuleArguments],
 ) -> UpdateResult:
     stored = await call.conversations.get(conversation_id).long_term.update(
         name,
@@ -379,14 +367,7 @@ async def update_long_term_memory(
         prompt=prompt,
         updated_context=updatedContext,
         recent=recentMessages or (),
-        rules=GivenRules(
-            order=order,
-            group=group,
-            cooldown=cooldown,
-            once=once,
-            sticky=sticky,
-            probability=probability,
-        ),
+        rules=GivenRules(**rules),
         by="update_long_term_memory",
     )
     return UpdateResult.of(stored, success=True)

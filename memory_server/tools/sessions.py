@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from functools import cache, partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypedDict, Unpack
 
 from pydantic import Field, TypeAdapter, ValidationInfo, WrapValidator
 
@@ -13,7 +12,7 @@ from languages import N_, _, counted, joined
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.recalled_block import one_line
 from memory_server.kernel.times import iso
-from memory_server.kernel.values import JsonObject, frozen
+from memory_server.kernel.values import JsonObject
 from memory_server.knowledge.embeddings import NO_EMBEDDINGS
 from memory_server.knowledge.entry import MAX_BODY_CHARS, Entry
 from memory_server.knowledge.sessions.ids import FIELDS, SessionIds, checked_id, named
@@ -236,9 +235,6 @@ class StatsResult(SessionDone):
 
 MOST_ID = 2**53 - 1
 """The largest whole number that every JSON reader keeps exactly."""
-User = Annotated[Text | None, "Whose memories; by default those of this session"]
-Agent = Annotated[Text | None, "The agent"]
-Run = Annotated[Text | None, "The run"]
 ModeArgument = Annotated[Mode, "inference: facts by a model; direct: as given"]
 MemoryId = Annotated[int, between(1, MOST_ID, "a memory"), "Its id"]
 Limit = Annotated[int, between(1, 100, "memories"), "At most"]
@@ -276,27 +272,24 @@ else:
     ]
 
 
-@frozen
-class _Ids:
-    """The ids that a call gives; an id is None if the call does not give it."""
+class SessionArguments(TypedDict):
+    """Whom a call means, in each tool."""
 
-    user_id: str | None
-    agent_id: str | None
-    run_id: str | None
+    user_id: Annotated[Text | None, "Whose memories; by default those of this session"]
+    agent_id: Annotated[Text | None, "The agent"]
+    run_id: Annotated[Text | None, "The run"]
 
 
 async def _sessions(
-    call: Call, ids: _Ids, tool_name: str, *, changes: bool = False
+    call: Call, ids: SessionArguments, tool_name: str, *, changes: bool = False
 ) -> tuple[Sessions, SessionIds]:
     """Return the sessions and who is meant, and count where the ids came from. If that cannot be known, note the
     refusal and raise InvalidInput."""
     sessions = call.memories.knowledge.sessions
     try:
-        caller = sessions.caller(
-            named(ids.user_id, ids.agent_id, ids.run_id), call.wire, changes=changes
-        )
+        caller = sessions.caller(named(**ids), call.wire, changes=changes)
     except InvalidInput as error:
-        await _note_refusal(call, tool_name, asdict(ids), sentence=str(error))
+        await _note_refusal(call, tool_name, {**ids}, sentence=str(error))
         raise
     meter = call.memories.services.meter
     for name, source in caller.sources.items():
@@ -354,13 +347,11 @@ def _memory(entry: Entry, caller: SessionIds, **values: Any) -> Memory:
 )
 async def memory_init_session(
     call: Call,
-    user_id: User = None,
-    agent_id: Agent = None,
-    run_id: Run = None,
     metadata: GivenMetadata = None,
+    **ids: Unpack[SessionArguments],
 ) -> InitResult:
-    ids = named(user_id, agent_id, run_id, metadata)
-    caller = call.memories.knowledge.sessions.begin(ids, call.wire)
+    begun = named(**ids, metadata=metadata)
+    caller = call.memories.knowledge.sessions.begin(begun, call.wire)
     return InitResult(session=_session(caller))
 
 
@@ -374,16 +365,12 @@ async def memory_init_session(
 async def memory_add(
     call: Call,
     messages: TextOrMessages,
-    user_id: User = None,
-    agent_id: Agent = None,
-    run_id: Run = None,
     metadata: GivenMetadata = None,
     custom_prompt: Annotated[Text | None, Field(max_length=10_000), "What to look for"] = None,
     mode: ModeArgument = "inference",
+    **ids: Unpack[SessionArguments],
 ) -> AddResult:
-    sessions, caller = await _sessions(
-        call, _Ids(user_id, agent_id, run_id), "memory_add", changes=True
-    )
+    sessions, caller = await _sessions(call, ids, "memory_add", changes=True)
     outcome = await sessions.add(
         caller, messages, metadata=metadata, prompt=custom_prompt, mode=mode, by="memory_add"
     )
@@ -416,14 +403,12 @@ async def memory_search(
     call: Call,
     query: Annotated[Text, Field(min_length=1, max_length=10_000)],
     otherWords: OtherWordsOfSearch = [],
-    user_id: User = None,
-    agent_id: Agent = None,
-    run_id: Run = None,
     limit: Limit = 100,
     include_metadata: Annotated[bool, "With its metadata"] = True,
     search_type: Annotated[SearchType, "By words, by meaning, or both"] = "hybrid",
+    **ids: Unpack[SessionArguments],
 ) -> SearchResult:
-    sessions, caller = await _sessions(call, _Ids(user_id, agent_id, run_id), "memory_search")
+    sessions, caller = await _sessions(call, ids, "memory_search")
     matches = await sessions.search(
         caller,
         query,
@@ -457,13 +442,11 @@ async def memory_search(
 )
 async def memory_get_all(
     call: Call,
-    user_id: User = None,
-    agent_id: Agent = None,
-    run_id: Run = None,
     limit: Limit = 100,
     offset: Offset = None,
+    **ids: Unpack[SessionArguments],
 ) -> PageResult:
-    sessions, caller = await _sessions(call, _Ids(user_id, agent_id, run_id), "memory_get_all")
+    sessions, caller = await _sessions(call, ids, "memory_get_all")
     start = offset or 0
     entries, total = await sessions.page(caller, limit=limit, offset=start, by="memory_get_all")
     rows = _rows_of_page(entries, caller, sessions.options.page_bytes)
@@ -494,15 +477,11 @@ async def memory_update(
     call: Call,
     memory_id: MemoryId,
     data: Annotated[Text, Field(min_length=1, max_length=MAX_BODY_CHARS), "New text"],
-    user_id: User = None,
-    agent_id: Agent = None,
-    run_id: Run = None,
     mode: Annotated[Mode | None, "By default inference where a model is configured"] = None,
     metadata: Annotated[dict[str, Any] | None, "Replace those that are there"] = None,
+    **ids: Unpack[SessionArguments],
 ) -> OneResult:
-    sessions, caller = await _sessions(
-        call, _Ids(user_id, agent_id, run_id), "memory_update", changes=True
-    )
+    sessions, caller = await _sessions(call, ids, "memory_update", changes=True)
     outcome = await sessions.update(
         caller, memory_id, data, metadata=metadata, mode=mode, by="memory_update"
     )
@@ -517,13 +496,9 @@ async def memory_update(
 async def memory_delete(
     call: Call,
     memory_id: MemoryId,
-    user_id: User = None,
-    agent_id: Agent = None,
-    run_id: Run = None,
+    **ids: Unpack[SessionArguments],
 ) -> OneResult:
-    sessions, caller = await _sessions(
-        call, _Ids(user_id, agent_id, run_id), "memory_delete", changes=True
-    )
+    sessions, caller = await _sessions(call, ids, "memory_delete", changes=True)
     outcome = await sessions.delete(caller, memory_id, by="memory_delete")
     return deleted_result(outcome, caller)
 
@@ -544,13 +519,9 @@ def deleted_result(outcome: Outcome, caller: SessionIds) -> OneResult:
 async def memory_delete_all(
     call: Call,
     confirm: Annotated[bool, "true, to delete them"],
-    user_id: User = None,
-    agent_id: Agent = None,
-    run_id: Run = None,
+    **ids: Unpack[SessionArguments],
 ) -> DeletedResult:
-    sessions, caller = await _sessions(
-        call, _Ids(user_id, agent_id, run_id), "memory_delete_all", changes=True
-    )
+    sessions, caller = await _sessions(call, ids, "memory_delete_all", changes=True)
     count, change_id = await sessions.delete_all(caller, confirm=confirm, by="memory_delete_all")
     return DeletedResult(deletedCount=count, changeId=change_id, session=_session(caller))
 
@@ -562,15 +533,13 @@ async def memory_delete_all(
 )
 async def memory_get_history(
     call: Call,
-    user_id: User = None,
-    agent_id: Agent = None,
-    run_id: Run = None,
     limit: Annotated[int, between(1, 100, "operations"), "At most"] = 50,
     before: Annotated[
         int | None, between(1, MOST_ID, "an operation"), "The `next` of the page before"
     ] = None,
+    **ids: Unpack[SessionArguments],
 ) -> HistoryResult:
-    sessions, caller = await _sessions(call, _Ids(user_id, agent_id, run_id), "memory_get_history")
+    sessions, caller = await _sessions(call, ids, "memory_get_history")
     operations = await sessions.history(caller, limit=limit, before=before)
     following = operations[-1].seq if len(operations) == limit else None
     rows = [
@@ -585,9 +554,7 @@ async def memory_get_history(
     description="Counts, sizes and times of the memories of this user.",
     read_only=True,
 )
-async def memory_get_stats(
-    call: Call, user_id: User = None, agent_id: Agent = None, run_id: Run = None
-) -> StatsResult:
-    sessions, caller = await _sessions(call, _Ids(user_id, agent_id, run_id), "memory_get_stats")
+async def memory_get_stats(call: Call, **ids: Unpack[SessionArguments]) -> StatsResult:
+    sessions, caller = await _sessions(call, ids, "memory_get_stats")
     statistics = await sessions.statistics(caller)
     return StatsResult.of(statistics, success=True, session=_session(caller))

@@ -37,7 +37,7 @@ from memory_server.memories.turns import (
     prompt_room,
     recalled_block,
 )
-from memory_server.web.pages import PAGE, asked_of, number, opened_receipt, recorded
+from memory_server.web.pages import PAGE, number, opened_receipt, recorded, rows_of_page
 from memory_server.web.receipts import ShownRecall, messages_of, spoken
 from memory_server.web.taking_back import mended, places_of
 from memory_server.web.view import Examination, View
@@ -100,7 +100,7 @@ async def memory(view: View) -> Response:
         gone=removal,
         gone_until=gone_until_ms,
         until=view.speech.now_ms + view.site.keep_ms,
-        rows=asked_of(view, recalls[:PAGE]),
+        rows=recalls[:PAGE],
         used=len(recalls),
         faded=worth_now < parameters.retention.min_relevance,
         always_kept=parameters.retention.always_kept,
@@ -209,8 +209,7 @@ async def shelf(view: View) -> list[Shelf]:
 async def history(view: View) -> Response:
     """Return the page `/history`: the changes of all engines in one list, without uses unless `all`
     is asked for, and what can be brought back."""
-    page = number(view["page"])
-    end = (page + 1) * PAGE
+    end = (number(view["page"]) + 1) * PAGE
     shows_uses = bool(view["all"])
     # Without uses, four times as many changes are read, because most are uses.
     limit = (end if shows_uses else 4 * end) + 1
@@ -223,13 +222,14 @@ async def history(view: View) -> Response:
     in_order = await asyncio.to_thread(newest_first, sequences, view.speech.now_ms)
     changes = [change for change in in_order if shows_uses or not _is_use(change)]
     rows = await shelf(view)
+    page = rows_of_page(view, changes, "history", all=view["all"])
     return await view.page(
         "history.html",
         shelf=rows if view["shelf"] else rows[:4],
         on_shelf=len(rows),
         texts=await _texts(view),
-        changes=changes[end - PAGE : end],
-        more=view.link("history", page=page + 1, all=view["all"]) if len(changes) > end else "",
+        changes=page.rows,
+        more=page.more,
         everything=shows_uses,
         days=view.site.keep_ms // DAY_MS,
     )
@@ -369,47 +369,18 @@ _LISTED = 200
 """Entries on one page."""
 
 
-@frozen
-class EntryLine:
-    """An entry of a book. `rules`: the rules that are not as usual, without the order."""
-
-    name: str
-    text: str
-    order: float
-    chars: int
-    is_constant: bool
-    is_off: bool
-    rules: str
-
-
 async def book(view: View) -> Response:
     """Return the page `/book`: the entries of a lorebook of this conversation, by its name or id.
     Raises MemoryNotFound."""
     books = view.conversation.books
     shown = await books.book(view["name"])
     entries = await books.entries(shown.book_id)
-    page = number(view["page"])
-    lines = _lines(entries[page * _LISTED : (page + 1) * _LISTED])
-    more = (
-        view.link("book", name=shown.book_id, page=page + 1)
-        if len(entries) > (page + 1) * _LISTED
-        else ""
+    page = rows_of_page(view, entries, "book", _LISTED, name=shown.book_id)
+    return await view.page(
+        "book.html", book=shown, entries=page.rows, rules_of=_other_rules, more=page.more
     )
-    return await view.page("book.html", book=shown, entries=lines, more=more)
 
 
-def _lines(entries: Sequence[LongTermMemory]) -> list[EntryLine]:
-    """Return the entries of a lorebook as lines of the page. The rules in words leave out the order
-    and whether an entry is off, which have fields of their own."""
-    return [
-        EntryLine(
-            name=memory.name,
-            text=memory.prompt,
-            order=memory.rules.order,
-            chars=len(memory.prompt),
-            is_constant=memory.is_constant,
-            is_off=memory.rules.is_off,
-            rules=rules_text(replace(memory.rules, order=USUAL_ORDER, is_off=False)),
-        )
-        for memory in entries
-    ]
+def _other_rules(memory: LongTermMemory) -> str:
+    """Return the rules of an entry in words, without the order and whether it is off, which have places of their own."""
+    return rules_text(replace(memory.rules, order=USUAL_ORDER, is_off=False))

@@ -14,7 +14,7 @@ from memory_server.kernel.errors import MemoryNotFound
 from memory_server.kernel.values import frozen
 from memory_server.knowledge.entry import Entry, Filter
 from memory_server.knowledge.ports import ScopeView
-from memory_server.web.pages import PAGE, number
+from memory_server.web.pages import PAGE, number, rows_of_page
 from memory_server.web.taking_back import places_of
 from memory_server.web.view import View
 
@@ -46,15 +46,14 @@ def page_of(space: str) -> str:
 
 async def listed(view: View) -> Response:
     """Show `/notes`, `/layers`, `/facts`, `/refs`: what is kept, changed last first."""
-    page = view.request.url.path.rpartition("/")[2]
+    kind = view.request.url.path.rpartition("/")[2]
     knowledge = view.call.memories.knowledge
-    page_number = number(view["page"])
     owner = view["owner"]
-    end = (page_number + 1) * PAGE
+    end = (number(view["page"]) + 1) * PAGE
     rows: list[tuple[str, Entry]] = []
     total = 0
     # One row more than the page needs shows whether another page follows.
-    for scope, store in await knowledge.places(SPACES[page]):
+    for scope, store in await knowledge.places(SPACES[kind]):
         if owner and scope.owner != owner:
             continue
         newest = await store.read(scope, partial(_newest, end + 1))
@@ -62,21 +61,19 @@ async def listed(view: View) -> Response:
         total += newest.total
 
     rows.sort(key=lambda row: -row[1].updated_ms)
-    more = ""
-    if len(rows) > end:
-        more = view.link(page, page=page_number + 1, owner=owner)
+    page = rows_of_page(view, rows, kind, owner=owner)
 
     projects: Mapping[str, str] = {}
-    if page == "notes":
+    if kind == "notes":
         projects = await knowledge.notes.project_names()
 
     return await view.page(
         "entries.html",
-        kind=page,
-        rows=rows[end - PAGE : end],
+        kind=kind,
+        rows=page.rows,
         projects=projects,
         total=total,
-        more=more,
+        more=page.more,
         titles=TITLES,
     )
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Generic, TypeVar
 
 from starlette.responses import JSONResponse, Response
 
@@ -23,10 +24,12 @@ from memory_server.memories import forgetting
 from memory_server.memories.reasons import StoredNow
 from memory_server.web.charts import Day, Strip, strip
 from memory_server.web.receipts import ShownRecall, receipt
-from memory_server.web.speech import days_between, whence
+from memory_server.web.speech import days_between
 from memory_server.web.subjects import LOOKED_AT, Subject, best_sentences, holding, subjects
 from memory_server.web.triggers import TriggerRow, told, watching
 from memory_server.web.view import View
+
+R = TypeVar("R")
 
 PAGE = 30
 """Rows of a list on one page."""
@@ -53,16 +56,23 @@ _ONE_ROW = 20
 
 
 @frozen
-class RecallRow:
-    """A row of the record, and who asked."""
+class RowsOfPage(Generic[R]):
+    """The rows of a list on the page that the address names, and the link to the next page; empty without one."""
 
-    recall: RecordedRecall
-    who: str
+    rows: Sequence[R]
+    more: str
 
 
-def asked_of(view: View, recalls: Sequence[RecordedRecall]) -> list[RecallRow]:
-    """Make the rows of these recalls."""
-    return [RecallRow(recall, whence(recall, view.site.user_home)) for recall in recalls]
+def rows_of_page(
+    view: View, all_rows: Sequence[R], path: str, length: int = PAGE, **parameters: str
+) -> RowsOfPage[R]:
+    """Return the part of a list that the address names. `path` and `parameters` are the address of the list."""
+    page = number(view["page"])
+    end = (page + 1) * length
+    more = ""
+    if len(all_rows) > end:
+        more = view.link(path, page=page + 1, **parameters)
+    return RowsOfPage(all_rows[end - length : end], more)
 
 
 async def recorded(view: View, conversation_id: str | None = None) -> list[RecordedRecall]:
@@ -113,7 +123,7 @@ async def home(view: View) -> Response:
         gone=archived,
         gone_until=oldest_archived_ms + view.site.keep_ms,
         kinds=kinds,
-        lately=asked_of(view, recalls[:_LATELY]),
+        lately=recalls[:_LATELY],
         strips=overview.strips,
         weekly=overview.weekly,
         folders=folders.most_common(PAGE),
@@ -212,7 +222,7 @@ def _source_of(
         return None
     for recall in recalls:
         if recall.session == memory.session:
-            return whence(recall, view.site.user_home)
+            return view.whence(recall)
     return None
 
 
@@ -276,15 +286,11 @@ async def subject(view: View) -> Response:
     them."""
     memories = await view.conversation.short_term.memories()
     word = view["word"]
-    page = number(view["page"])
-    end = (page + 1) * PAGE
     oldest_first = await asyncio.to_thread(_of_word, view, memories, word)
-    newest_first = oldest_first[::-1]
-    more = ""
-    if len(newest_first) > end:
-        more = view.link("subject", word=word, page=page + 1)
-    rows = newest_first[end - PAGE : end]
-    return await view.page("subject.html", word=word, rows=rows, total=len(newest_first), more=more)
+    page = rows_of_page(view, oldest_first[::-1], "subject", word=word)
+    return await view.page(
+        "subject.html", word=word, rows=page.rows, total=len(oldest_first), more=page.more
+    )
 
 
 def _of_word(view: View, memories: Sequence[ShortTermMemory], word: str) -> list[ShortTermMemory]:
@@ -333,9 +339,8 @@ async def recalls(view: View) -> Response:
     asked_this_week = [
         recall for recall in recalls if recall.at_ms > week_ago_ms and not recall.begins_session
     ]
-    page = number(view["page"])
-    end = (page + 1) * PAGE
-    shown = recalls[end - PAGE : end]
+    page = rows_of_page(view, recalls, "recalls")
+    shown = page.rows
     opened = _opened(view, recalls, shown)
     opened_id: str | None = None
     shown_receipt: ShownRecall | None = None
@@ -348,13 +353,13 @@ async def recalls(view: View) -> Response:
 
     return await view.page(
         "recalls.html",
-        rows=asked_of(view, shown),
+        rows=shown,
         opened=opened_id,
         receipt=shown_receipt,
         asked=len(asked_this_week),
         quiet=sum(recall.is_quiet for recall in asked_this_week),
         total=len(recalls),
-        more=view.link("recalls", page=page + 1) if len(recalls) > end else "",
+        more=page.more,
     )
 
 

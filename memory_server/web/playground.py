@@ -24,7 +24,7 @@ from memory_server.lore import PromptFit, Shelved, reason_text, rules_text
 from memory_server.memories.turns import MAX_CHARS, prompt_room, recalled_block
 from memory_server.web.actions import first
 from memory_server.web.charts import Day, Piece, Strip, strip, underlined
-from memory_server.web.pages import number, recorded
+from memory_server.web.pages import number, recorded, rows_of_page
 from memory_server.web.taking_back import places_of
 from memory_server.web.triggers import told, watching
 from memory_server.web.view import View, form_of
@@ -92,23 +92,20 @@ async def triggers(view: View) -> Response:
     them a message would bring."""
     shelf, _unread = await view.conversation.long_term.with_shared()
     own = [shelved for shelved in shelf.all if shelved.memory.book is None]
-    page = number(view["page"])
-    end = (page + 1) * _LISTED
-    shown = own[end - _LISTED : end]
+    page = rows_of_page(view, own, "triggers", _LISTED)
     rows = await watching(
-        view, [shelved.memory for shelved in shown], await recorded(view, view.conversation.id)
+        view, [shelved.memory for shelved in page.rows], await recorded(view, view.conversation.id)
     )
     records = {
         shelved.memory.name: view.conversation.long_term.record_of(shelved.memory)
-        for shelved in shown
+        for shelved in page.rows
     }
-    more = view.link("triggers", page=page + 1) if len(own) > end else ""
     return await view.page(
         "triggers.html",
         triggers=await told(view, rows),
         records=records,
         total=len(own),
-        more=more,
+        more=page.more,
         books=await view.conversation.books.listed(),
         say=view["say"],
         room=_room(view),

@@ -9,7 +9,6 @@ from typing import Literal
 from languages import N_, _, joined, n_
 from memory_server.conversations.recall.why import quoted
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.recorded_recall import RecordedRecall
 from memory_server.kernel.times import local, within_calendar
 from memory_server.kernel.values import frozen
 from memory_server.tools.base.shapes import moment_ms
@@ -219,17 +218,6 @@ ASKERS = N_(
         "host": "a chat program",
     }
 )
-
-
-def whence(recall: RecordedRecall, home: str) -> str:
-    """Say who asked, and in which folder."""
-    folder = recall.cwd
-    if home and folder.startswith(home):
-        folder = f"~{folder[len(home) :]}"
-    asker = recall.client or _(ASKERS.get(recall.by, recall.by))
-    if recall.client:
-        return ", ".join(filter(None, (asker, folder)))
-    return joined(", ", filter(None, (asker, folder)))
 
 
 def days_between(first: datetime, last: datetime) -> Sequence[datetime]:

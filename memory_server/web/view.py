@@ -22,6 +22,7 @@ from memory_server.conversations.recall.why import WholePoints
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import Item
 from memory_server.kernel.private import Pauses
+from memory_server.kernel.recorded_recall import RecordedRecall
 from memory_server.kernel.text import Finding
 from memory_server.kernel.values import dataclass, frozen
 from memory_server.knowledge.entry import Entry
@@ -30,7 +31,7 @@ from memory_server.operations.ports import OpenMemory
 from memory_server.tools.base.result import SHOWN_ZONE
 from memory_server.web.charts import Piece, underlined
 from memory_server.web.receipts import spoken
-from memory_server.web.speech import Language, Speech, language_of, pieces, strong
+from memory_server.web.speech import ASKERS, Language, Speech, language_of, pieces, strong
 from sandbox import TriggerSandbox
 
 K = TypeVar("K")
@@ -211,6 +212,14 @@ class View:
         if home and folder.startswith(home):
             return f"~{folder[len(home) :]}"
         return folder
+
+    def whence(self, recall: RecordedRecall) -> str:
+        """Say who asked, and in which folder."""
+        folder = self.short(recall.cwd)
+        if recall.client:
+            return ", ".join(filter(None, (recall.client, folder)))
+        asker = _(ASKERS.get(recall.by, recall.by))
+        return joined(", ", filter(None, (asker, folder)))
 
     def capital(self, text: str) -> str:
         return text[:1].upper() + text[1:]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -32,7 +33,7 @@ RULE = "migrations/0042.sql must never be edited, because it is applied in produ
 def memory(user: str, answer: str = "Noted.", **fields: Any) -> ShortTermMemory:
     messages = (Message("user", user), Message("assistant", answer))
     usual: dict[str, Any] = {
-        "id": f"m{abs(hash((user, answer)))}",
+        "id": f"m{crc32(f'{user} {answer}'.encode())}",
         "time_ms": NOW_MS - 3 * DAY_MS,
         "text": f"user: {user}\nassistant: {answer}",
         "words": (),
@@ -178,6 +179,16 @@ def test_a_repeated_failure_brings_the_end_of_that_turn_and_the_next_one_about_i
     assert "`vault sealed permission denied`" in text, "what a program printed is fenced"
     assert "renewed each night" in text
     assert "welcome" not in text
+
+
+def test_a_turn_of_the_same_time_is_not_the_next_turn() -> None:
+    """Their ids, by which turns of one time are put in order, say nothing of what came first."""
+    former = memory("Deploy it.", HELPED, work=Work(failed=(FAILED,)))
+    same_time = [memory(f"Thanks for {number}.", id=f"a{number}") for number in range(5)]
+    answer = "make deploy works since the token is renewed each night."
+    later = memory("And now?", answer, time_ms=NOW_MS - 2 * DAY_MS)
+    act = Act(command="make deploy", failure=FAILED)
+    assert "renewed each night" in said(act, former, *same_time, later)
 
 
 def test_the_newest_turn_with_the_same_failure_speaks_and_another_failure_brings_nothing() -> None:

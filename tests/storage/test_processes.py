@@ -31,7 +31,7 @@ from memory_server.storage.options import StoreParameters
 data_dir, name, count, compact_every = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 
 def memory(memory_id):
-    return ShortTermMemory(memory_id, 0, "user: " + "披萨" * (hash(memory_id) % 50), ("披萨",), (1.5,), 0.0, "chat")
+    return ShortTermMemory(memory_id, 0, "user: " + "披萨" * (sum(memory_id.encode()) % 50), ("披萨",), (1.5,), 0.0, "chat")
 
 async def main():
     store = JsonFileStore(data_dir, lambda: 0, StoreParameters(wait_seconds=60, idle_seconds=0.01))

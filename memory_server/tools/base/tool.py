@@ -12,7 +12,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from functools import cached_property, partial
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_type_hints
 
 from pydantic import Field, ValidationError, create_model
 
@@ -118,6 +118,9 @@ class Tool:
         fields: dict[str, Any] = {}
         parameters = list(self._signature.parameters.items())
         for name, parameter in parameters[1:]:
+            if parameter.kind is parameter.VAR_KEYWORD:
+                fields |= _shared_arguments(parameter.annotation)
+                continue
             default = ... if parameter.default is parameter.empty else parameter.default
             fields[name] = (_described(parameter.annotation), default)
         return create_model(self.name, __base__=Arguments, **fields)
@@ -161,6 +164,13 @@ class Tool:
             going_on = f"Give this as `{self.paging.by}` for what was left off"
             schema["properties"]["next"] = {"type": "integer", "description": going_on}
         return schema
+
+
+def _shared_arguments(unpacked: Any) -> dict[str, Any]:
+    """Return the arguments that several tools share (`**name: Unpack[…]`), by name: None if they are left out."""
+    [shared] = get_args(unpacked)
+    hints = get_type_hints(shared, include_extras=True)
+    return {name: (_described(annotation), None) for name, annotation in hints.items()}
 
 
 def _described(annotation: Any) -> Any:
