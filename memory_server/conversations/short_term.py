@@ -232,10 +232,10 @@ class ShortTermManager:
                 result = search.found()
         if request.plans:
             due = await self._plans_to_show(search)
-            if request.counts:
-                due = await self.note_plans(due, request)
-            else:
+            if not request.counts:
                 due = await plans_not_shown(self._services, self.conversation_id, due)
+            elif due:
+                due = await self.note_plans(due, request)
             result = replace(result, recall=replace(result.recall, due=due))
 
         if not (request.reinforce and self._services.writable):
