@@ -373,7 +373,7 @@ def _differ(value: str, other: str) -> bool:
 
 def _plain(text: str) -> str:
     """Normalize the apostrophes, and remove the full stop after titles, which does not end a sentence."""
-    for title in ("Mr", "Mrs", "Ms", "Dr", "St"):
+    for title in words_between_bars("Mr|Mrs|Ms|Dr|St"):
         text = text.replace(f"{title}. ", f"{title} ")
     return text.replace("’", "'")
 

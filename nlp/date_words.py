@@ -83,11 +83,13 @@ WEEKS: Final = {
     "this": 0, "this coming": 0, "coming": 0, "the": 0, "next": 1, "before last": -2, "after next": 2,
 }  # fmt: skip
 """Weeks or months from this one."""
-_COUNTED: Final = words_between_bars(
-    "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
-)
 NUMBER_WORDS: Final = {
-    **{word: number for number, word in enumerate(_COUNTED, 1)},
+    **{
+        word: number
+        for number, word in enumerate(
+            words_between_bars("one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"), 1
+        )
+    },
     "a": 1,
     "an": 1,
     "fourteen": 14,

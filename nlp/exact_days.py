@@ -277,6 +277,8 @@ def _told_days(told: DayRange, saying: _Mention) -> Iterator[ExactDay]:
     """Yield a day or a stretch that the text names with its month: the next one, a plan if nothing is told as past or
     usual. If none is soon enough, yield the day of the saying instead, not as a plan."""
     is_plan = saying.is_past is False and not saying.is_usual
+    if saying.before.endswith(("明年", "明年的")):
+        told = told._replace(year=saying.day.year + 1)
     for year in (told.year or saying.day.year, told.year or saying.day.year + 1):
         try:
             first, last = told.in_year(year)
@@ -754,7 +756,8 @@ _PRESENT: Final = Once(
 _MORE_FUTURE: Final = Once(lambda: re.compile("可以|终于能|終於能|得[去上在]|[等待]"))
 _MORE_PAST: Final = Once(
     lambda: re.compile(
-        r"\b(?:lost|won|broke|fell|left|ran|sat|slept|drank|wrote|drove|flew|sang|began|found|forgot|heard|kept|knew|led|paid|rang|rode"
+        r"[去前]年|\blast year\b"
+        r"|\b(?:lost|won|broke|fell|left|ran|sat|slept|drank|wrote|drove|flew|sang|began|found|forgot|heard|kept|knew|led|paid|rang|rode"
         r"|sent|sold|stood|stole|swam|taught|thought|threw|wore|woke|became|built|caught|chose|dreamt|fought|grew|hid|hurt|spoke|couldn['’]t"
         r"|wasn['’]t|weren['’]t|since)\b",
         re.IGNORECASE,

@@ -169,8 +169,8 @@ _UNITS: Final = {
     "日": "day",
     "月": "month",
     "年": "year",
-    **dict.fromkeys(("星期", "礼拜", "禮拜", "周", "週"), "week"),
-    **{unit: unit for unit in ("day", "week", "weekend", "month", "year")},
+    **dict.fromkeys(words_between_bars("星期|礼拜|禮拜|周|週"), "week"),
+    **{unit: unit for unit in words_between_bars("day|week|weekend|month|year")},
 }
 _VAGUE: Final = r"(?:a\ )?couple(?:\ of)?|(?:a\ |quite\ a\ )?few|several|[两兩二三四五六七八九][三四五六七八九]|[几幾]"
 _SPANS: Final = Once(
@@ -535,7 +535,7 @@ def _distance(match: re.Match[str]) -> tuple[timedelta, timedelta]:
             least, most = 1, 3
         return least * unit, most * unit
     number = _number(match["count"] or match["half"] or match["number"].lower())
-    if any(match[half] for half in ("and_half", "half_after", "number_half", "half_last")):
+    if any(match[half] for half in words_between_bars("and_half|half_after|number_half|half_last")):
         number += 0.5
     return number * unit, number * unit
 
