@@ -71,7 +71,7 @@ _DIGITS: Final = {char: value for value, char in enumerate("〇一二三四五�
 _MONTHS: Final = words_between_bars("jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec")
 _WEEKDAYS: Final = words_between_bars("mon|tue|wed|thu|fri|sat|sun")
 _LEAP_YEAR: Final = 2024
-_FRACTIONS: Final = frozenset({(1, 2), (1, 3), (2, 3), (1, 4), (3, 4)})
+_FRACTIONS: Final = words_between_bars("1/2|1/3|2/3|1/4|3/4")
 NEAR_DAYS: Final = {
     "大前天": -3, "前天": -2, "昨天": -1, "今天": 0, "明天": 1, "后天": 2, "後天": 2, "大后天": 3, "大後天": 3,
     "night before last": -2, "day before yesterday": -2, "yesterday": -1, "last night": -1, "today": 0,
@@ -192,7 +192,7 @@ def _word_in(form: str, text: str, today: date) -> str | None:
         except OverflowError:
             return None
     month, day = _told_month_and_day(form, text)
-    is_fraction = form == "slash" and (month, day) in _FRACTIONS
+    is_fraction = form == "slash" and f"{month}/{day}" in _FRACTIONS
     if is_fraction or not 1 <= month <= 12 or not 1 <= day <= monthrange(_LEAP_YEAR, month)[1]:
         return None
     return f"{month}月{day}日"
@@ -279,7 +279,7 @@ _RANGE: Final = Once(
     lambda: re.compile(
         rf"""
     (?:(?P<c_year>\d{{4}})年)?(?<![\d一二三四五六七八九十])(?P<c_month>\d{{1,2}}|{_NUMERAL}{{1,2}})月(?P<c_first>\d{{1,2}}|{_NUMERAL}{{1,3}})[日号號]?
-      \ ?[-–—~～到至]+\ ?(?:(?P<c_until>\d{{1,2}}|{_NUMERAL}{{1,2}})月)?(?P<c_last>\d{{1,2}}|{_NUMERAL}{{1,3}})[日号號]
+      \ ?[-–—~～到至]{{1,2}}\ ?(?:(?P<c_until>\d{{1,2}}|{_NUMERAL}{{1,2}})月)?(?P<c_last>\d{{1,2}}|{_NUMERAL}{{1,3}})[日号號]
   | \b(?P<e_first>\d{{1,2}}){_NTH}(?:\ (?:of\ )?(?P<e_month>{_ENGLISH_MONTH}))?{_TO}(?P<e_last>\d{{1,2}}){_NTH}
       \ (?:of\ )?(?P<e_until>{_ENGLISH_MONTH})\b(?:,?\ (?P<e_year>\d{{4}}))?
   | \b(?P<m_month>{_ENGLISH_MONTH})\.?\ (?P<m_first>\d{{1,2}}){_NTH}{_TO}

@@ -77,7 +77,7 @@ def day_text(named: ExactDay, today: date, *, is_chinese: bool) -> str:
     first = write_day(named.first, today, has_weekday)
     if named.other is not None:
         other_day = write_day(named.other, today, has_weekday)
-        return f"{first}或{other_day}" if is_chinese else f"{first} or {other_day}"
+        return f"{first}或 {other_day}" if is_chinese else f"{first} or {other_day}"
     if named.rough:
         return f"约 {first}" if is_chinese else f"about {first}"
     if named.first == named.last:
@@ -108,6 +108,8 @@ def _state_of(named: ExactDay, today: date) -> tuple[str, str]:
             return "", ""
         return f"in {days} or {-days_since} days", f"{days} 或 {-days_since} 天后"
     if days <= 0:
+        if (named.last - named.first).days > 1:  # a week is not a day
+            return "now", "正在其中"
         return "today", "今天"
     ahead = "1 day" if days == 1 else f"{days} days"
     return f"in {ahead}", f"{days} 天后"
@@ -118,12 +120,12 @@ def _state_of(named: ExactDay, today: date) -> tuple[str, str]:
 
 _MONTH_TEXT: Final = "(?:" + "|".join(MONTH_NAMES) + ")"
 _DAY_TEXT: Final = rf"(?:(?:{'|'.join(_WEEKDAYS)}), )?\d{{1,2}}(?: {_MONTH_TEXT}(?: \d{{4}})?)?"
-_STATE_TEXT: Final = r"in \d+(?: or \d+)? days?|today|(?:\d+ days? ago, )?over"
+_STATE_TEXT: Final = r"in \d+(?: or \d+)? days?|today|now|(?:\d+ days? ago, )?over"
 _CHINESE_DAY_TEXT: Final = (
     r"(?:约 )?(?:\d{4} 年 )?\d{1,2} 月 \d{1,2} 日(?:，星期[一二三四五六日])?"
-    r"(?:(?:或|至 )(?:\d{4} 年 )?(?:\d{1,2} 月 )?\d{1,2} 日(?:，星期[一二三四五六日])?)?"
+    r"(?:(?:或 ?|至 )(?:\d{4} 年 )?(?:\d{1,2} 月 )?\d{1,2} 日(?:，星期[一二三四五六日])?)?"
 )
-_CHINESE_STATE_TEXT: Final = r"\d+(?: 或 \d+)? 天后|今天|(?:\d+ 天前，)?已过"
+_CHINESE_STATE_TEXT: Final = r"\d+(?: 或 \d+)? 天后|今天|正在其中|(?:\d+ 天前，)?已过"
 _NOTE_TEXT: Final = rf"(?:about )?{_DAY_TEXT}(?: (?:or|to) {_DAY_TEXT})?: (?:{_STATE_TEXT})"
 _CHINESE_NOTE_TEXT: Final = rf"{_CHINESE_DAY_TEXT}：(?:{_CHINESE_STATE_TEXT})"
 NOTES: Final = Once(

@@ -245,14 +245,17 @@ def _nearest_of(
     days_in: DaysOfYear, saying: _Mention, *, distance: timedelta, is_past: bool
 ) -> ExactDay | None:
     """Return the day at this distance from a day that comes each year. It is the last such day up to the saying if
-    something is told as past, else the first one after it. Return None if the Chinese calendar is not known then."""
-    years = (saying.day.year - 1, saying.day.year, saying.day.year + 1, saying.day.year + 2)
+    something is told as past, else the next one. Return None if this is the day of the saying itself, as in 今天教师节,
+    or if the Chinese calendar is not known then."""
+    years = range(saying.day.year - 1, saying.day.year + 3)
     days = sorted(day + distance for year in years for day in days_in(year))
     if is_past:
         nearest = [day for day in days if day <= saying.day][-1:]
     else:
-        nearest = [day for day in days if day > saying.day][:1]
-    return saying.at(nearest[0]) if nearest else None
+        nearest = [day for day in days if day >= saying.day][:1]
+    if nearest in ([], [saying.day]):
+        return None
+    return saying.at(nearest[0])
 
 
 def _distance_of(holiday: NamedHoliday, sentence: str, saying: _Mention) -> timedelta | None:
@@ -541,7 +544,7 @@ def _chinese_forms() -> tuple[_Form, ...]:
     count = rf"(?<![\d一二三四五六七八九十百第几幾])(?P<count>\d{{1,3}}|[两兩]|{han}{{1,3}})"
     unit = f"(?P<unit>天|[个個]?{week}|[个個]月)"
     number = rf"(?P<number>\d{{1,2}}|{han}{{1,3}})"
-    to_number = rf"[日号號]?\s?[-–—~～到至]+\s?(?P<until>\d{{1,2}}|{han}{{1,3}})[日号號]"
+    to_number = rf"[日号號]?\s?[-–—~～到至]{{1,2}}\s?(?P<until>\d{{1,2}}|{han}{{1,3}})[日号號]"
     until = f"(?:[到至](?:[下上这這本][个個]?)?{week}?(?P<until>{weekday}))?"
 
     # A number with such a word counts things: 3号线, 三号楼.

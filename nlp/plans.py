@@ -120,10 +120,10 @@ _NOT_FORGOTTEN: Final = Once(
 )
 _NO_PLAN: Final = Once(
     lambda: re.compile(
-        r"[?？]|[吗嗎]|如果|要是|假如|万一|萬一|取消|[天早晚儿周週期][一二三四五六日天]?再?[见見]|再.{0,3}[聊谈談]|晚安|翻[译譯]|不[用去会會想再来來能]|不打算|没[有空法]|沒[有空法]|泡汤|泡湯|[开開]玩笑"
+        r"[?？]|[吗嗎]|来着|來著|[几幾][点點]|如果|要是|假如|万一|萬一|取消|[天早晚儿周週期][一二三四五六日天]?再?[见見]|再.{0,3}[聊谈談]|晚安|翻[译譯]|不[用去会會想再来來能]|不打算|没[有空法]|沒[有空法]|泡汤|泡湯|[开開]玩笑"
         rf"|推[迟遲](?![到至]{NEW_DAY})|postponed(?! to {NEW_ENGLISH_DAY})"
         r"|\b(?:won|isn|aren|don|doesn|wouldn|couldn)'t\b|\bcan(?:'t|not) (?:make|come|go|do|join|attend)\b"
-        r"|\b(?:not|never|if|unless|whether|would|could|might|wish|imagine|cancel\w*|called off|kidding|translate)\b"
+        r"|\b(?:not|never|if|unless|whether|would|could|might|wish|imagine|cancel\w*|called off|kidding|translate|what time)\b"
         r"|\b(?:see|talk to|speak to|catch) (?:you|ya|u|y'all)\b",
         re.IGNORECASE,
     )

@@ -77,6 +77,8 @@ EXPRESSIONS: Mapping[str, tuple[Way, str, tuple[str, ...]]] = {
     ),
     "memory_server.kernel.work._CLOSED": (at_start, "", ("a", '"', "'", "\\", "a'", '"\\', "''")),
     "memory_server.kernel.work._COMMENTS": (anywhere, "", ("#", " ", "# a\n", " #", "\n")),
+    "memory_server.kernel.work._LABELS": (anywhere, "", ("case ", "a", ";; ", ";;a|", " in", '"')),
+    "memory_server.kernel.work._PASSWORD_OF_NAME": (anywhere, "", ("key=", "pass", "pw:")),
     "memory_server.kernel.work._UP_TO_QUOTE": (anywhere, "", ("a", " ", '"', "a'", " a")),
     "memory_server.memories.point_of_action._WORDS": (anywhere, "", ("a", "a.", ".", "-", "a ")),
     "memory_server.kernel.work._OPTION_WITH_PASSWORD": (whole, "--", ("a", "a-", "pass-", "key")),

@@ -141,7 +141,7 @@ RULES = (
     ),
     Rule(
         "key-not-text",
-        "A key must be a text or a regular expression; anything else fails when it runs.",
+        "A key must be a text or a regular expression, without quotes; anything else fails when it runs.",
         "match_keys(context.messages, [2026]) > 0",
         "match_keys(context.messages, ['2026']) > 0",
     ),

@@ -141,7 +141,7 @@ def query_of(
         other_words=others.texts,
         known=known,
     )
-    return replace(query, private_words=others.private)
+    return replace(query, private_words=others.private, folder=request.folder)
 
 
 class Search:
@@ -492,8 +492,8 @@ async def plans_not_shown(
 async def note_shown_plans(
     services: Services, own: str, plans: tuple[Plan, ...], session: Session | None, by: str
 ) -> tuple[Plan, ...]:
-    """Write in the state of a chat of `own` that the plans of `plans_not_shown` are shown, and return these. Raises
-    LockTimeout, StorageUnwritable: it cannot be written in time."""
+    """Write in the state of a chat of `own` that the plans of `plans_not_shown` are shown, and return these; none if it
+    cannot be written in time."""
     session_id = "" if session is None else session.id
     now_ms = services.clock()
     today = local(now_ms, services.zone).date()
@@ -508,11 +508,14 @@ async def note_shown_plans(
         after = advanced(former, firings, (), messages=former.messages, now_ms=now_ms)
         return [ChatMoved.of(session_id, ChatStep.between(before, after))], new_plans
 
-    if not await plans_not_shown(services, own, plans):
+    if not plans or not await plans_not_shown(services, own, plans):
         return ()
-    new_plans, _change = await services.store.update(
-        own, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS
-    )
+    try:
+        new_plans, _change = await services.store.update(
+            own, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS
+        )
+    except (LockTimeout, StorageUnwritable):
+        return ()
     return new_plans
 
 

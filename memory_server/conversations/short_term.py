@@ -60,10 +60,8 @@ from memory_server.conversations.search import (
 from memory_server.conversations.services import Done, Services, refuse_excess
 from memory_server.kernel.errors import (
     InvalidInput,
-    LockTimeout,
     MemoryNotFound,
     NothingToKeep,
-    StorageUnwritable,
 )
 from memory_server.kernel.json_text import without_surrogates
 from memory_server.kernel.messages import (
@@ -277,16 +275,9 @@ class ShortTermManager:
     async def note_plans(self, plans: tuple[Plan, ...], request: RecallRequest) -> tuple[Plan, ...]:
         """Write that these plans are shown to the session of the request, and return the ones that were new to the
         conversation; none if the write fails."""
-        if not plans:
-            return ()
         services = self._services
         session = request.session or services.session
-        try:
-            return await note_shown_plans(
-                services, self.conversation_id, plans, session, by=request.by
-            )
-        except (LockTimeout, StorageUnwritable):
-            return ()
+        return await note_shown_plans(services, self.conversation_id, plans, session, by=request.by)
 
     async def decision(self, request: RecallRequest, *, by_meaning: bool = True) -> Decision:
         """Return the decision that a search would make now; nothing is changed. Use it before the next `await`.

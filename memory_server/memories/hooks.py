@@ -401,7 +401,7 @@ async def recall_at_beginning(
 
     asked = ""
     if offers_recall:
-        asked = await other_words_asked(memories, here, room // 2)
+        asked = await other_words_asked(memories, here, room // 2, context.folder)
 
     block, shown, fresh_keys = await beginning_block(
         memories,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from operator import itemgetter
 from typing import Any
@@ -69,6 +70,14 @@ _TELLS = re.compile(
     r"|因为|所以|否则|导致|失败|报错|出错|崩溃|已经|改成|换成"
 )
 """Words of rules, decisions, reasons and faults."""
+_FORBIDS = re.compile(
+    r"(?i)(?:\bnever|\bnot|n['’]t|\bavoid|\bplain|\binstead of|\brather than|不要|不能|不许|禁止|别)"
+    r"(?:[ `再直接用跑运行]|use |run |call |the |plain ){0,5}$"
+)
+"""What stands before a program that is forbidden."""
+_FORBIDS_CHARS = 40
+_AFTER_PROGRAM = r"`?(?=$|[,.;:!)，。；！]| ?[一-鿿]| (?:in|for|here|because|since|but|and|or|directly|yourself)\b)"
+"""What follows a program that is named without a subcommand: `never plain pytest`, not `never npm publish`."""
 _OF_THE_DAY = re.compile(
     r"(?i)\W{0,5}(?:please|let['’]?s|let me|can|could|would|is|are|was|how|where|who|which|write|create|add|update|make|fix"
     r"|remove|implement|show|check|run|rename|want)\b|.{0,200}\b(?:I(?:['’](?:ll|d|ve|m)| (?:will|should|need|can|could|would"
@@ -351,6 +360,22 @@ class _Subject:
         return self.flags.issuperset(re.findall(r"(?<![\w-])--?[a-z][\w-]*", sentence))
 
 
+@dataclass(frozen=True)
+class _Program(_Subject):
+    """A program, whatever it is told to do. Only what forbids it says something about it."""
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        return re.compile(rf"(?<![A-Za-z0-9_.-]){re.escape(self.name)}{_AFTER_PROGRAM}")
+
+    def is_in(self, sentence: str) -> bool:
+        for match in self.pattern.finditer(sentence):
+            before = sentence[max(0, match.start() - _FORBIDS_CHARS) : match.start()]
+            if _FORBIDS.search(before):
+                return True
+        return False
+
+
 def _subjects(act: Act, memories: Sequence[ShortTermMemory]) -> Iterator[_Subject]:
     """Yield what an act is about, with the memories that name it: each file by its path and its
     rare name, rare names that it defines, and commands, also those quoted in what is said."""
@@ -373,6 +398,11 @@ def _subjects(act: Act, memories: Sequence[ShortTermMemory]) -> Iterator[_Subjec
         flags = frozenset(word.partition("=")[0] for word in line.split() if word[0] == "-")
         for head in heads_of(command_head(line)):
             words = head.split()
+            program = _Program(words[0], (), (), rank=1)
+            forbidding = [
+                memory for memory in _holders(words[0], memories) if program.is_in(memory.text)
+            ]
+            yield replace(program, candidates=forbidding)
             if len(words) < 2 or words[1].startswith("-"):
                 continue
 

@@ -426,14 +426,19 @@ async def beginning_block(
     return BeginningBlock(marked("\n".join(texts), language), items, given)
 
 
-async def other_words_asked(memories: Memories, conversation: Conversation, max_chars: int) -> str:
-    """Return the request to the model of a new session to search again with other words. It is empty if there is
-    nothing to find, or no room for it."""
+async def other_words_asked(
+    memories: Memories, conversation: Conversation, max_chars: int, here: str | None
+) -> str:
+    """Return the request to the model of a new session to search again with other words, in the language of what was
+    said last in the folder `here`, or else anywhere. It is empty if there is nothing to find, or no room for it."""
     stored_memories = await conversation.short_term.memories()
     if not stored_memories:
         return ""
     now_ms = memories.services.clock()
-    newest = max(stored_memories, key=lambda memory: (memory.time_ms <= now_ms, memory.time_ms))
+    newest = max(
+        stored_memories,
+        key=lambda memory: (memory.folder == here, memory.time_ms <= now_ms, memory.time_ms),
+    )
     sentence = OTHER_WORDS_ASKED[memories.language([newest.text])]
     if len(sentence) > max_chars:
         return ""

@@ -19,7 +19,11 @@ _ASCII: Mapping[str, str] = dict(
     )
 )
 """Full-width and curved marks of Chinese keyboards, and the marks of JavaScript that look like them."""
-_MARK = re.compile(rf"""(?:'[^']*'|"[^"]*"|[\w$.\])]*)\s*([{re.escape("".join(_ASCII))}])""")
+_PYTHON = {"and": "&&", "or": "||"}
+"""Words of Python, and the marks of JavaScript that mean the same."""
+_MARK = re.compile(
+    rf"""(?:'[^']*'|"[^"]*"|[\w$.\])]*)\s*([{re.escape("".join(_ASCII))}]|\b(?:{"|".join(_PYTHON)})\b)"""
+)
 """V8 may point at the name, text or bracket before the wrong mark."""
 
 
@@ -74,7 +78,7 @@ def _problem_of_failure(text: str, failure: Failed) -> Problem:
 
 
 def _hint_about_mark(source: str, line: int, column: int) -> str:
-    """Return a hint where a Chinese punctuation mark is used that looks like a mark of JavaScript; else ''."""
+    """Return a hint where a Chinese punctuation mark or a word of Python stands for a mark of JavaScript; else ''."""
     start = index_of(source, line, column)
     if start is None:
         return ""
@@ -82,4 +86,8 @@ def _hint_about_mark(source: str, line: int, column: int) -> str:
     if match is None:
         return ""
     mark = match[1]
-    return _("; {char} is not part of JavaScript, write {ascii} instead", mark, _ASCII[mark])
+    return _(
+        "; {char} is not part of JavaScript, write {ascii} instead",
+        mark,
+        _PYTHON.get(mark) or _ASCII[mark],
+    )

@@ -21,6 +21,7 @@ _NO_LISTS = ("string", "regex", "template_string", "number", "true", "false", "o
 _NO_KEYS = ("number", "true", "false", "null", "object", "array")
 _NO_SCOPES = ("number", "true", "false", "array", "regex", "object")
 _NO_DEPTHS = ("true", "false", "array", "object", "regex")
+_EXPRESSION = re.compile(r"/[^/\s]{1,200}/[dgimsuvy]{0,8}")
 _MOST_SHOWN = 60
 """Characters of a list of keys that a message shows."""
 
@@ -119,6 +120,14 @@ def _items(source: Source, function: str, keys: Node) -> Iterator[LintFinding]:
             yield at("empty-key", item, "an empty key matches nothing{so}", effect)
         elif item.type in _NO_KEYS:
             yield at("key-not-text", item, "a key must be a text or a regular expression")
+        elif item.type == "string" and _EXPRESSION.fullmatch(literal[1:-1]):
+            yield at(
+                "key-not-text",
+                item,
+                "{text} is a text; write {value} without quotes",
+                literal,
+                literal[1:-1],
+            )
         elif item.type in ("string", "regex"):
             key = literal[1:-1] if item.type == "string" else literal
             if key in literals:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Coroutine
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -55,6 +56,7 @@ INNOCENT = (
     "await match_keys(context.messages, ['cake']) === 1",
 )
 EXPECTED = (Fired, Quiet, Fired, Fired)
+CROWDED_TRIES = 6
 
 
 class Driver:
@@ -88,3 +90,12 @@ def outcome(verdict: Verdict) -> str:
 
 def kinds(verdicts: tuple[Verdict, ...]) -> tuple[type, ...]:
     return tuple(type(verdict) for verdict in verdicts)
+
+
+def crowded() -> bool:
+    """Whether this process gets clearly less than a processor: seconds of a limit then say nothing of a trigger."""
+    began = time.monotonic()
+    worked = time.process_time()
+    while time.process_time() - worked < 0.05:
+        pass
+    return time.monotonic() - began > 0.05 * 1.25

@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 from attacks.cases import ALLOWED, Attack, every_attack, sample
-from attacks.driver import EXPECTED, INNOCENT, Driver, kinds, outcome
+from attacks.driver import CROWDED_TRIES, EXPECTED, INNOCENT, Driver, crowded, kinds, outcome
 
 from sandbox import Failed, SandboxLimits, Verdict
 from sandbox.host.process import resident_mb
 
 MOST_MB = 300
-CROWDED_TRIES = 6
 SHORT = SandboxLimits(trigger_seconds=0.25, search_seconds=2.0)
 ATTACKS = every_attack()
 
@@ -47,15 +46,6 @@ def peak_mb(pid: int) -> float:
             return 0.0
         return int(peak[0]) / 1024
     return resident_mb(pid)
-
-
-def crowded() -> bool:
-    """Whether this process gets clearly less than a processor: seconds of a limit then say nothing of a trigger."""
-    began = time.monotonic()
-    worked = time.process_time()
-    while time.process_time() - worked < 0.05:
-        pass
-    return time.monotonic() - began > 0.05 * 1.25
 
 
 def late(verdicts: Sequence[Verdict], seconds: float, limits: SandboxLimits) -> bool:

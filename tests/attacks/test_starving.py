@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 from attacks.cases import Attack, every_attack, sample
-from attacks.driver import EXPECTED, INNOCENT, outcome
-from attacks.test_attacks import CROWDED_TRIES, crowded
+from attacks.driver import CROWDED_TRIES, EXPECTED, INNOCENT, crowded, outcome
 
 from sandbox import Fired
 

@@ -357,6 +357,25 @@ def test_each_command_of_a_line_counts(
     assert "ended with: Raise the version first." in line
 
 
+@pytest.mark.parametrize(
+    ("said", "command", "comes"),
+    [
+        ("Always test with `make test`, never plain pytest.", "pytest -q tests", True),
+        ("Always test with `make test`, never plain pytest.", "make clean", False),
+        ("Use pnpm in this repository instead of npm.", "npm install left-pad", True),
+        ("这个仓库用 pnpm 装包，不要用npm。", "cd web && npm install left-pad", True),
+        ("Never run npm publish by hand in here.", "npm install left-pad", False),
+        ("We must never go back to Perl.", "go test ./...", False),
+    ],
+)
+def test_a_program_that_the_user_forbade_is_known_before_it_runs(
+    run: Run, tmp_path: Path, project: Path, said: str, command: str, comes: bool
+) -> None:
+    run(ended(tmp_path, project, said), at=THEN)
+    to_be_run = tool("PreToolUse", project, "Bash", tool_input={"command": command})
+    assert (said in text_of(run(to_be_run))) is comes
+
+
 def test_a_prompt_of_gemini_cli_is_read_without_what_the_hook_of_the_session_added(
     run: Run, tmp_path: Path, project: Path
 ) -> None:

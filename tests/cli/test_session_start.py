@@ -189,6 +189,17 @@ def test_what_a_session_is_told_is_chosen_by_who_said_it_and_where() -> None:
     assert ids(*said_here, shop, garden, pinned[0], folder="/other") == (["p0"], [])
 
 
+def test_the_model_is_asked_in_the_language_of_the_folder(cli: CommandLine, tmp_path: Path) -> None:
+    for name, text, at in (("shop", "密钥十二月三日过期", 1), ("garden", "Water it daily", 2)):
+        (tmp_path / name).mkdir()
+        path = tmp_path / f"{name}.jsonl"
+        path.write_bytes(transcript(user(text, at=f"2026-06-20T0{at}:00:00.000Z"), assistant(text)))
+        where = {"session_id": name, "cwd": str(tmp_path / name)}
+        assert cli("hook", stdin=event("Stop", transcript_path=str(path), **where)).status == 0
+    assert start_in(cli, tmp_path / "shop").endswith(ASKED)
+    assert start_in(cli, tmp_path / "garden").endswith(OTHER_WORDS_ASKED["en"])
+
+
 def test_where_the_last_session_left_off_is_of_this_folder_and_a_search_is_of_all(
     cli: CommandLine, tmp_path: Path
 ) -> None:

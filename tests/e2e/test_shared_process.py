@@ -447,10 +447,9 @@ def test_a_killed_process_ends_its_windows_and_loses_nothing_acknowledged(tmp_pa
 
 def test_a_killed_window_leaves_nothing_behind(tmp_path: Path) -> None:
     with windows(tmp_path, 1) as (client,):
-        for _ in range(2):  # the dictionary is loaded, and the worker runs
-            client.call("remember_turn", messages=PIZZA)
-            client.call("recall_turn", messages=PIZZA)
-            time.sleep(1)
+        client.call("remember_turn", messages=PIZZA)
+        client.call("recall_turn", messages=PIZZA)  # the dictionary is loaded
+        client.call("add_long_term_memory", name="a", prompt="p", trigger="true")  # the worker runs
         pid = only_process()["pid"]
         before = descriptors(pid), threads(pid)
         with windows(tmp_path, 3) as others:
@@ -822,13 +821,10 @@ def test_a_hook_reads_the_files_of_its_own_folder_and_any_patience(
     (tmp_path / "talk.jsonl").write_text(json.dumps(line) + "\n")
     ended = json.dumps(event("Stop", transcript_path="talk.jsonl", cwd="sub")).encode()
     with windows(tmp_path / "data", 1) as (client,):
-        for _ in range(2):  # it has loaded what it needs, and answers the hook in time
-            client.call("recall_turn", messages=PIZZA)
-            time.sleep(0.5)
+        client.call("recall_turn", messages=PIZZA)  # it has loaded what it needs
         monkeypatch.chdir(tmp_path)
-        completed = subprocess.run(
-            [*command(tmp_path / "data"), "hook"], input=ended, capture_output=True, timeout=60
-        )
+        hook_command = [*command(tmp_path / "data"), "hook", "--seconds", "60"]
+        completed = subprocess.run(hook_command, input=ended, capture_output=True, timeout=90)
         assert (completed.returncode, completed.stderr) == (0, b"")
         assert list((tmp_path / "data").glob("项目~*"))
         assert hook(tmp_path / "data", "--seconds", "inf").returncode == 0

@@ -33,6 +33,7 @@ from http_server import (
     serving,
     take_back,
 )
+from shared_process import until
 from starlette.responses import JSONResponse
 
 from memory_server.serving.http import http_server as of_product
@@ -40,6 +41,8 @@ from memory_server.serving.http import http_server as of_product
 # Who asks nothing of triggers does not wait until their worker is warm: `ready=False`.
 HEAD = b"POST /v1/get_memory_stats HTTP/1.1\r\nHost: localhost\r\n"
 OFTEN = {"http__requests_per_minute": "6000000"}
+GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
+"""What a client that expects it gets when the server begins to read the body."""
 
 
 def everything_from(connection: socket.socket) -> bytes:
@@ -340,19 +343,21 @@ def test_a_signal_amid_fifty_requests_answers_each(tmp_path: Path) -> None:
     with serving(tmp_path / "data", http__token=TOKEN, http__concurrent="64", **OFTEN) as server:
         head = HEAD.replace(b"get_memory_stats", b"add_short_term_memory")
         head += f"Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n".encode()
+        head += b"Expect: 100-continue\r\n"
         with ExitStack() as stack:
             connections = [
                 stack.enter_context(socket.create_connection(("127.0.0.1", server.port), PATIENCE))
                 for _ in range(50)
             ]
-            for number, connection in enumerate(
-                connections
-            ):  # the server has read all heads, and no body is whole
+            for number, connection in enumerate(connections):
                 body = json.dumps({**said(f"turn {number}"), "conversation_id": "c0"}).encode()
                 connection.sendall(
                     head + f"Content-Length: {len(body)}\r\n\r\n".encode() + body[:-1]
                 )
-            time.sleep(0.5)
+            for (
+                connection
+            ) in connections:  # the server has begun each request, and no body is whole
+                assert connection.recv(len(GO_ON), socket.MSG_WAITALL) == GO_ON
             for connection in connections:
                 connection.sendall(b"}")
             assert server.end() == 0
@@ -483,8 +488,8 @@ def test_two_processes_on_one_folder_lose_no_write_and_know_the_same_tokens(tmp_
         totals = [asker.done("get_memory_stats", conversation_id="c0")["total"] for asker in askers]
         assert totals == [60] * 4
         take_back(folder, "phone")
-        time.sleep(1)
-        assert [asker.call("get_memory_stats").status_code for asker in askers] == [401] * 4
+        for asker in askers:
+            until(lambda asker=asker: asker.call("get_memory_stats").status_code == 401)  # type: ignore[misc]
 
 
 @pytest.mark.alone

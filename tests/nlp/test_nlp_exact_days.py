@@ -244,6 +244,8 @@ def test_a_stretch_of_days_is_named_as_one(sentence: str, days: tuple[date, date
         ("this weekend we camp", 18, "20 to 21 June: in 2 days"),
         ("this weekend we camp", 21, "20 to 21 June: today"),
         ("the week after next I'm on leave", 18, "29 June to 5 July: in 11 days"),
+        ("the week after next I'm on leave", 30, "29 June to 5 July: now"),
+        ("下周我都在深圳出差", 24, "6 月 22 日至 28 日：正在其中"),
         ("下周我都在深圳出差", 30, "6 月 22 日至 28 日：2 天前，已过"),
         ("next Friday is the party", 17, "Friday, 19 June or Friday, 26 June: in 2 or 9 days"),
         ("next Friday is the party", 20, "Friday, 19 June or Friday, 26 June"),
@@ -328,3 +330,20 @@ def test_each_note_is_one_that_is_removed(sentence: str, said: datetime, later: 
 def test_no_text_and_no_day_are_too_much(text: str, said: datetime) -> None:
     day_note(f"{text} tomorrow 明天 in 99 weeks", said, said.date())
     assert without_notes(text) == text or "[" in text
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    ["今天教师节，给班主任发了个祝福", "教师节要给老师打电话", "我妈的生日是农历七月廿九"],
+)
+def test_a_day_that_comes_each_year_is_not_that_of_the_next_year_on_the_day_itself(
+    sentence: str,
+) -> None:
+    teachers_day = datetime(2026, 9, 10, 8, tzinfo=UTC)
+    assert day_note(sentence, teachers_day, date(2026, 9, 26)) == ""
+
+
+def test_both_days_that_a_sentence_after_midnight_may_mean_are_written_apart() -> None:
+    note = day_note("明天去看牙", AFTER_MIDNIGHT, date(2026, 6, 17))
+    assert note == "6 月 17 日，星期三或 6 月 18 日，星期四"
+    assert without_notes(f"明天去看牙[{note}]") == "明天去看牙"

@@ -128,6 +128,8 @@ def test_a_time_before_noon(sentence: str, is_early: bool) -> None:
         "如果周四下雨就不去了",
         "周四的聚会取消了",
         "晚安，周四见！",
+        "周四几点的高铁来着，我忘了",
+        "What time is the train on Thursday, I forgot",
     ],
 )
 def test_what_is_asked_denied_or_only_thought_of_is_not_a_plan(sentence: str) -> None:

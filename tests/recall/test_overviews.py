@@ -66,6 +66,7 @@ ONLY_A_DAY = [
     ("明天要交房租", "明天放假吗", DAY),
     ("周一开会被老板骂了", "周一好困啊", 9 * DAY),
     ("晚上两点才睡着", "晚上好", 9 * DAY),
+    ("早上好呀", "早上好！", 9 * DAY),
     ("最近总失眠", "最近怎么样", 2 * DAY),
     ("刚才喝了豆浆", "刚才网断了一下", 9 * DAY),
     ("Painted the bedroom now", "It is so hot now", 9 * DAY),
@@ -232,3 +233,14 @@ def test_what_is_not_in_an_overview_says_why(question: str, why: str) -> None:
     explanation = explain(decision, 0)
     assert why in str(explanation.verdict.sentence)
     assert explanation.counted == 0.0
+
+
+def test_a_time_begins_with_what_was_said_in_the_folder_of_the_asker() -> None:
+    memories = [
+        replace(memory_of("here", "我给文章配了图", age=DAY), folder="/blog"),
+        replace(memory_of("there", "我改了支付的接口", age=DAY - 3 * HOUR), folder="/shop"),
+    ]
+    query = WORDING.of_query([Message("user", "昨天我们做了什么？")], NOW)
+    for folder, first in (("/blog", "here"), ("/shop", "there")):
+        found = decided(memories, replace(query, folder=folder), UNASKED, wording=WORDING)
+        assert ids(found.recall)[0] == first

@@ -28,6 +28,18 @@ def test_both_ends_of_the_last_message_count() -> None:
     ), "what is between the ends costs nothing"
 
 
+def test_what_was_said_before_a_pause_of_an_hour_does_not_count() -> None:
+    wording = parameters(Settings()).wording
+
+    def words_after(minutes: int) -> set[str]:
+        said_ms = NOW_MS - minutes * 60_000
+        talk = [Message("user", "camel", said_ms), Message("assistant", "lion", said_ms)]
+        return {*wording.of_query([*talk, Message("user", "tiger", NOW_MS)], NOW_MS).words}
+
+    assert {"camel", "lion", "tiger"} <= words_after(60)
+    assert words_after(61) & {"camel", "lion", "tiger"} == {"tiger"}
+
+
 def test_many_messages_and_names_take_no_longer_than_few() -> None:
     wording = parameters(Settings()).wording
     text = " ".join(f"{number:x}" for number in range(20_000))

@@ -279,6 +279,7 @@ FOUND = [
     ("match_keys(args, ['a'], 'any', 'four')", ["strange-depth"]),
     ("match_keys_all(args, ['a', ''])", ["empty-key"]),
     ("match_keys(args, [])", ["empty-key"]),
+    ("match_keys(args, ['/cats?/i', 'and/or', '/home/me/'])", ["key-not-text"]),
     ("match_keys(args, /a/)", ["keys-not-a-list"]),
     ("match_keys(args, words)", []),
     ("match_keys(...args)", []),

@@ -11,7 +11,16 @@ from datetime import UTC, datetime
 
 import psutil
 import pytest
-from attacks.driver import CONTEXT, EXPECTED, INNOCENT, NOW, Driver, outcome
+from attacks.driver import (
+    CONTEXT,
+    CROWDED_TRIES,
+    EXPECTED,
+    INNOCENT,
+    NOW,
+    Driver,
+    crowded,
+    outcome,
+)
 from kept_workers import own_workers
 
 from sandbox import (
@@ -185,10 +194,11 @@ def test_what_was_stopped_leaves_the_realm_as_it_was() -> None:
     )
     try:
         for trigger in stopped:
-            outcomes = [
-                outcome(verdict)
-                for verdict in driver.evaluate(trigger, *INNOCENT, trigger, *INNOCENT)
-            ]
+            for _ in range(CROWDED_TRIES):
+                verdicts = driver.evaluate(trigger, *INNOCENT, trigger, *INNOCENT)
+                outcomes = [outcome(verdict) for verdict in verdicts]
+                if "timeout" not in outcomes[1:5] + outcomes[6:] or not crowded():
+                    break
             assert outcomes[1:5] == outcomes[6:] == [outcome(kind(1)) for kind in EXPECTED], trigger
     finally:
         driver.close()

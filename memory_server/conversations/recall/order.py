@@ -126,6 +126,9 @@ def spread(
     if query.own_word:  # what the asker said comes before what others said
         ordered.sort(key=lambda candidate: query.own_word not in memory_of(candidate).words)
 
+    if query.overview == "time" and query.folder is not None:
+        ordered.sort(key=lambda candidate: memory_of(candidate).folder != query.folder)
+
     # Memories of the same hour are mostly about one thing, so the first of each hour goes first.
     for candidate in ordered:
         if len(apart) == places:

@@ -5,6 +5,7 @@ Memories and queries must become words in the same way, so both are here. `nlp` 
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -61,6 +62,8 @@ _SEARCH_CHARS = 200_000
 """Characters of messages that a search looks at: some 50 ms."""
 _LEAST_CHARS = 100
 """What a message takes of them at least: a short one costs time too."""
+_PAUSE_MS = 60 * MINUTE_MS
+"""Milliseconds of a pause, as `episode_pause_ms`: what was said before one does not count."""
 _NIGHT_HOURS = 4
 """Until this hour people call the day before today."""
 
@@ -167,6 +170,8 @@ class RecallQuery:
     """How many of these were left out because a private part of the messages has them."""
     asker: str = ""
     """The name of the user who says the last message, if it is about them: "what do I like best?"."""
+    folder: str | None = None
+    """Where the asker works: an overview of a time begins with what was said there."""
     own_word: str = ""
     """The word of the memories in which the asker speaks, where several people do."""
 
@@ -313,7 +318,8 @@ class KeywordOptions:
         neither words nor `other_words`; without enrichments, as in the Node original, no message does."""
         text = "\n".join(message.content for message in to_keep(messages[-1:]))
 
-        messages = _last(messages)
+        # The Node original knows no pauses.
+        messages = _last(messages, _PAUSE_MS if self.enrichment.signature else math.inf)
         last = asking_part(messages[-1].content) if messages else ""
 
         asker = _asker_of(messages, last)
@@ -530,16 +536,18 @@ def _spans(text: str, today: date) -> list[TimeSpan]:
         return []  # beyond the range of dates
 
 
-def _last(messages: Sequence[Message]) -> Sequence[Message]:
+def _last(messages: Sequence[Message], pause_ms: float) -> Sequence[Message]:
     """Return the last messages, together at most `QUERY_CHARS` characters; the first of them may be cut to its
-    beginning and its end."""
+    beginning and its end. What was said before a longer pause than `pause_ms` belongs to another talk."""
     room = QUERY_CHARS
     last_first: list[Message] = []
+    after_ms: int | None = None
     for message in reversed(messages):
-        if not room:
+        if not room or (after_ms and message.time_ms and after_ms - message.time_ms > pause_ms):
             break
         last_first.append(replace(message, content=asking_part(message.content, room)))
         room -= min(room, len(message.content))
+        after_ms = message.time_ms
     return last_first[::-1]
 
 
