@@ -466,11 +466,8 @@ def _numbered_stretch(match: re.Match[str], saying: _Mention) -> ExactDay | None
     if first is None:
         return None
     last = _month_day(first.first, until)
-    has_begun = (
-        not _part(match, "which")
-        and first.first.month != saying.day.month
-        and until >= saying.day.day
-    )
+    is_next_month = not _part(match, "which") and first.first.month != saying.day.month
+    has_begun = is_next_month and until >= saying.day.day
     if last is None or last <= first.first or has_begun:
         return None
     return saying.span(first.first, last)
