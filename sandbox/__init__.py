@@ -37,6 +37,14 @@ if TYPE_CHECKING:
     from sandbox.javascript.literals import HOOK_CHARS, given_by_a_hook
     from sandbox.javascript.spelling import spelled_in_two_ways
     from sandbox.limits import SandboxLimits
+    from sandbox.rules import (
+        MOST_GROUP_CHARS,
+        MOST_GROUPS,
+        MOST_MESSAGES,
+        MOST_NUMBER,
+        RULE_FIELDS,
+        group_names,
+    )
     from sandbox.values import WRONG_VALUES, joined_values
     from sandbox.verdicts import (
         CheckReport,
@@ -80,6 +88,9 @@ __all__ += ["begins_with_role", "chat", "is_sillytavern", "left_out", "may_be_ch
 _MODULES |= {"chat": "chats.chat", "left_out": "chats.left_out", "begins_with_role": "chats.plain"}
 _MODULES |= {"may_be_chat": "chats.plain"}
 _MODULES |= {"is_sillytavern": "chats.messages", "whole": "chats.messages"}
+__all__ += ["MOST_GROUPS", "MOST_GROUP_CHARS", "MOST_MESSAGES", "MOST_NUMBER"]
+__all__ += ["RULE_FIELDS", "group_names"]
+_MODULES |= dict.fromkeys(__all__[-6:], "rules")
 __all__ += ["message_rows", "read_message", "role_of"]
 _MODULES |= dict.fromkeys(__all__[-3:], "chats.message_forms")
 __all__ += ["WRONG_VALUES", "EncodingError", "decode", "instant", "joined_values"]

@@ -282,7 +282,7 @@ async def erased(app: App, *words: str) -> None:
     erasure = await forgetting.erasure_of(engines, meant, words)
     await forgetting.erase(engines, erasure, app.home.erased, app.home.recalls, app.home.questions)
     app.home.erased.end()
-    assert app.home.holding(erasure) == []
+    assert list(app.home.left(erasure).texts) == []
 
 
 async def test_what_is_erased_is_in_no_store_and_no_undo_brings_it_back(engine: Engine) -> None:
@@ -341,7 +341,7 @@ async def erased_but_in_backups(app: App, *words: str) -> None:
     erasure = await forgetting.erasure_of(engines, meant, words)
     await forgetting.erase(engines, erasure, app.home.erased, app.home.recalls, app.home.questions)
     app.home.erased.end()
-    assert {path.parent for path in app.home.holding(erasure)} == {app.home.backups.folder}
+    assert {path.parent for path in list(app.home.left(erasure).texts)} == {app.home.backups.folder}
 
 
 async def test_a_backup_is_rewritten_without_what_is_erased_or_if_it_is_damaged_not_at_all(

@@ -36,8 +36,6 @@ from nlp.index_terms import seen_form
 if TYPE_CHECKING:
     from memory_server.conversations.recall.explanation import Explanation
 
-KINDS = ("short_term", "long_term", "both")
-
 
 @frozen
 class ExplainedMemory:
@@ -350,7 +348,7 @@ class InsightManager:
 
 
 def _is_of_kind(memory: Memory, kinds: str) -> bool:
-    """Return whether a memory is of this kind; `kinds` is an item of `KINDS`."""
+    """Return whether a memory is of these kinds: `short_term`, `long_term` or `both`."""
     if kinds == "both":
         return True
     return isinstance(memory, ShortTermMemory) == (kinds == "short_term")

@@ -403,11 +403,31 @@ def fields_of(value: Any) -> Json:
     return value
 
 
+def text_in(row: Any, name: str) -> str:
+    """Return the text in this field of a record. Raise InvalidInput if it has none."""
+    text = row.get(name) if isinstance(row, dict) else None
+    if not isinstance(text, str):
+        raise InvalidInput("it has no text in `{name}`", name)
+    return text
+
+
 def text_of(value: Any) -> str:
     """Return a text without white space around it; empty if it is not a text."""
     if not isinstance(value, str):
         return ""
     return value.strip()
+
+
+def line_of(value: Any) -> str:
+    """Return a name on one line; empty if it is missing."""
+    return " ".join(str(value or "").split())
+
+
+def switch_of(value: Any) -> bool | None:
+    """Return true or false, or None for any other value."""
+    if not isinstance(value, bool):
+        return None
+    return value
 
 
 def share_of(value: Any) -> float | None:

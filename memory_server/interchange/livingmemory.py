@@ -27,6 +27,7 @@ from memory_server.interchange.incoming import (
     milliseconds_of,
     numbered,
     share_of,
+    text_in,
     texts,
 )
 from memory_server.kernel.json_text import Fields, objects_in, without_surrogates
@@ -76,12 +77,9 @@ def _read(rows: list[Any], message_rows: list[Fields], usual: str) -> Incoming:
     memories: dict[str, list[ShortTermMemory]] = {}
     messages: list[chat.Message] = []
     for location, row in numbered(rows, "memory"):
-        text = row.get("content") if isinstance(row, dict) else None
-        if not isinstance(text, str):
-            incoming.skipped.append((location, _("it has no text")))
-            continue
-        sources = objects_in(list_of(row.get("source_messages")))
         with incoming.record(location):
+            text = text_in(row, "content")
+            sources = objects_in(list_of(row.get("source_messages")))
             messages += _messages(sources)
             _take_memory(incoming, memories, location=location, row=row, text=text)
 

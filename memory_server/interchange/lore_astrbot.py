@@ -10,12 +10,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import yaml
-
 from languages import _
 from memory_server.interchange.incoming import WRONG_VALUE
 from memory_server.kernel.json_text import Fields, Json, objects_in
 from memory_server.kernel.values import frozen
+from memory_server.knowledge import front_matter
 from sandbox import WRONG_VALUES, literals
 
 LoreRow = dict[str, Any]
@@ -70,11 +69,6 @@ def _look_ahead(part: str) -> str:
 
 MAX_BYTES = 2 * 1024 * 1024
 """Bytes of such a file at most."""
-MAX_LEVELS = 20
-"""Levels of such a file at most: libyaml takes the square of them."""
-_Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-"""Every scalar is text, so that a name `no` stays what was written. In C where the wheel has it."""
-_STEPS = {"[": 1, "{": 1, "]": -1, "}": -1}
 _TYPES = ("keywords", "regex", "listener")
 _COMMA = re.compile(r"""("[^"]*"|'[^']*'|[^,"']+)+""")
 _PLACEHOLDER = re.compile(r"\{\w+::\w+")
@@ -92,39 +86,16 @@ def _begins(line: bytes) -> bool:
 
 
 def document_in(data: bytes) -> Any:
-    """Read a file in YAML that can be such a lorebook. Return None if it cannot, is too large or is not YAML."""
+    """Read a file in YAML that can be such a lorebook. Return None if it cannot, is too large or deep, or is not YAML."""
     if len(data) > MAX_BYTES or not any(map(_begins, data.splitlines())):
         return None
-    text = data.decode("utf-8-sig", errors="replace")
     try:
-        if _is_deep(text):
-            return None
-        value = yaml.load(text, _Loader)
-    except (yaml.YAMLError, RecursionError):
+        value = front_matter.value_in(data.decode("utf-8-sig", errors="replace"))
+    except front_matter.NotFields:
         return None
     if triggers_in(value) is None:
         return None
     return value
-
-
-def _is_deep(text: str) -> bool:
-    """Tell whether it has too many levels, counted before YAML counts them, or an alias, which could repeat much.
-    Brackets in texts count too, so only brackets of a flow that are not closed are counted."""
-    flow_level = 0
-    for char in text:
-        flow_level = max(0, flow_level + _STEPS.get(char, 0))
-        if flow_level > MAX_LEVELS:
-            return True
-    level = 0
-    # Levels by indentation are only known to the parser, which gives them as events without building values.
-    for event in yaml.parse(text, _Loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            level += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            level -= 1
-        if level > MAX_LEVELS or isinstance(event, yaml.AliasEvent):
-            return True
-    return False
 
 
 def triggers_in(value: Any) -> list[Any] | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from languages import N_, _
 from memory_server.interchange import lore_astrbot
-from memory_server.interchange.incoming import WRONG_VALUE, list_of
+from memory_server.interchange.incoming import WRONG_VALUE, fields_of, line_of, list_of
 from memory_server.interchange.lore_astrbot import (
     ConvertedLorebook,
     LoreRow,
@@ -90,7 +90,7 @@ def _book(
         if row is not None:
             rows.append({"uid": uid} | row)
 
-    return ConvertedLorebook(tuple(rows), tuple(broken), name=_named(name), lost=lost)
+    return ConvertedLorebook(tuple(rows), tuple(broken), name=line_of(name), lost=lost)
 
 
 def _list_in(value: Any, name: str, **marks: str) -> list[Any] | None:
@@ -101,10 +101,6 @@ def _list_in(value: Any, name: str, **marks: str) -> list[Any] | None:
     if marks.items() <= value.items():
         return entries
     return None
-
-
-def _named(name: Any) -> str:
-    return " ".join(str(name or "").split())
 
 
 def _counted(values: list[Any], fields: Mapping[str, str]) -> tuple[str, ...]:
@@ -132,7 +128,7 @@ def _novelai_book(value: Any) -> Fields | None:
     there is none."""
     if not isinstance(value, dict):
         return None
-    for book in (value, value.get("lorebook"), _object(value.get("content")).get("lorebook")):
+    for book in (value, value.get("lorebook"), fields_of(value.get("content")).get("lorebook")):
         if (
             isinstance(book, dict)
             and "lorebookVersion" in book
@@ -142,18 +138,11 @@ def _novelai_book(value: Any) -> Fields | None:
     return None
 
 
-def _object(value: Any) -> Fields:
-    """Return an object of JSON; empty if it is another value."""
-    if not isinstance(value, dict):
-        return {}
-    return value
-
-
 def _read_novelai(book: Fields, value: Fields) -> ConvertedLorebook:
     """Convert a lorebook of NovelAI. An entry is off if its category is. `value`: the whole file,
     which may be a story; that is named as lost."""
     # An entry of a category that is off is off too.
-    categories = map(_object, list_of(book.get("categories")))
+    categories = map(fields_of, list_of(book.get("categories")))
     disabled_categories = [
         category.get("id") for category in categories if category.get("enabled") is False
     ]
@@ -162,15 +151,15 @@ def _read_novelai(book: Fields, value: Fields) -> ConvertedLorebook:
         is_enabled = entry.get("enabled", True) and entry.get("category") not in disabled_categories
         return {
             "key": [_novelai_key(str(key)) for key in list_of(entry.get("keys"))],
-            "comment": _named(entry.get("displayName")),
+            "comment": line_of(entry.get("displayName")),
             "content": str(entry.get("text") or ""),
             "constant": bool(entry.get("forceActivation")),
-            "order": _object(entry.get("contextConfig")).get("budgetPriority"),
+            "order": fields_of(entry.get("contextConfig")).get("budgetPriority"),
             "disable": not is_enabled,
         }
 
     entries = list_of(book.get("entries"))
-    title = value.get("title") or _object(value.get("metadata")).get("title")
+    title = value.get("title") or fields_of(value.get("metadata")).get("title")
     lost = _counted(entries, _NOVELAI_LOST)
     if book is not value:
         lost = (*lost, _STORY)
@@ -198,7 +187,7 @@ def _read_agnai(entries: list[Any], value: Fields) -> ConvertedLorebook:
     def row_of(entry: Fields) -> LoreRow:
         return {
             "key": [str(key) for key in list_of(entry.get("keywords"))],
-            "comment": _named(entry.get("name")),
+            "comment": line_of(entry.get("name")),
             "content": str(entry.get("entry") or ""),
             "order": entry.get("weight"),
             "disable": not entry.get("enabled", True),
@@ -228,7 +217,7 @@ def _risu_module(value: Any) -> Fields | None:
     if not isinstance(value, dict):
         return None
     if value.get("type") == "risuModule":
-        return _object(value.get("module"))
+        return fields_of(value.get("module"))
     is_bare = isinstance(value.get("lorebook"), list) and isinstance(value.get("name"), str)
     if not is_bare or "entries" in value:
         return None
@@ -242,12 +231,12 @@ def _risu_row(entry: Fields) -> LoreRow | None:
         return None
     if entry.get("mode") == "child":
         raise RowFault(_("it is a copy of another entry for a second place"))
-    extensions = _object(entry.get("extentions", entry.get("extensions")))  # RisuAI spells it so
+    extensions = fields_of(entry.get("extentions", entry.get("extensions")))  # RisuAI spells it so
     return {
         "key": entry.get("key"),
         "keysecondary": entry.get("secondkey"),
         "selective": bool(entry.get("selective")),
-        "comment": _named(entry.get("comment")),
+        "comment": line_of(entry.get("comment")),
         "content": str(entry.get("content") or ""),
         "constant": bool(entry.get("alwaysActive")) or entry.get("mode") == "constant",
         "order": entry.get("insertorder", entry.get("order")),
@@ -279,7 +268,7 @@ def _read_kobold(entries: list[Any], value: Fields) -> ConvertedLorebook:
             "keysecondary": entry.get("keysecondary"),
             "excludedKeys": entry.get("keyanti"),
             "selective": bool(entry.get("selective")),
-            "comment": _named(entry.get("comment")),
+            "comment": line_of(entry.get("comment")),
             "content": str(entry.get("content") or ""),
             "constant": bool(entry.get("constant")),
             "probability": entry.get("probability"),
@@ -313,7 +302,7 @@ def _story_cards(value: Any) -> list[Any] | None:
         return None
     if not isinstance(value, dict):
         return None
-    for holder in (value, _object(value.get("data"))):
+    for holder in (value, fields_of(value.get("data"))):
         for name in _CARDS:
             cards = holder.get(name)
             if _are_story_cards(cards):
@@ -337,7 +326,7 @@ def _read_ai_dungeon(cards: list[Any], value: Any) -> ConvertedLorebook:
         keys = str(card.get("keys") or "").split(",")
         return {
             "key": [key.strip() for key in keys],
-            "comment": _named(card.get("title") or card.get("name")),
+            "comment": line_of(card.get("title") or card.get("name")),
             "content": str(card.get("value") or card.get("entry") or ""),
             # Keys match inside of words there. An author who does not want that writes a blank behind a key.
             "matchWholeWords": any(key.endswith(" ") for key in keys),

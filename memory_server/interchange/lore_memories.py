@@ -22,10 +22,6 @@ from memory_server.kernel.messages import MAX_NAME_CHARS, NOTHING
 from memory_server.kernel.values import frozen
 from memory_server.lore import (
     ANYBODY,
-    MOST_GROUPS,
-    MOST_MESSAGES,
-    MOST_NUMBER,
-    MOST_RULE_CHARS,
     NAMED,
     SCANNED,
     USUAL_PRECEDENCE,
@@ -45,7 +41,13 @@ from memory_server.lore import (
     unfilled_keys,
     with_names,
 )
-from sandbox import spelled_in_two_ways
+from sandbox import (
+    MOST_GROUP_CHARS,
+    MOST_GROUPS,
+    MOST_MESSAGES,
+    MOST_NUMBER,
+    spelled_in_two_ways,
+)
 
 # --- keys --------------------------------------------------------------------------------------------------------
 
@@ -483,7 +485,7 @@ class _Reader:
             return GroupRules()
         names = entry.group.names[:MOST_GROUPS]
         return GroupRules(
-            names=tuple(name[:MOST_RULE_CHARS] for name in names),
+            names=tuple(name[:MOST_GROUP_CHARS] for name in names),
             weight=min(max(0.0, entry.group.weight), MOST_NUMBER),
             overrides=entry.group.overrides,
             is_scored=self._is_scored(entry),

@@ -17,7 +17,13 @@ from typing import Any, TypeVar
 
 from languages import _
 from memory_server.interchange import lore_astrbot, lore_forms
-from memory_server.interchange.incoming import NotThisFormat, document, fields_of
+from memory_server.interchange.incoming import (
+    NotThisFormat,
+    document,
+    fields_of,
+    line_of,
+    switch_of,
+)
 from memory_server.kernel.json_text import Fields, Json
 from memory_server.kernel.values import dataclass, frozen
 from memory_server.lore import (
@@ -26,9 +32,8 @@ from memory_server.lore import (
     GroupRules,
     KeyCondition,
     RecursionRules,
-    group_names,
 )
-from sandbox import WRONG_VALUES
+from sandbox import WRONG_VALUES, group_names
 
 # --- decorators --------------------------------------------------------------------------------------------------
 
@@ -223,13 +228,11 @@ _BOOK_NAMES = {
 """What a character book calls a field of world info; its `extensions` use snake_case for the others."""
 _CARD = (
     *("description", "personality", "scenario", "first_mes", "mes_example", "alternate_greetings"),
-    *(
-        "group_only_greetings",
-        "system_prompt",
-        "post_history_instructions",
-        "creator_notes",
-        "assets",
-    ),
+    "group_only_greetings",
+    "system_prompt",
+    "post_history_instructions",
+    "creator_notes",
+    "assets",
 )
 """Fields of a card that its client puts into the prompt or shows."""
 _SNAKE = re.compile(r"_([a-z])")
@@ -371,7 +374,7 @@ def _book_of(value: Any, *, is_converted: bool = False) -> Book:
         broken=tuple(broken),
         character=character,
         unread=unread,
-        name=" ".join(str(book.get("name") or "").split()),
+        name=line_of(book.get("name")),
     )
 
 
@@ -492,8 +495,8 @@ def _entry(uid: str, row: Fields) -> LoreEntry:
         enabled=not row.get("disable", False) and not is_forbidden,
         all_regex=bool(row.get("use_regex")) and not row.keys() >= _OF_SILLYTAVERN,
         depth=_first(decorators.whole("scan_depth"), _whole(row.get("scanDepth"))),
-        whole_words=_first(whole_words, _switch(row.get("matchWholeWords"))),
-        case_sensitive=_switch(row.get("caseSensitive")),
+        whole_words=_first(whole_words, switch_of(row.get("matchWholeWords"))),
+        case_sensitive=switch_of(row.get("caseSensitive")),
         probability=_first(decorators.number("probability"), _probability_of(row)),
         order=_first(order, _number(row.get("order"), USUAL_ORDER)),
         sticky=_whole(row.get("sticky")) or 0,
@@ -576,12 +579,10 @@ def _group_of(row: Fields) -> GroupRules:
     """Return the groups of a row and their rules. Raises ValueError if the weight is not a
     number."""
     groups = row.get("group")
-    if isinstance(groups, str):
-        names = group_names(groups)
-    else:
-        names = [str(name).strip() for name in groups or ()]
+    if not isinstance(groups, str):
+        groups = [str(name).strip() for name in groups or ()]
     return GroupRules(
-        names=tuple(dict.fromkeys(filter(None, names))),
+        names=tuple(group_names(groups)),
         weight=_number(row.get("groupWeight"), USUAL_ORDER),
         overrides=bool(row.get("groupOverride")),
         is_scored=bool(row.get("useGroupScoring")),
@@ -667,9 +668,3 @@ def _number(value: Any, usual: float) -> float:
     if not math.isfinite(number):
         raise ValueError(_("{value} is not a number", value))
     return number
-
-
-def _switch(value: Any) -> bool | None:
-    if not isinstance(value, bool):
-        return None
-    return value

@@ -21,6 +21,7 @@ from memory_server.interchange.incoming import (
     list_of,
     milliseconds_of,
     numbered,
+    text_in,
     texts,
 )
 from memory_server.kernel.json_text import Fields, Json, objects_in
@@ -45,11 +46,8 @@ def read(data: bytes, _usual: str = "") -> Incoming:
     # With several users, a note would mix their facts: then each has a space of its own.
     has_several_users = len(_users_of(rows)) > 1
     for location, row in numbered(rows, "memory"):
-        text = row.get("memory") if isinstance(row, dict) else None
-        if not isinstance(text, str):
-            incoming.skipped.append((location, _("it has no text in `memory`")))
-            continue
         with incoming.record(location):
+            text = text_in(row, "memory")
             _add_fact(incoming, location, row, text=text, has_several_users=has_several_users)
 
     if not incoming.count and not incoming.skipped and not incoming.lost:

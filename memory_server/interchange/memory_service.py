@@ -15,6 +15,7 @@ from memory_server.interchange.incoming import (
     list_of,
     milliseconds_of,
     numbered,
+    text_in,
     texts,
 )
 
@@ -30,14 +31,10 @@ def read(data: bytes, _usual: str = "") -> Incoming:
 
     incoming = Incoming()
     for location, row in numbered(rows, "memory"):
-        content = row.get("content") if isinstance(row, dict) else None
-        if not isinstance(content, str):
-            incoming.skipped.append((location, _("it has no text in `content`")))
-            continue
-
-        # Vectors of another model are of no use here; they are made again.
-        incoming.lost[_("vectors of memories")] += "embedding" in row
         with incoming.record(location):
+            content = text_in(row, "content")
+            # Vectors of another model are of no use here; they are made again.
+            incoming.lost[_("vectors of memories")] += "embedding" in row
             incoming.note(
                 location,
                 f"mcp-memory-service\n{row.get('content_hash') or content}",

@@ -28,7 +28,6 @@ from memory_server.kernel.json_text import Json
 from memory_server.kernel.times import iso
 from memory_server.kernel.unpacking import UnpackingRoom
 from memory_server.knowledge.entry import Entry, difference
-from memory_server.knowledge.items import FAMILY_OF_SPACE
 from memory_server.lore import LongTermMemory
 from sandbox import PackMemory, pack_text, usable
 
@@ -308,7 +307,7 @@ def _entry_row(place: str, entry: Entry) -> Row:
     """Return an entry of knowledge as a row of the table; its id is its key in a layer, elsewhere
     its ref."""
     return {
-        "family": FAMILY_OF_SPACE[place.partition("/")[0]],
+        "family": place.partition("/")[0],
         "place": place,
         "id": entry.key if place.startswith("layers/") else entry.ref,
         "type": entry.kind,

@@ -22,17 +22,15 @@ from memory_server.kernel.private import without_private
 
 TABLES = {
     "memories": (
-        *(
-            "id",
-            "type",
-            "topic",
-            "tags",
-            "content",
-            "examples",
-            "reference_count",
-            "confidence",
-            "created_at",
-        ),
+        "id",
+        "type",
+        "topic",
+        "tags",
+        "content",
+        "examples",
+        "reference_count",
+        "confidence",
+        "created_at",
         *("last_accessed", "source", "deleted"),
     ),
 }

@@ -13,7 +13,14 @@ from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from memory_server.interchange import chats, png_cards
-from memory_server.interchange.incoming import NotThisFormat, document, fields_of, list_of
+from memory_server.interchange.incoming import (
+    NotThisFormat,
+    document,
+    fields_of,
+    line_of,
+    list_of,
+    switch_of,
+)
 from memory_server.kernel.json_text import Fields, Json, objects_in
 from memory_server.kernel.values import frozen
 from memory_server.lore import LATER_PRECEDENCE, OF_CHAT, OF_PERSONA, USUAL_PRECEDENCE
@@ -148,7 +155,7 @@ def settings_in(data: bytes) -> UserSettings:
     name = fields_of(power.get("personas")).get(avatar) or value.get("username") or ""
     return UserSettings(
         profile=_profile(lore),
-        user=_line(name),
+        user=line_of(name),
         worlds=_names(selection.get("globalSelect")),
         extra=extra,
         personas=_personas(power, {avatar, str(power.get("default_persona") or "")}),
@@ -166,13 +173,13 @@ def _profile(lore: Fields) -> ProfileSettings:
         strategy = usual.strategy
 
     return ProfileSettings(
-        recursion=_switch(lore, "world_info_recursive") is not False,
+        recursion=switch_of(lore.get("world_info_recursive")) is not False,
         most_rounds=_count(lore, "world_info_max_recursion_steps") or 0,
-        names=_switch(lore, "world_info_include_names") is not False,
+        names=switch_of(lore.get("world_info_include_names")) is not False,
         depth=_count(lore, "world_info_depth"),
-        whole_words=_switch(lore, "world_info_match_whole_words"),
-        case_sensitive=_switch(lore, "world_info_case_sensitive"),
-        group_scoring=_switch(lore, "world_info_use_group_scoring"),
+        whole_words=switch_of(lore.get("world_info_match_whole_words")),
+        case_sensitive=switch_of(lore.get("world_info_case_sensitive")),
+        group_scoring=switch_of(lore.get("world_info_use_group_scoring")),
         strategy=strategy,
         min_activations=_count(lore, "world_info_min_activations") or 0,
         has_own_budget=budget not in (None, _SHIPPED_BUDGET)
@@ -217,7 +224,7 @@ def card_in(data: bytes) -> Card:
     inner = fields_of(value.get("data")) or value
     extensions = fields_of(inner.get("extensions"))
     return Card(
-        name=_line(inner.get("name") or value.get("name")),
+        name=line_of(inner.get("name") or value.get("name")),
         world=str(extensions.get("world") or ""),
         card=value,
     )
@@ -241,7 +248,7 @@ def group_in(data: bytes) -> Group:
     metadata_of_chats = [value.get("chat_metadata"), *past_metadata.values()]
     worlds = [_world_of(fields_of(metadata)) for metadata in metadata_of_chats]
     return Group(
-        name=_line(value.get("name")),
+        name=line_of(value.get("name")),
         members=_names(value.get("members")),
         chats=(*_names(value.get("chats")), str(value.get("chat_id") or "")),
         worlds=tuple(filter(None, worlds)),
@@ -260,7 +267,7 @@ def head_of(data: bytes) -> ChatHead:
     """Read the head of a chat, from its first line and the names of its speakers."""
     first = fields_of(data.partition(b"\n")[0])
     world = _world_of(fields_of(first.get("chat_metadata")))
-    return ChatHead(character=_line(chats.names_in(data).get("char")), world=world)
+    return ChatHead(character=line_of(chats.names_in(data).get("char")), world=world)
 
 
 def _world_of(metadata: Fields) -> str:
@@ -280,17 +287,6 @@ def _object(data: bytes) -> Json:
 
 def _names(value: Any) -> tuple[str, ...]:
     return tuple(name for name in list_of(value) if isinstance(name, str) and name)
-
-
-def _line(value: Any) -> str:
-    return " ".join(str(value or "").split())
-
-
-def _switch(fields: Fields, name: str) -> bool | None:
-    value = fields.get(name)
-    if not isinstance(value, bool):
-        return None
-    return value
 
 
 def _count(fields: Fields, name: str) -> int | None:

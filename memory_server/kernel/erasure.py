@@ -54,16 +54,14 @@ _NAMES_OF_TRIGGERS = frozenset(("createdAt", "updatedAt", "imported"))
 characters for whom it is, its book, and fields of other programs."""
 _NAMES_OF_MEMORIES = frozenset(
     (
-        *(
-            "id",
-            "timestamp",
-            "text",
-            "keywords",
-            "otherKeywords",
-            "score",
-            "conversation_id",
-            "messages",
-        ),
+        "id",
+        "timestamp",
+        "text",
+        "keywords",
+        "otherKeywords",
+        "score",
+        "conversation_id",
+        "messages",
         *(
             "pinned",
             "indexedWith",

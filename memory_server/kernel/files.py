@@ -253,7 +253,7 @@ def remove_file(path: Path) -> None:
     patiently(lambda: path.unlink(missing_ok=True))
 
 
-def patiently(call: Callable[[], T], sleep: Callable[[float], object] = time.sleep) -> T:
+def patiently(call: Callable[[], T]) -> T:
     """Call `call`, and try again while another program holds the file: after 20 ms, then twice as long each time up to
     500 ms, for about 2.5 s in all. On Windows any program can hold a file, on Linux one with a lease, such as Samba.
     Source: the pauses that other programs use against virus scanners, indexers and OneDrive."""
@@ -261,11 +261,11 @@ def patiently(call: Callable[[], T], sleep: Callable[[float], object] = time.sle
         try:
             return call()
         except BlockingIOError:
-            sleep(pause)
+            time.sleep(pause)
         except OSError as error:
             if getattr(error, "winerror", None) not in _HELD:
                 raise
-            sleep(pause)
+            time.sleep(pause)
     return call()
 
 

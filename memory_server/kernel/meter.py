@@ -162,28 +162,23 @@ class FolderSize(NamedTuple):
     size_bytes: int
 
 
-def gauge(meter: Meter, look: Callable[[], FolderSize], *, of_process: bool) -> None:
-    """Let the meter show the files that `look` counts and, with `of_process`, what this process uses."""
-    gauge_files(meter, look)
-    if of_process:
-        gauge_process(meter)
-
-
-def gauge_process(meter: Meter) -> None:
-    """Let the meter show what this process uses."""
-    meter.gauge("process", "memory_bytes", _memory_bytes)
-    meter.gauge("process", "cpu_ms", lambda: round(time.process_time() * 1000))
-    meter.gauge("process", "threads", threading.active_count)
-
-
-def gauge_files(
-    meter: Meter, look: Callable[[], FolderSize], now: Callable[[], float] = time.monotonic
+def gauge(
+    meter: Meter,
+    look: Callable[[], FolderSize],
+    *,
+    of_process: bool,
+    now: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Let the meter show the number and the bytes of files, as `look` counts them now and then."""
+    """Let the meter show the number and the bytes of files, as `look` counts them now and then and, with `of_process`,
+    what this process uses."""
     sizes = _Sizes(look, now)
     # The folder of the owner includes the folders of the tenants.
     meter.gauge("files", "count", lambda: sizes.current().files, of_all=True)
     meter.gauge("files", "bytes", lambda: sizes.current().size_bytes, of_all=True)
+    if of_process:
+        meter.gauge("process", "memory_bytes", _memory_bytes)
+        meter.gauge("process", "cpu_ms", lambda: round(time.process_time() * 1000))
+        meter.gauge("process", "threads", threading.active_count)
 
 
 def _memory_bytes() -> int:

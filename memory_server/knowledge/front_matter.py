@@ -20,7 +20,7 @@ from memory_server.kernel.values import JsonObject, frozen
 MAX_BYTES = 4 * 1024
 """The most bytes of front matter: it holds a key, tags and times."""
 MAX_LEVELS = 20
-"""The most levels of front matter: libyaml takes the square of them in time."""
+"""The most levels of a text in YAML: libyaml takes the square of them in time."""
 _CONFLICT = re.compile(r"<{7}(?: .*)?")
 """How git begins a place that it could not merge."""
 MARK = "---"
@@ -69,7 +69,7 @@ def read(data: bytes) -> Page | None:
     if any(_CONFLICT.fullmatch(line.rstrip()) for line in front_lines):
         raise _conflict()
     front = "\n".join(front_lines) + "\n"
-    _refuse_large(front)
+    _refuse_long(front)
 
     fields, raw = _fields(front)
     body = "\n".join(lines[end + 1 :]).strip("\n")
@@ -113,17 +113,20 @@ def write(body: str, fields: JsonObject, former: Page | None = None) -> bytes:
             former_lines = before.raw.get(name, "").splitlines(keepends=True)
             lines += [line for line in former_lines if line.startswith("#")]
     front = "".join(lines)
-    _refuse_large(front)
+    _refuse_long(front)
+    _refuse_brackets(front)
     return f"{MARK}\n{front}{MARK}\n\n{body}\n".encode()
 
 
-def _refuse_large(front: str) -> None:
-    """Refuse front matter that YAML would parse slowly, before YAML parses it. Brackets in texts count too. Raise
-    NotFields."""
+def _refuse_long(front: str) -> None:
     if len(front.encode()) > MAX_BYTES:
         raise NotFields("its front matter has more than {bytes:,} bytes", MAX_BYTES)
+
+
+def _refuse_brackets(text: str) -> None:
+    """Refuse a text that YAML would parse slowly, before YAML parses it. Brackets in texts count too. Raise NotFields."""
     level = 0
-    for character in front:
+    for character in text:
         level = max(0, level + _LEVEL_CHANGES.get(character, 0))
         if level > MAX_LEVELS:
             raise NotFields(
@@ -131,19 +134,24 @@ def _refuse_large(front: str) -> None:
             )
 
 
-def _fields(front: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the values of front matter, and the text of each field by its name, to be written back
-    as it is. Raises NotFields if it is not YAML, has aliases or too many levels, or is not a
-    mapping with text as names."""
+def value_in(text: str) -> Any:
+    """Return the value of a text in YAML, in which every scalar is text. Raise NotFields if it is not YAML, or has
+    aliases or too many levels."""
+    _refuse_brackets(text)
     try:
-        _refuse_aliases_and_depth(front)
-        node = yaml.compose(front, _Loader)
-        values = yaml.load(front, _Loader)
+        _refuse_aliases_and_depth(text)
+        return yaml.load(text, _Loader)
     except (yaml.YAMLError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = "" if mark is None else _(" in line {line}", mark.line + 2)
         raise NotFields("its front matter is not YAML{line}", line) from error
 
+
+def _fields(front: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the values of front matter, and the text of each field by its name, to be written back
+    as it is. Raises NotFields as `value_in` does, or if it is not a mapping with text as names."""
+    values = value_in(front)
+    node = yaml.compose(front, _Loader)
     if node is None:
         return {}, {}
     if not isinstance(node, yaml.MappingNode) or not all(isinstance(name, str) for name in values):
@@ -164,10 +172,10 @@ def _fields(front: str) -> tuple[dict[str, Any], dict[str, str]]:
     return values, raw
 
 
-def _refuse_aliases_and_depth(front: str) -> None:
-    """Raise NotFields if front matter has aliases or too many levels."""
+def _refuse_aliases_and_depth(text: str) -> None:
+    """Raise NotFields if a text in YAML has aliases or too many levels. Only the parser knows the levels of an indentation."""
     level = 0
-    for event in yaml.parse(front, _Loader):
+    for event in yaml.parse(text, _Loader):
         if isinstance(event, yaml.AliasEvent):
             raise NotFields("its front matter has aliases (`*name`); write the values out")
         if isinstance(event, yaml.CollectionStartEvent):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import replace
+from typing import Literal
 
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.items import Family, Item, Scope, Space
+from memory_server.kernel.items import Item, Scope
 from memory_server.kernel.lifecycle import HistoryStep, PastChange
 from memory_server.kernel.messages import NOTHING
 from memory_server.knowledge.entry import Entry, Operation, change_id
@@ -15,18 +16,13 @@ from memory_server.knowledge.notes.pages import KINDS
 from memory_server.knowledge.options import NAMESPACES
 from memory_server.knowledge.sessions.ids import checked_id
 
-FAMILY_OF_SPACE: dict[str, Family] = {
+SPACES: Mapping[str, Literal["notes", "sessions", "layers", "refs"]] = {
     "notes": "notes",
     "sessions": "sessions",
     "layers": "layers",
     "refs": "refs",
 }
-SPACES: dict[str, Space] = {
-    "notes": "notes",
-    "sessions": "sessions",
-    "layers": "layers",
-    "refs": "refs",
-}
+"""The spaces of knowledge by their names. Each is also the family of what is in it."""
 
 
 def item_of(scope: Scope, entry: Entry, projects: Mapping[str, str] = NOTHING) -> Item:
@@ -41,7 +37,7 @@ def item_of(scope: Scope, entry: Entry, projects: Mapping[str, str] = NOTHING) -
     further_texts = (entry.key, *entry.tags, *entry.examples, entry.source, *metadata_values)
 
     return Item(
-        FAMILY_OF_SPACE[scope.space],
+        SPACES[scope.space],
         scope.place,
         id=_item_id(scope, entry),
         at_ms=entry.updated_ms,

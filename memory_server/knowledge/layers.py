@@ -203,9 +203,7 @@ class Layer:
     async def delete(self, key: str, *, caller: str | None = None, by: str = "api") -> Entry:
         """Remove the file of an entry, without the archive, and return the entry. Raise
         InvalidInput if the caller is a worker, and MemoryNotFound as `get` does."""
-        refuse_worker(
-            caller, self.options.role, patterns=self.options.roles, action=_("deletes entries")
-        )
+        refuse_worker(self.options, caller, _("deletes entries"))
         key = usable_key(key)
 
         def decide(view: ScopeView) -> Decided[Entry]:
@@ -219,9 +217,7 @@ class Layer:
         """Bring back the entry of this key that was archived last; it counts as used now. Others may go into the
         archive to make room. Raise InvalidInput if the caller is a worker or an entry of this key is live, and
         MemoryNotFound if the archive does not have the key."""
-        refuse_worker(
-            caller, self.options.role, patterns=self.options.roles, action=_("restores entries")
-        )
+        refuse_worker(self.options, caller, _("restores entries"))
 
         key = usable_key(key)
         now_ms = self._now_ms()
@@ -403,10 +399,7 @@ class Layers:
         if the project has no such entry."""
         project = self["project"]
         everywhere = self["global"]
-        refuse_worker(
-            None, project.options.role, patterns=project.options.roles, action=_("moves entries")
-        )
-
+        refuse_worker(self.options, None, _("moves entries"))
         entry = await project.get(key)
 
         def decide(view: ScopeView) -> Decided[None]:

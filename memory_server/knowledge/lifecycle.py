@@ -29,19 +29,20 @@ from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.text import Finding, beginning
 from memory_server.kernel.times import DAY_MS
 from memory_server.kernel.values import frozen
-from memory_server.knowledge import erasing
 from memory_server.knowledge.entry import (
+    EVERYTHING,
     LIVE,
     Entry,
     Filter,
     Operation,
+    Purge,
     Reason,
     change_id,
     is_change_id,
     seq_of,
 )
 from memory_server.knowledge.incoming import IncomingEntries
-from memory_server.knowledge.items import FAMILY_OF_SPACE, item_of, past_of
+from memory_server.knowledge.items import SPACES, item_of, past_of
 from memory_server.knowledge.layers import Layer
 from memory_server.knowledge.notes.settling import NOTES
 from memory_server.knowledge.options import NAMESPACES
@@ -96,7 +97,7 @@ class KnowledgeLifecycle:
         where = Filter(archived=sought.archived)
         projects: Mapping[str, str] = NOTHING
         for scope, store in await self._knowledge.places():
-            if not sought.looks_in(scope.place, FAMILY_OF_SPACE[scope.space]):
+            if not sought.looks_in(scope.place, SPACES[scope.space]):
                 continue
             entries = await store.read(scope, lambda view: view.entries(where))
             if entries and scope.space == "notes":
@@ -171,13 +172,38 @@ class KnowledgeLifecycle:
         return Undone(change_id(seq), tuple(steps))
 
     async def texts_of(self, items: Collection[Item]) -> set[str]:
-        return await erasing.texts_of(self._knowledge, items)
+        texts: set[str] = set()
+        for scope, store in await self._knowledge.places():
+            names = {item.id for item in items if item.place == scope.place}
+            if names:
+                texts.update(await store.read(scope, partial(_texts_of_items, scope, names)))
+        return texts
 
     async def past_texts(self, words: Sequence[str]) -> set[str]:
-        return await erasing.past_texts(self._knowledge, words)
+        """Return the texts of former entries that hold these words, as `Lifecycle.past_texts` says. Layers have no
+        past here."""
+        erasure = Erasure((), (), words=tuple(words))
+        texts: set[str] = set()
+        for scope, store in await self._knowledge.places():
+            if scope.space == "layers":
+                continue
+            former_entries = await store.read(scope, lambda view: view.former_entries())
+            for entry in former_entries:
+                if erasure.means(item_of(scope, entry)):
+                    texts.update(_texts_in(scope, entry))
+        return texts
 
     async def erase(self, erasure: Erasure) -> None:
-        await erasing.erase(self._knowledge, erasure)
+        """Erase from the files of layers and from the databases, as `Lifecycle.erase` says. A repository keeps its own
+        past of the files of a layer."""
+        for scope, store in await self._knowledge.places():
+            names = erasure.in_place(scope.place)
+            if scope.space == "layers" and names:
+                await store.commit(scope, partial(_purging, names), Operation("erase"))
+        await self._store.erase(erasure)
+        if self._knowledge.ref_options.store is not None:
+            await self._knowledge.ref_options.store.erase(erasure)
+        self._knowledge.notes.changed()
 
     async def erase_in(self, backups: BackupStore, name: str, erasure: Erasure) -> None:
         if await asyncio.to_thread(backups.knowledge_of(name).exists):
@@ -480,10 +506,35 @@ class KnowledgeLifecycle:
         """Return the live entries that meet `where`, each with its place, first made first."""
         placed: list[tuple[str, Entry]] = []
         for scope, store in await self._knowledge.places():
-            if family in (None, FAMILY_OF_SPACE[scope.space]):
+            if family in (None, SPACES[scope.space]):
                 entries = await store.read(scope, lambda view: view.entries(where))
                 placed += [(scope.place, entry) for entry in entries]
         return sorted(placed, key=_by_place_and_age)
+
+
+def _texts_of_items(scope: Scope, names: Collection[str], view: ScopeView) -> list[str]:
+    """Return the present and former texts of the entries of a scope whose items have these names."""
+    texts: list[str] = []
+    entries = [entry for entry in view.entries(EVERYTHING) if item_of(scope, entry).id in names]
+    if scope.space != "layers":  # files have no history
+        texts += view.former_texts([entry.id for entry in entries])
+    for entry in entries:
+        texts += _texts_in(scope, entry)
+    return texts
+
+
+def _texts_in(scope: Scope, entry: Entry) -> tuple[str, ...]:
+    """Return the texts of an entry in this version."""
+    item = item_of(scope, entry)
+    return (entry.body, entry.title, *item.also)
+
+
+def _purging(names: Collection[str], view: ScopeView) -> Decided[None]:
+    """Decide to remove the entries of a layer that have these names."""
+    changes = [
+        Purge(entry.id) for entry in view.entries(EVERYTHING) if (entry.key or entry.ref) in names
+    ]
+    return changes, None
 
 
 def _by_place_and_age(placed: tuple[str, Entry]) -> tuple[str, int, str, str]:

@@ -27,7 +27,7 @@ from memory_server.knowledge.entry import (
     changed_by_json,
 )
 from memory_server.knowledge.notes.pages import Kind
-from memory_server.knowledge.options import PATTERNS, ROLES, KnowledgeSettings, Role
+from memory_server.knowledge.options import PATTERNS, ROLES, KnowledgeSettings, LayerSettings, Role
 from memory_server.knowledge.ports import ScopeView
 from memory_server.knowledge.projects import Project
 
@@ -79,15 +79,13 @@ def role_of(caller: str | None, server: Role, patterns: Mapping[str, Role] = PAT
     return server
 
 
-def refuse_worker(
-    caller: str | None, server: Role, patterns: Mapping[str, Role], action: str
-) -> None:
+def refuse_worker(options: LayerSettings, caller: str | None, action: str) -> None:
     """Refuse an action, such as `deletes entries`, to a worker. Raise InvalidInput if the caller or the server is a
     worker."""
-    if role_of(caller, server, patterns) != "worker":
+    if role_of(caller, options.role, options.roles) != "worker":
         return
     name = _("This server")
-    if caller and server != "worker":
+    if caller and options.role != "worker":
         name = shown(caller, 60)
     raise InvalidInput("{name} is a worker; an owner or admin {what}.", name, action)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
@@ -35,7 +34,6 @@ from memory_server.knowledge.ports import Committed, Decided, EntryStore, ScopeV
 from memory_server.knowledge.ranking import RefScorer, ScoredRef, best_first, why_of, words_held
 from nlp.index_terms import IndexTerm, sought_in
 
-log = logging.getLogger(__name__)
 ID_CHARS = 16
 """The hexadecimal digits of an id."""
 LEAST_ID_CHARS = 6

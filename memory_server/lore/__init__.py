@@ -58,7 +58,6 @@ from memory_server.lore.forms import (
     chat_state_of,
     chats_json,
     chats_of,
-    group_names,
     imported_fingerprint,
     keys_json,
     rules_json,
@@ -78,10 +77,6 @@ from memory_server.lore.macros import (
 )
 from memory_server.lore.memory import (
     LATER_PRECEDENCE,
-    MOST_GROUPS,
-    MOST_MESSAGES,
-    MOST_NUMBER,
-    MOST_RULE_CHARS,
     OF_CHAT,
     OF_PERSONA,
     PLAIN,

@@ -7,7 +7,6 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from functools import partial
 from typing import Any
 
 from languages import N_, _
@@ -26,17 +25,13 @@ from memory_server.lore.entry_keys import (
     trigger_of,
 )
 from memory_server.lore.memory import (
-    LATER_PRECEDENCE,
-    MOST_GROUPS,
-    MOST_MESSAGES,
-    MOST_NUMBER,
-    MOST_RULE_CHARS,
     PLAIN,
     BookEntry,
     CharacterRule,
     FiringRules,
     LongTermMemory,
 )
+from sandbox import MOST_MESSAGES, RULE_FIELDS, group_names
 
 _FIRST_COMMENT = re.compile(r"\A//[^\n]*\n")
 
@@ -63,12 +58,12 @@ def taken_book(record: Json) -> BookEntry | None:
     placement = record.get("placement", {})
     try:
         book = BookEntry(
-            text_of(fields["id"]),
-            text_of(fields["name"]),
-            text_of(fields.get("source", "")),
-            uid=text_of(record.get("uid", "")),
-            imported=text_of(record.get("imported", "")),
-            imported_off=switch_of(record.get("importedOff", False)),
+            _text(fields["id"]),
+            _text(fields["name"]),
+            _text(fields.get("source", "")),
+            uid=_text(record.get("uid", "")),
+            imported=_text(record.get("imported", "")),
+            imported_off=_switch(record.get("importedOff", False)),
             placement=placement or NOTHING,
         )
     except (AttributeError, KeyError, TypeError, RuleFault):
@@ -182,21 +177,25 @@ class RuleFault(ValueError):
     """A field has a value that it cannot have."""
 
 
+def _unchanged(value: Any) -> Any:
+    return value
+
+
 @frozen
 class _Field:
     """A rule: its attribute of FiringRules, or of the `part` of them for groups or recursion. `read` takes a value of
-    JSON, and raises RuleFault if the rule cannot have it."""
+    JSON that the rule can have."""
 
     attribute: str
-    read: Callable[[Any], Any]
     part: str = ""
+    read: Callable[[Any], Any] = _unchanged
 
     def value(self, rules: FiringRules) -> Any:
         holder = getattr(rules, self.part) if self.part else rules
         return getattr(holder, self.attribute)
 
     def changed(self, rules: FiringRules, value: Any) -> FiringRules:
-        """Return the rules with a value of JSON in place of the old one. Raise RuleFault."""
+        """Return the rules with a value of JSON, which the rule can have, in place of the old one."""
         change = {self.attribute: self.read(value)}
         if self.part:
             change = {self.part: replace(getattr(rules, self.part), **change)}
@@ -245,13 +244,8 @@ def taken_rules(record: Json) -> FiringRules:
         return PLAIN
     rules = PLAIN
     for name, rule in _FIELDS.items():
-        if name not in record:
-            continue
-        try:
-            rules = rule.changed(rules, record[name])
-        except RuleFault:
-            continue
-        del record[name]
+        if name in record and RULE_FIELDS[name].admits(record[name]):
+            rules = rule.changed(rules, record.pop(name))
     return rules
 
 
@@ -259,103 +253,47 @@ def checked_rules(fields: Mapping[str, Any], rules: FiringRules = PLAIN) -> Firi
     """Return the `rules` with what these fields say. Raise RuleFault if a field has a value that it cannot have; its
     message is the name of the field."""
     for name, value in fields.items():
-        try:
-            rules = _FIELDS[name].changed(rules, value)
-        except RuleFault as fault:
-            raise RuleFault(name) from fault
+        if not RULE_FIELDS[name].admits(value):
+            raise RuleFault(name)
+        rules = _FIELDS[name].changed(rules, value)
     return rules
 
 
-def group_names(listed: str) -> list[str]:
-    """Return the names of groups that a text has with commas between them, as in SillyTavern."""
-    return [name.strip() for name in listed.split(",")]
-
-
-def _level(value: Any) -> int:
-    """Return the round of recursion for which the memory waits; SillyTavern also writes true, for the first round."""
-    if isinstance(value, bool):
-        return int(value)
-    return whole_number_of(value, MOST_MESSAGES)
-
-
 def _groups(value: Any) -> tuple[str, ...]:
-    listed_names = group_names(value) if isinstance(value, str) else texts_of(value)
-    names = tuple(dict.fromkeys(filter(None, listed_names)))
-    is_too_long = any(len(name) > MOST_RULE_CHARS for name in names)
-    if len(names) > MOST_GROUPS or is_too_long:
-        raise RuleFault
-    return names
+    return tuple(group_names(value))
 
 
 def _characters(value: Any) -> CharacterRule:
     if value is None:
         return CharacterRule()
-    if not isinstance(value, dict) or value.get("tags"):
-        raise RuleFault
-    names = texts_of(value.get("names", []))
-    return CharacterRule(names, switch_of(value.get("isExclude", False)))
+    return CharacterRule(tuple(value.get("names", ())), value.get("isExclude", False))
 
 
-# What the values of JSON are, also for the keys and the book of an entry. Each raises RuleFault for any other value.
-
-
-def _number(value: Any, least: float, most: float) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not least <= value <= most:
-        raise RuleFault
-    return float(value)
-
-
-def whole_number_of(value: Any, most: int) -> int:
-    if type(value) is not int or not 0 <= value <= most:
-        raise RuleFault
-    return value
-
-
-def switch_of(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise RuleFault
-    return value
-
-
-def text_of(value: Any) -> str:
-    if not isinstance(value, str):
-        raise RuleFault
-    return value
-
-
-def texts_of(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise RuleFault
-    return tuple(map(text_of, value))
-
-
-_messages = partial(whole_number_of, most=MOST_MESSAGES)
 _FIELDS: Mapping[str, _Field] = {
-    "order": _Field("order", partial(_number, least=-MOST_NUMBER, most=MOST_NUMBER)),
-    "precedence": _Field("precedence", partial(whole_number_of, most=LATER_PRECEDENCE)),
-    "group": _Field("names", _groups, "group"),
-    "groupWeight": _Field("weight", partial(_number, least=0, most=MOST_NUMBER), "group"),
-    "groupOverride": _Field("overrides", switch_of, "group"),
-    "useGroupScoring": _Field("is_scored", switch_of, "group"),
-    "probability": _Field("probability", partial(_number, least=0, most=100)),
-    "sticky": _Field("sticky", _messages),
-    "cooldown": _Field("cooldown", _messages),
-    "delay": _Field("delay", _messages),
-    "once": _Field("once", switch_of),
-    "ignoreBudget": _Field("ignores_budget", switch_of),
-    "recursive": _Field("is_on", switch_of, "recursion"),
-    "excludeRecursion": _Field("is_excluded", switch_of, "recursion"),
-    "preventRecursion": _Field("is_prevented", switch_of, "recursion"),
-    "delayUntilRecursion": _Field("level", _level, "recursion"),
-    "maxRecursionSteps": _Field("most_rounds", _messages, "recursion"),
-    "characterFilter": _Field("characters", _characters),
-    "byWords": _Field("by_words", switch_of),
-    "otherWords": _Field("other_words", texts_of),
-    "off": _Field("is_off", switch_of),
+    "order": _Field("order", read=float),
+    "precedence": _Field("precedence"),
+    "group": _Field("names", "group", _groups),
+    "groupWeight": _Field("weight", "group", float),
+    "groupOverride": _Field("overrides", "group"),
+    "useGroupScoring": _Field("is_scored", "group"),
+    "probability": _Field("probability", read=float),
+    "sticky": _Field("sticky"),
+    "cooldown": _Field("cooldown"),
+    "delay": _Field("delay"),
+    "once": _Field("once"),
+    "ignoreBudget": _Field("ignores_budget"),
+    "recursive": _Field("is_on", "recursion"),
+    "excludeRecursion": _Field("is_excluded", "recursion"),
+    "preventRecursion": _Field("is_prevented", "recursion"),
+    # SillyTavern also writes true, for the first round.
+    "delayUntilRecursion": _Field("level", "recursion", int),
+    "maxRecursionSteps": _Field("most_rounds", "recursion"),
+    "characterFilter": _Field("characters", read=_characters),
+    "byWords": _Field("by_words"),
+    "otherWords": _Field("other_words", read=tuple),
+    "off": _Field("is_off"),
 }
 """The rules by the names of their fields in JSON, in the order in which a record has them."""
-RULE_FIELDS = tuple(_FIELDS)
 _USUAL = {name: _written(name, rule.value(PLAIN)) for name, rule in _FIELDS.items()}
 """Each field with the value that a record leaves out."""
 
@@ -461,15 +399,15 @@ def _keys(fields: Json) -> EntryKeys:
     counted = fields.get("counted")
 
     keys = EntryKeys(
-        heading=text_of(fields["heading"]),
+        heading=_text(fields["heading"]),
         conditions=tuple(map(_read_condition, fields.get("conditions", ()))),
         scope=fields["scope"],
-        depth=whole_number_of(fields["depth"], MOST_MESSAGES),
-        expressions=texts_of(fields.get("expressions", [])),
-        is_exact=switch_of(fields.get("caseSensitive", False)),
-        is_whole=not switch_of(fields.get("substrings", False)),
-        every=whole_number_of(fields.get("every", 0), MOST_MESSAGES),
-        is_by_words=switch_of(fields.get("byWords", False)),
+        depth=_whole_number(fields["depth"]),
+        expressions=_texts(fields.get("expressions", [])),
+        is_exact=_switch(fields.get("caseSensitive", False)),
+        is_whole=not _switch(fields.get("substrings", False)),
+        every=_whole_number(fields.get("every", 0)),
+        is_by_words=_switch(fields.get("byWords", False)),
         counted=None if counted is None else _read_counted(counted),
     )
 
@@ -479,15 +417,42 @@ def _keys(fields: Json) -> EntryKeys:
 
 
 def _read_condition(fields: Json) -> KeyCondition:
-    return KeyCondition(texts_of(fields["keys"]), _logic(fields["logic"]))
+    return KeyCondition(_texts(fields["keys"]), _logic(fields["logic"]))
 
 
 def _read_counted(fields: Json) -> CountedKeys:
-    secondary = texts_of(fields["secondary"])
-    return CountedKeys(texts_of(fields["primary"]), secondary, _logic(fields["logic"]))
+    secondary = _texts(fields["secondary"])
+    return CountedKeys(_texts(fields["primary"]), secondary, _logic(fields["logic"]))
 
 
 def _logic(value: Any) -> str:
     if value not in LOGIC_FORMS:
         raise RuleFault
-    return text_of(value)
+    return _text(value)
+
+
+# What the values of JSON are. Each raises RuleFault for any other value.
+
+
+def _whole_number(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= MOST_MESSAGES:
+        raise RuleFault
+    return value
+
+
+def _switch(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise RuleFault
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise RuleFault
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise RuleFault
+    return tuple(map(_text, value))

@@ -22,9 +22,6 @@ USUAL_ORDER = 100.0
 OF_CHAT, OF_PERSONA, USUAL_PRECEDENCE, LATER_PRECEDENCE = range(4)
 """The precedence of the books of a chat, of a persona, of what SillyTavern lets come first of the books of a character
 and of the books for all chats (and of memories that name none), and of the rest of these."""
-MOST_GROUPS = 20
-MOST_RULE_CHARS = 1_000
-"""Groups of a memory, and characters of a name in its rules, at most: more of them no editor writes."""
 
 
 @frozen
@@ -101,20 +98,6 @@ LAST_FIRED = "last_fired"
 """What a trigger reads that asks when its memory last came: `context.last_fired`."""
 PLAIN = FiringRules()
 """The rules of a memory that names none."""
-
-
-# --- JSON --------------------------------------------------------------------------------------------------------
-
-# Rules of firing, to and from JSON (docs/reference/trigger-packs.md). Fields of SillyTavern's world info keep their
-# names. Pure.
-#
-# A value that this program would not write is not read: it stays among the unknown fields of its record.
-
-Json = dict[str, Any]
-MOST_MESSAGES = 1_000_000
-"""Messages that a rule may count: no chat has so many."""
-MOST_NUMBER = 1e9
-"""An order, and a weight in a group, at most."""
 
 
 _COMMENT_LINE = re.compile(r"^[ \t]*//[^\n]*$", re.MULTILINE)

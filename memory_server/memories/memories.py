@@ -3,7 +3,6 @@ each caller can have its own."""
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from memory_server.kernel.lifecycle import BlockingExamine, Examine, Lifecycle
     from memory_server.knowledge.service import Knowledge
     from memory_server.memories.backups import Backups
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ _MARKED = Once(
 _OURS = (
     *SNAPSHOTS,
     *(f"{name}.zlib" for name in SNAPSHOTS),
-    *(f"{name}.jsonl" for name in ("journal", "history", "archive", "set-aside", "tokens")),
+    *(f"{name}.jsonl" for name in ("journal", "history", "set-aside", "tokens")),
     *(f"{name}.json" for name in ("conversation", "link", "paused", "upkeep", "given", "answered")),
     "knowledge.sqlite3",
     "knowledge.sqlite3-wal",

@@ -204,10 +204,6 @@ class Home:
         with folders.unwritable(self.place):
             return without_leftovers(self.traces(erasure, *further_places))
 
-    def holding(self, erasure: Erasure, *further_places: Path) -> list[Path]:
-        """Return the files or tables that still contain an erased text."""
-        return list(self.left(erasure, *further_places).texts)
-
     def tenants_with(self, erasure: Erasure) -> list[str]:
         """Return the names of the tenants that have the words of an erasure of this home, or its texts."""
         from memory_server.storage.erased_files import holding
@@ -226,11 +222,6 @@ class Home:
     def not_ours(self) -> str:
         """What else may have a text that is erased, for people."""
         return ""
-
-    def made(self) -> Path:
-        """Make the folder if it is missing, and return it."""
-        folders.make_folder(self.place)
-        return self.place
 
     def size(self) -> int:
         """Return the bytes of all that is kept."""
@@ -251,9 +242,9 @@ class Home:
         """Raise OSError if the folder cannot be made, or a write or the files of a new conversation would not fit."""
         import shutil
 
-        folder = self.made()
-        free_bytes = shutil.disk_usage(folder).free
-        if free_bytes < LEAST_FREE_BYTES or _free_files(folder) < LEAST_FREE_FILES:
+        folders.make_folder(self.place)
+        free_bytes = shutil.disk_usage(self.place).free
+        if free_bytes < LEAST_FREE_BYTES or _free_files(self.place) < LEAST_FREE_FILES:
             raise OSError(ENOSPC, os.strerror(ENOSPC))
 
     @property

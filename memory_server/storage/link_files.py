@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,12 +21,7 @@ from memory_server.kernel.errors import InvalidInput, QuotaReached
 from memory_server.kernel.json_text import Fields, Json
 from memory_server.kernel.link import Link, url_of
 from memory_server.kernel.values import frozen
-from memory_server.storage.small_files import (
-    PrivateFile,
-    locked,
-    remove_small_file,
-    replace_small_file,
-)
+from memory_server.storage.small_files import PrivateFile, locked, turn_at
 
 MOST_TURNS = 10_000
 """The most turns that wait: some weeks of them, and more than a person says in a flight."""
@@ -64,11 +59,7 @@ class LinkFile(PrivateFile):
 
     def write(self, link: Link) -> None:
         """Link this folder. Raises StorageUnwritable: it is as it was."""
-        replace_small_file(self._path, asdict(link))
-
-    def remove(self) -> None:
-        """Remove the link. Raises StorageUnwritable: it is still there."""
-        remove_small_file(self._path)
+        self._replace(asdict(link))
 
 
 def token_in(path: str) -> str:
@@ -217,19 +208,9 @@ class Outbox:
     def _locked(self) -> contextlib.AbstractContextManager[BinaryIO]:
         return locked(self._folder / "numbers")
 
-    @contextlib.contextmanager
-    def turn(self) -> Iterator[bool]:
-        """Yield whether this process may deliver what waits: True for only one process at a time, False also if the
-        folder cannot be written."""
-        lock = None
-        with contextlib.suppress(OSError):
-            folders.make_folder(self._folder)
-            lock = folders.try_lock(self._folder / "lock")
-        try:
-            yield lock is not None
-        finally:
-            if lock is not None:
-                lock.release()
+    def turn(self) -> contextlib.AbstractContextManager[bool]:
+        """Give whether this process may deliver what waits, as `turn_at` does."""
+        return turn_at(self._folder / "lock")
 
     def path_of(self, number: int) -> Path:
         """Return the file of a turn that waits."""

@@ -33,6 +33,20 @@ class PrivateFile:
     def __init__(self, data_dir: Path) -> None:
         self._path = data_dir / folders.PRIVATE / self.name
 
+    def remove(self) -> None:
+        """Remove the file, which need not be there. Raises StorageUnwritable: it is still there."""
+        with folders.unwritable(self._path), contextlib.suppress(NotADirectoryError):
+            folders.remove_file(self._path)
+        _sync_names(self._path.parent)
+
+    def _replace(self, value: Fields) -> None:
+        """Write `value` as JSON, in a folder that is made for it. Raises StorageUnwritable: it is as before."""
+        with folders.unwritable(self._path):
+            folders.make_folder(self._path.parent)
+            new_file = folders.write_aside(self._path, json_text.dumps(value) + b"\n")
+            folders.take_name(new_file, self._path)
+        _sync_names(self._path.parent)
+
 
 class PauseNote(PrivateFile):
     """`paused.json`: the pause of this folder."""
@@ -56,27 +70,7 @@ class PauseNote(PrivateFile):
     def write(self, pause: Pause) -> None:
         """Begin a pause, or replace one. Raises StorageUnwritable if that failed."""
         until = None if pause.until_ms is None else times.iso(pause.until_ms)
-        replace_small_file(self._path, {"until": until})
-
-    def remove(self) -> None:
-        """End the pause. Raises StorageUnwritable if it goes on."""
-        remove_small_file(self._path)
-
-
-def replace_small_file(path: Path, value: Fields) -> None:
-    """Write `value` to `path` as JSON, in a folder that is made for it. Raises StorageUnwritable: it is as before."""
-    with folders.unwritable(path):
-        folders.make_folder(path.parent)
-        new_file = folders.write_aside(path, json_text.dumps(value) + b"\n")
-        folders.take_name(new_file, path)
-    _sync_names(path.parent)
-
-
-def remove_small_file(path: Path) -> None:
-    """Remove a file that need not be there. Raises StorageUnwritable: it is still there."""
-    with folders.unwritable(path), contextlib.suppress(NotADirectoryError):
-        folders.remove_file(path)
-    _sync_names(path.parent)
+        self._replace({"until": until})
 
 
 def _sync_names(folder: Path) -> None:
@@ -92,6 +86,21 @@ def _sync_names(folder: Path) -> None:
         )
 
 
+@contextlib.contextmanager
+def turn_at(lock_path: Path) -> Iterator[bool]:
+    """Yield whether it is the turn of this process: True for only one process at a time, False also if the folder of
+    the lock cannot be written."""
+    lock = None
+    with contextlib.suppress(OSError):
+        folders.make_folder(lock_path.parent)
+        lock = folders.try_lock(lock_path)
+    try:
+        yield lock is not None
+    finally:
+        if lock is not None:
+            lock.release()
+
+
 class FolderLedger:
     """When upkeep last ran, and the lock that lets one process run it."""
 
@@ -101,19 +110,9 @@ class FolderLedger:
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[bool]:
-        """Yield whether this process may run upkeep: True for only one process at a time, False
-        also if the data folder cannot be written."""
-        try:
-            folders.make_folder(self._folder)
-            lock = folders.try_lock(self._folder / "upkeep.lock")
-        except OSError:
-            # A read-only data folder has no upkeep.
-            lock = None
-        try:
-            yield lock is not None
-        finally:
-            if lock is not None:
-                lock.release()
+        """Yield whether this process may run upkeep, as `turn_at` does."""
+        with turn_at(self._folder / "upkeep.lock") as is_ours:
+            yield is_ours
 
     def last_run_ms(self) -> int | None:
         """Return when upkeep last ended, in milliseconds since 1970, or None if it never ran."""
@@ -171,7 +170,11 @@ class GivenLines(PrivateFile):
         """Return the keys of the lines that `session` was given and still has in its context."""
         if session is None:
             return set()
-        times_by_key = self._lines_by_session().get(session.id, {})
+        try:
+            sessions = _lines(folders.read_file(self._path))
+        except OSError:
+            return set()
+        times_by_key = sessions.get(session.id, {})
         since_ms = session.context_since_ms
         if since_ms is None:
             since_ms = -1
@@ -196,12 +199,6 @@ class GivenLines(PrivateFile):
                 file.write(json_text.dumps(_last_items(sessions, MOST_SESSIONS)))
         except OSError:
             return  # rather twice than not at all
-
-    def _lines_by_session(self) -> dict[str, dict[str, int]]:
-        try:
-            return _lines(folders.read_file(self._path))
-        except OSError:
-            return {}
 
 
 @contextlib.contextmanager

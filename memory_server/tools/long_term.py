@@ -17,8 +17,6 @@ from memory_server.kernel.recalled_block import harmless, one_line
 from memory_server.kernel.text import beginning, unreadable, words_between_commas
 from memory_server.kernel.times import iso
 from memory_server.lore import (
-    MOST_GROUPS,
-    MOST_RULE_CHARS,
     BookEntry,
     FiringRules,
     GivenRules,
@@ -39,7 +37,7 @@ from memory_server.tools.base.shapes import (
     Text,
 )
 from memory_server.tools.base.tool import FOR_PROGRAMS, tool
-from sandbox import Problem
+from sandbox import MOST_GROUP_CHARS, MOST_GROUPS, Problem
 
 
 class Activated(Result):
@@ -243,7 +241,7 @@ def _warning_text(problem: Problem) -> str:
     )
 
 
-_GroupName = Annotated[Text, Field(min_length=1, max_length=MOST_RULE_CHARS)]
+_GroupName = Annotated[Text, Field(min_length=1, max_length=MOST_GROUP_CHARS)]
 
 
 class RuleArguments(TypedDict):

@@ -39,7 +39,7 @@ def is_message(subject: Subject, node: Node) -> bool:
     if node.type == "subscript_expression":
         owner = node.child_by_field_name("object")
         return owner is not None and _are_messages(subject, owner)
-    owner, method = _method(subject.source, node)
+    owner, method = _method(subject, node)
     return owner is not None and method in _ONE_MESSAGE and _are_messages(subject, owner)
 
 
@@ -48,15 +48,15 @@ def _are_messages(subject: Subject, node: Node) -> bool:
     `slice` that keep its elements."""
     node = subject.value(node)
     while subject.text(node).replace("?.", ".") not in _LISTS:
-        owner, method = _method(subject.source, node)
+        owner, method = _method(subject, node)
         if owner is None or method not in _SAME_MESSAGES:
             return False
         node = subject.value(owner)
     return True
 
 
-def _method(source: Source, call: Node) -> tuple[Node | None, str]:
-    return syntax.member(source, call) if call.type == "call_expression" else (None, "")
+def _method(subject: Subject, call: Node) -> tuple[Node | None, str]:
+    return syntax.member(subject.source, call) if call.type == "call_expression" else (None, "")
 
 
 def _is_element(subject: Subject, node: Node) -> bool:
@@ -94,7 +94,7 @@ def _is_called_for_messages(subject: Subject, function: Node) -> bool:
     call = syntax.call_with(function)
     if call is None:
         return False
-    owner, method = _method(subject.source, call)
+    owner, method = _method(subject, call)
     return owner is not None and method in _CALLBACKS and _are_messages(subject, owner)
 
 

@@ -26,12 +26,10 @@ else:
 
 FUNCTIONS = frozenset(
     (
-        *(
-            "function_declaration",
-            "function_expression",
-            "generator_function",
-            "generator_function_declaration",
-        ),
+        "function_declaration",
+        "function_expression",
+        "generator_function",
+        "generator_function_declaration",
         *(
             "arrow_function",
             "method_definition",
@@ -48,12 +46,10 @@ _MOST_NAMES = 8
 """How many aliases, as in `const a = b`, are followed."""
 _BINDERS = frozenset(
     (
-        *(
-            "formal_parameters",
-            "arrow_function",
-            "function_declaration",
-            "generator_function_declaration",
-        ),
+        "formal_parameters",
+        "arrow_function",
+        "function_declaration",
+        "generator_function_declaration",
         *(
             "array_pattern",
             "rest_pattern",
@@ -61,12 +57,10 @@ _BINDERS = frozenset(
             "object_assignment_pattern",
             "pair_pattern",
         ),
-        *(
-            "assignment_expression",
-            "augmented_assignment_expression",
-            "update_expression",
-            "variable_declarator",
-        ),
+        "assignment_expression",
+        "augmented_assignment_expression",
+        "update_expression",
+        "variable_declarator",
         *("catch_clause", "for_in_statement", "class_declaration"),
     )
 )
@@ -251,12 +245,10 @@ def call_with(function: Node) -> Node | None:
 _NO_VALUE = frozenset(
     (
         *("comment", "html_comment", "hash_bang_line", "empty_statement", "lexical_declaration"),
-        *(
-            "variable_declaration",
-            "using_declaration",
-            "function_declaration",
-            "generator_function_declaration",
-        ),
+        "variable_declaration",
+        "using_declaration",
+        "function_declaration",
+        "generator_function_declaration",
         "class_declaration",
     )
 )

@@ -15,18 +15,11 @@ from typing import Any
 
 from languages import _, counted, foreign
 from sandbox.host.supervisor import TriggerSandbox
+from sandbox.rules import RULE_FIELDS, groups_of, rule_of
 from sandbox.values import frozen
 from sandbox.verdicts import CheckReport, Problem
 from sandbox.workbench.explain import place_of
-from sandbox.workbench.files import (
-    RULE_FIELDS,
-    NamedTrigger,
-    PackMemory,
-    groups_of,
-    rule_of,
-    say_unusable,
-    triggers_of,
-)
+from sandbox.workbench.files import NamedTrigger, PackMemory, say_unusable, triggers_of
 from sandbox.workbench.terminal import Terminal, settled
 
 EXIT_FINE = 0

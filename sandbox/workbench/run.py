@@ -18,17 +18,11 @@ from sandbox.host.search import Scene
 from sandbox.host.supervisor import TriggerSandbox
 from sandbox.javascript.positions import caret
 from sandbox.javascript.tracing import copy_of
+from sandbox.rules import groups_of, rule_of
 from sandbox.verdicts import Failed, Fired, ProtectionLayer, RunReport, Verdict
 from sandbox.workbench.chat_replay import Replay, last_firing, moment, replay_of
 from sandbox.workbench.explain import place_of, reasons, word
-from sandbox.workbench.files import (
-    PackMemory,
-    groups_of,
-    read_text,
-    read_usable,
-    rule_of,
-    say_unusable,
-)
+from sandbox.workbench.files import PackMemory, read_text, read_usable, say_unusable
 from sandbox.workbench.terminal import Terminal, UsageError, settled
 
 EXIT_FIRED = 0

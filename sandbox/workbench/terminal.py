@@ -4,15 +4,14 @@ wanted, no encoding errors); one error for a wrong command; and one way to run a
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine
 from typing import Any, TextIO, TypeVar
 
 from languages import MessageError
+from languages.columns import cells
 from sandbox.errors import SandboxError
 
-PIPE_WIDTH = 80
+_PIPE_WIDTH = 80
 """Cells of a line where the width is not known."""
 
 
@@ -32,16 +31,16 @@ def settled(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 class Terminal:
-    """The output of a command. `width`: cells of a line."""
+    """The output of a command."""
 
-    def __init__(self, out: TextIO, width: int | None = None) -> None:
+    def __init__(self, out: TextIO) -> None:
         from rich.console import Console
 
-        if not width and not out.isatty():
-            width = PIPE_WIDTH
-        self._console = Console(file=out, width=width or None)
+        width = None
+        if not out.isatty():
+            width = _PIPE_WIDTH
+        self._console = Console(file=out, width=width)
         self._encoding = out.encoding or "utf-8"
-        self.width = self._console.width
 
     def show(self, text: str = "", style: str | None = None, *, end: str = "\n") -> None:
         """Write a line. A character that the terminal cannot show becomes `?`, once for each of its cells."""
@@ -55,32 +54,9 @@ class Terminal:
 
     def rule(self, title: str, style: str | None = None, mark: str = "=") -> None:
         """Write a line of `mark` with a title in its middle."""
-        marks = max(6, min(self.width, 100) - cells(title) - 2)
+        marks = max(6, min(self._console.width, 100) - cells(title) - 2)
         marks_before = marks // 2
         self.show(f"{mark * marks_before} {title} {mark * (marks - marks_before)}", style)
-
-
-@contextmanager
-def bar(total: int, noun: str, out: TextIO | None = None) -> Iterator[Callable[[int], None]]:
-    """Show on a terminal (standard error) how many of `total` are done; disappears at the end."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    console = Console(file=out or sys.stderr)
-    noun = noun
-    columns = BarColumn(), MofNCompleteColumn(), TextColumn(noun)
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task(noun, total=total)
-        yield lambda done: progress.update(task, completed=done)
-
-
-def cells(text: str) -> int:
-    """Terminal cells: two for a wide character, none for a combining one."""
-    from rich.cells import cell_len
-
-    return cell_len(text)
 
 
 def fit(text: str, width: int) -> str:

@@ -52,27 +52,23 @@ ALLOWED = (
     # memory
     *("munmap", "madvise", "mremap", "brk", "mincore"),
     # threads
-    *(
-        "futex",
-        "set_robust_list",
-        "rseq",
-        "sched_yield",
-        "sched_getaffinity",
-        "membarrier",
-        "exit",
-        "exit_group",
-    ),
+    "futex",
+    "set_robust_list",
+    "rseq",
+    "sched_yield",
+    "sched_getaffinity",
+    "membarrier",
+    "exit",
+    "exit_group",
     *("gettid", "getpid", "getppid", "restart_syscall"),
     # time and chance
-    *(
-        "clock_gettime",
-        "clock_getres",
-        "clock_nanosleep",
-        "nanosleep",
-        "gettimeofday",
-        "getrandom",
-        "times",
-    ),
+    "clock_gettime",
+    "clock_getres",
+    "clock_nanosleep",
+    "nanosleep",
+    "gettimeofday",
+    "getrandom",
+    "times",
     # signals to itself: V8 ends itself by a trap
     *("rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack"),
     # reading about itself

@@ -53,6 +53,7 @@ ADVANCED: dict[str, Any] = {
     "few_holders": 21,
     "typo_factor": 0.22,
     "span_points": 23.0,
+    "span_match": 0.23,
     "span_before_ms": 24,
     "span_after_ms": 25,
     "cue_points": 26.0,

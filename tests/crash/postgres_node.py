@@ -18,6 +18,9 @@ from memory_server.storage.postgres import log
 from memory_server.storage.postgres.connection import Database
 from memory_server.storage.postgres.conversations import PostgresStore
 
+LEAST_WRITES = 6
+"""The number of writes of each client that are tried where the time is over before, on a busy machine."""
+
 
 def say(*words: object) -> None:
     """Print a line in one write: with PYTHONUNBUFFERED, `print` writes each word alone."""
@@ -40,7 +43,7 @@ async def write(
     async def client(number: int) -> None:
         rng = Random(number)
         count = 0
-        while time.monotonic() < end:
+        while time.monotonic() < end or count < LEAST_WRITES:
             chat = rng.choice([f"own-{node}-{number}", "shared"])
             name = f"{node}-{number}-{count}"
             count += 1

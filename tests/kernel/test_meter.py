@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from memory_server import open_memory
 from memory_server.config import Settings
 from memory_server.kernel.errors import StorageError
-from memory_server.kernel.meter import BOUNDS_MS, Calls, FolderSize, Meter, gauge_files
+from memory_server.kernel.meter import BOUNDS_MS, Calls, FolderSize, Meter, gauge
 from memory_server.tools import TOOLS
 from memory_server.tools.base.tool import ToolFailed, call
 from sandbox import FailureKind
@@ -170,7 +170,7 @@ def test_files_are_counted_once_a_minute_and_less_often_where_that_takes_long() 
         return FolderSize(len(looked_at), 7)
 
     meter = Meter()
-    gauge_files(meter, look, lambda: moments[0])
+    gauge(meter, look, of_process=False, now=lambda: moments[0])
     assert meter.number("files", "count") == 1
     assert meter.number("files", "bytes") == 7
     moments[0] = 99.0

@@ -10,7 +10,7 @@ from searched_memories import USUAL_WORDING, decided
 
 from memory_server.conversations.model import ShortTermMemory
 from memory_server.conversations.recall.parameters import USUAL
-from memory_server.conversations.recall.relevance import span_points
+from memory_server.conversations.recall.relevance import span_points, span_share
 from memory_server.conversations.recall.words import RecallQuery
 from memory_server.kernel.messages import Message, context_text
 
@@ -120,5 +120,23 @@ def test_a_named_time_counts_whole_and_what_is_near_it_half(
 ) -> None:
     begin_ms = NOW_MS - 90 * DAY_MS
     query = RecallQuery(spans=((begin_ms, begin_ms + length_ms),))
-    points = span_points(begin_ms + apart_ms, query, USUAL)
-    assert points == share * USUAL.span_points
+    assert span_share(begin_ms + apart_ms, query, USUAL) == share
+
+
+def test_a_memory_of_the_named_time_counts_its_words_twice() -> None:
+    assert span_points(30.0, USUAL) == 30.0
+    assert span_points(0.0, USUAL) == span_points(1.0, USUAL) == USUAL.span_points
+
+
+def test_of_memories_that_share_the_words_the_one_of_the_named_month_comes_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = {
+        "2026-03-02": "The budget meeting with Li about the new stage was long",
+        "2026-05-12": "Budget meeting with Li",
+        "2026-08-02": "Meeting with Li on the budget of the new stage",
+    }
+    for day, text in said.items():
+        monkeypatch.setitem(SAID, day, text)
+    question = "What did we decide in May at the budget meeting with Li about the new stage?"
+    assert days_of(question)[0] == "2026-05-12"

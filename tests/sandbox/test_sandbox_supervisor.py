@@ -352,7 +352,7 @@ def test_repeat_offenders_are_remembered_and_run_last(quick: Driver) -> None:
     record = quick.sandbox.record_of(offender)
     assert (record.timeouts, record.out_of_memory, record.killed, record.last) == (1, 0, 0, NOW)
     tight = Driver(
-        SandboxLimits(trigger_seconds=0.4, after_timeout_seconds=0.4, search_seconds=0.8), workers=1
+        SandboxLimits(trigger_seconds=0.8, after_timeout_seconds=0.8, search_seconds=1.5), workers=1
     )
     try:
         first = [outcome(verdict) for verdict in tight.evaluate(offender, "for (;;);", "1")]

@@ -13,7 +13,6 @@ from memory_server.conversations.codec import long_term, long_term_json
 from memory_server.kernel.json_text import dumps, load_object
 from memory_server.lore.chat_state import ChatState, Effect, Firing
 from memory_server.lore.forms import (
-    RULE_FIELDS,
     RuleFault,
     book_json,
     chat_state_json,
@@ -33,6 +32,7 @@ from memory_server.lore.memory import (
     GroupRules,
     RecursionRules,
 )
+from sandbox import RULE_FIELDS
 
 NAMES = st.text("abc火, ", min_size=1, max_size=6).map(str.strip).filter(bool)
 COUNTS = st.integers(0, 1_000)

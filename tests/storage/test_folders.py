@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -273,35 +274,40 @@ class Held(OSError):
         self.winerror = code
 
 
-@pytest.mark.parametrize("code", [5, 32, 33])
-def test_a_file_that_another_program_holds_is_tried_again(code: int) -> None:
-    pauses: list[float] = []
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The seconds of each pause, for which nothing waits."""
+    seconds: list[float] = []
+    monkeypatch.setattr(time, "sleep", seconds.append)
+    return seconds
 
+
+@pytest.mark.parametrize("code", [5, 32, 33])
+def test_a_file_that_another_program_holds_is_tried_again(code: int, pauses: list[float]) -> None:
     def call() -> str:
         if len(pauses) < 4:
             raise Held(code)
         return "done"
 
-    assert patiently(call, pauses.append) == "done"
+    assert patiently(call) == "done"
     assert pauses == [0.02, 0.04, 0.08, 0.16]
 
 
-def test_a_file_with_a_lease_is_tried_again() -> None:
-    pauses: list[float] = []
-
+def test_a_file_with_a_lease_is_tried_again(pauses: list[float]) -> None:
     def call() -> str:
         if len(pauses) < 2:
             raise BlockingIOError("Resource temporarily unavailable")
         return "done"
 
-    assert patiently(call, pauses.append) == "done"
+    assert patiently(call) == "done"
 
 
 @pytest.mark.parametrize(
     ("error", "tries"), [(Held(5), 10), (Held(2), 1), (PermissionError("no"), 1)]
 )
-def test_trying_again_has_an_end_and_is_for_held_files_only(error: OSError, tries: int) -> None:
-    pauses: list[float] = []
+def test_trying_again_has_an_end_and_is_for_held_files_only(
+    error: OSError, tries: int, pauses: list[float]
+) -> None:
     calls: list[None] = []
 
     def call() -> None:
@@ -309,7 +315,7 @@ def test_trying_again_has_an_end_and_is_for_held_files_only(error: OSError, trie
         raise error
 
     with pytest.raises(OSError, match=r"held|no"):
-        patiently(call, pauses.append)
+        patiently(call)
     assert len(calls) == tries
     if tries > 1:
         assert sum(pauses) == pytest.approx(2.5)

@@ -237,11 +237,10 @@ async def test_who_waits_needs_no_thread_and_who_gave_up_leaves_nothing_open(
     lock = try_lock(private(tmp_path, "lock"))
     assert lock is not None
 
-    def resources() -> tuple[set[threading.Thread], set[tuple[str, int]]]:
+    def resources() -> set[threading.Thread | tuple[str, int]]:
         """Threads and open files, without their positions: another process may write to the same output."""
-        return set(threading.enumerate()), {
-            (open_file.path, open_file.fd) for open_file in psutil.Process().open_files()
-        }
+        files = {(open_file.path, open_file.fd) for open_file in psutil.Process().open_files()}
+        return files | set(threading.enumerate())
 
     before = resources()
     for _ in range(5):
@@ -251,7 +250,7 @@ async def test_who_waits_needs_no_thread_and_who_gave_up_leaves_nothing_open(
             )
     waiting = asyncio.create_task(commit(store, Added(memory("c"))))
     await asyncio.sleep(0.005)
-    assert resources() == before
+    assert resources() <= before, "what an earlier test left may end meanwhile"
     lock.release()
     async with asyncio.timeout(20):
         await waiting

@@ -446,7 +446,8 @@ async def test_the_search_for_what_is_erased_names_the_tables_and_after_it_no_ta
             await notes.recall(marker)
             items, words = await forgetting.find(engines, [marker], ItemFilter(archived=None))
             erasure = await forgetting.erasure_of(engines, items, words)
-            before = {table.name for table in await asyncio.to_thread(app.home.holding, erasure)}
+            traces = await asyncio.to_thread(app.home.left, erasure)
+            before = {table.name for table in traces.texts}
             assert before >= {
                 f"memory_server.all_{name}" for name in ("entries", "changes", "copies")
             }
@@ -456,7 +457,7 @@ async def test_the_search_for_what_is_erased_names_the_tables_and_after_it_no_ta
                 engines, erasure, app.home.erased, app.home.recalls, app.home.questions
             )
             await asyncio.to_thread(app.home.erased.end)
-            assert app.home.holding(erasure) == []
+            assert list(app.home.left(erasure).texts) == []
             assert everywhere(marker) == []
             assert app.home.erased.holds([f"The number of {marker} is 4711\nmore about {marker}"])
             # Another node knows it too, and finds the rest.

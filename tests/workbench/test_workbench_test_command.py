@@ -182,7 +182,7 @@ def test_colour_is_for_terminals_that_want_it(
         if variable:
             monkeypatch.setenv("NO_COLOR", variable)
         screen = Screen()
-        Terminal(screen, 80).show("x 生|é\u200d|", "red")  # type: ignore[arg-type]
+        Terminal(screen).show("x 生|é\u200d|", "red")  # type: ignore[arg-type]
         assert screen.text == expected
 
 

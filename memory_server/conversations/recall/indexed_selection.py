@@ -160,7 +160,7 @@ def matched(columns: Columns, query: RecallQuery, parameters: RecallParameters) 
     if query.question and parameters.part_asked and shared.terms:
         part = _part_asked(shared)
 
-    span = _span_points(columns, query, parameters)
+    span = _span_points(columns, points, query, parameters)
     match = partial(Match, shared, points=points, around=around, span=span, part=part)
 
     # An overview needs no shared word, so every memory counts.
@@ -241,14 +241,18 @@ def _holders(columns: Columns, query: RecallQuery, occurrences: Occurrences) -> 
     return [holders_of_key[key] for key in keys]
 
 
-def _span_points(columns: Columns, query: RecallQuery, parameters: RecallParameters) -> Floats:
-    """Return the points of each row for the time at which it was said, or for the day that is asked
-    for if it tells of it; 0 if neither is asked."""
-    points = np.zeros(len(columns.times))
+def _span_points(
+    columns: Columns, match: Floats, query: RecallQuery, parameters: RecallParameters
+) -> Floats:
+    """Return the points of each row, whose shared words have `match` points, for the time at which
+    it was said, or for the day that is asked for if it tells of it; 0 if neither is asked."""
+    shares = np.zeros(len(columns.times))
     for stretch in stretches(query, parameters):
-        points[(columns.times >= stretch.begin_ms) & (columns.times < stretch.end_ms)] = (
-            stretch.points
+        shares[(columns.times >= stretch.begin_ms) & (columns.times < stretch.end_ms)] = (
+            stretch.share
         )
+    points = shares * np.maximum(parameters.span_points, parameters.span_match * match)
+
     asked = query.asked_days
     if asked is not None:
         rows = np.unique(columns.occurrences(asked.words).rows)

@@ -78,6 +78,10 @@ class RecallParameters:
     """Factor on an English word that is one letter away from one that no memory has."""
     span_points: float = 0.0
     """Points of a memory of the time that the last message names (7月份, last week); half of them nearby."""
+    # Who names a time means a memory that has both. With more `span_points` in its place, memories come that share the
+    # time and little else.
+    span_match: float = 0.0
+    """The points of its words times this, if these are more than `span_points`."""
     span_before_ms: int = DAY_MS
     """Milliseconds before that time that count as nearby, for plans."""
     span_after_ms: int = 4 * DAY_MS
@@ -185,6 +189,7 @@ USUAL = RecallParameters(
     few_holders=2,
     typo_factor=0.7,
     span_points=20.0,
+    span_match=1.0,
     cue_points=7.5,
     neighbour_share=0.25,
     episode_share=0.25,

@@ -222,13 +222,14 @@ def receipts(
     telling = _telling(memories, query)
     for number, (memory, terms, gained) in enumerate(zip(memories, weighted, gains, strict=True)):
         age_ms = age_of(memory.time_ms, now_ms)
+        match = sum(term.word.points for term in terms)
         receipt = Receipt(
             tuple(term.word for term in terms),
             decay=decay(age_ms, parameters),
             age_ms=age_ms,
             score=score_points(memory, parameters),
             around=gained,
-            span=_span_of(memory, number in telling, query, parameters),
+            span=_span_of(memory, number in telling, match, query, parameters),
             part=min(1.0, sum(asked.get(term.word.word, 0.0) for term in terms)),
             overview=query.overview is not None,
         )
@@ -312,11 +313,16 @@ def factor_of(
 
 @frozen
 class Stretch:
-    """A stretch of time that gives points: from its first millisecond since 1970 to the first after it."""
+    """A stretch of time that a query names: from its first millisecond since 1970 to the first after it."""
 
     begin_ms: int
     end_ms: int
-    points: float
+    share: float
+    """The share of the points for a named time that a memory of this stretch gets."""
+
+
+_NEARBY = 0.5
+"""The share of the points that a memory gets which was said near the named time."""
 
 
 def stretches(query: RecallQuery, parameters: RecallParameters) -> list[Stretch]:
@@ -331,19 +337,23 @@ def stretches(query: RecallQuery, parameters: RecallParameters) -> list[Stretch]
             length_ms = end_ms - begin_ms
             wide_begin_ms = begin_ms - length_ms
             wide_end_ms = end_ms + length_ms
-        wide.append(Stretch(wide_begin_ms, wide_end_ms, parameters.span_points / 2))
-        exact.append(Stretch(begin_ms, end_ms, parameters.span_points))
+        wide.append(Stretch(wide_begin_ms, wide_end_ms, _NEARBY))
+        exact.append(Stretch(begin_ms, end_ms, 1.0))
     return wide + exact
 
 
-def span_points(time_ms: int, query: RecallQuery, parameters: RecallParameters) -> float:
-    """Return the points of a memory for the time at which it was said: the most of a stretch of time that has it, or
-    0."""
-    points = 0.0
+def span_share(time_ms: int, query: RecallQuery, parameters: RecallParameters) -> float:
+    """Return the share of the points for a named time that a memory of `time_ms` gets: 1 in it, 0.5 near it, else 0."""
+    share = 0.0
     for stretch in stretches(query, parameters):
         if stretch.begin_ms <= time_ms < stretch.end_ms:
-            points = max(points, stretch.points)
-    return points
+            share = max(share, stretch.share)
+    return share
+
+
+def span_points(match: float, parameters: RecallParameters) -> float:
+    """Return the points of a memory of a time that a query names, whose shared words have `match` points."""
+    return max(parameters.span_points, parameters.span_match * match)
 
 
 def told_points(parameters: RecallParameters) -> float:
@@ -368,10 +378,15 @@ def _telling(memories: Sequence[ShortTermMemory], query: RecallQuery) -> set[int
 
 
 def _span_of(
-    memory: ShortTermMemory, tells: bool, query: RecallQuery, parameters: RecallParameters
+    memory: ShortTermMemory,
+    tells: bool,
+    match: float,
+    query: RecallQuery,
+    parameters: RecallParameters,
 ) -> float:
-    """Return the points of a memory for the time at which it was said or of which it tells."""
-    points = span_points(memory.time_ms, query, parameters)
+    """Return the points of a memory, whose shared words have `match` points, for the time at which it was said or of
+    which it tells."""
+    points = span_share(memory.time_ms, query, parameters) * span_points(match, parameters)
     if tells:
         return max(points, told_points(parameters))
     return points

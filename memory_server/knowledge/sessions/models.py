@@ -12,7 +12,7 @@ from languages import N_
 from memory_server.kernel.errors import ModelsFailed, NothingToKeep
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.embeddings import TextVectors
-from memory_server.knowledge.entry import Entry, Hit, Query
+from memory_server.knowledge.entry import Entry, Hit, Operation, Query
 from memory_server.knowledge.options import SessionSettings
 from memory_server.knowledge.policies import to_keep
 from memory_server.knowledge.ports import EntryStore, ModelResponse, Models, ScopeView
@@ -51,9 +51,12 @@ class SessionOptions(SessionSettings):
 
 
 class OperationInProgress:
-    """A call that is going on: what its note will say."""
+    """A call of `caller` that is going on: what its note will say."""
 
-    def __init__(self) -> None:
+    def __init__(self, caller: SessionIds, op: str, by: str) -> None:
+        self.caller = caller
+        self._op = op
+        self._by = by
         self.began = time.perf_counter()
         self.ids: Sequence[int] = ()
         self.noted = False
@@ -73,6 +76,17 @@ class OperationInProgress:
     @property
     def took_ms(self) -> float:
         return (time.perf_counter() - self.began) * 1000
+
+    def note(self) -> Operation:
+        """Return what the history says of the call as it is now."""
+        caller: dict[str, Any] = self.caller.ids | {"sources": dict(self.caller.sources)}
+        if self.caller.metadata:
+            caller["metadata"] = dict(self.caller.metadata)
+        if self.caller.overridden:
+            caller["overridden"] = list(self.caller.overridden)
+        return Operation(
+            self._op, self._by, caller=caller, took_ms=self.took_ms, detail=self.detail
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,27 +123,23 @@ class SessionModels:
         operation.spent(response)
         return response.value
 
-    async def embed(
-        self, caller: SessionIds, operation: OperationInProgress, texts: Sequence[str]
-    ) -> None:
+    async def embed(self, operation: OperationInProgress, texts: Sequence[str]) -> None:
         """Make vectors of texts that will be stored. Where none come in time, the clean-up makes them."""
         with suppress(ModelsFailed):
             seconds = min(VECTOR_SECONDS, self.seconds_left(operation))
             await self.vectors.vectors(
-                scope_of(caller), texts, seconds=seconds, spent=operation.spent
+                scope_of(operation.caller), texts, seconds=seconds, spent=operation.spent
             )
 
     def seconds_left(self, operation: OperationInProgress) -> float:
         """Seconds that the whole call may still take."""
         return max(0.0, self.options.total_seconds - operation.took_ms / 1000)
 
-    async def vector_of(
-        self, caller: SessionIds, operation: OperationInProgress, query: str
-    ) -> bytes:
+    async def vector_of(self, operation: OperationInProgress, query: str) -> bytes:
         """Return the vector of a query; empty if there is nothing to compare it with. Raise ModelsFailed if no model
         gives it, and NothingToKeep if all of it is private or recalled."""
-        scope = scope_of(caller)
-        where = where_of(caller)
+        scope = scope_of(operation.caller)
+        where = where_of(operation.caller)
         text = to_keep(query)
         if self.vectors.embeddings is not None:
             count = await self.store.read(scope, lambda view: view.count(where))
@@ -142,25 +152,24 @@ class SessionModels:
             raise ModelsFailed("the model does not take this query")
         return vectors[text]
 
-    async def related(
-        self, caller: SessionIds, operation: OperationInProgress, words: str
-    ) -> list[Entry]:
+    async def related(self, operation: OperationInProgress, words: str) -> list[Entry]:
         """Return at most `SHOWN` memories that share words with these words or are near to them in meaning, the best
         in both first. If there is no vector, only words count."""
         vector = b""
         with suppress(ModelsFailed, NothingToKeep):
-            vector = await self.vector_of(caller, operation, words)
-        where = where_of(caller)
+            vector = await self.vector_of(operation, words)
+        scope = scope_of(operation.caller)
+        where = where_of(operation.caller)
 
         def read(view: ScopeView) -> list[Entry]:
             worded = view.search(Query(words, where, SHOWN)).hits
             near: list[Hit] = []
             if vector:
                 cosines, _missing = view.nearest(vector, where)
-                near = hits_of(view, scope_of(caller), cosines[:SHOWN])
+                near = hits_of(view, scope, cosines[:SHOWN])
             return [hit.entry for hit in by_ranks(worded, near)[:SHOWN]]
 
-        return await self.store.read(scope_of(caller), read)
+        return await self.store.read(scope, read)
 
     async def facts(
         self,

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from memory_server.kernel.errors import MemoryNotFound, NothingToKeep
 from memory_server.kernel.fusion import FUSED
@@ -184,16 +184,6 @@ def narrowed(caller: SessionIds) -> dict[str, str]:
 def where_of(caller: SessionIds) -> Filter:
     """Return the filter for the memories that a caller sees, in the scope of the user."""
     return Filter(**narrowed(caller))  # type: ignore[arg-type]
-
-
-def caller_json(caller: SessionIds) -> JsonObject:
-    """Return a caller in the form that the history keeps."""
-    caller_json: dict[str, Any] = caller.ids | {"sources": dict(caller.sources)}
-    if caller.metadata:
-        caller_json["metadata"] = dict(caller.metadata)
-    if caller.overridden:
-        caller_json["overridden"] = list(caller.overridden)
-    return caller_json
 
 
 @frozen

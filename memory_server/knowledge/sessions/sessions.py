@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import field, replace
-from typing import TypeVar
 
 from languages import _, counted
 from memory_server.kernel.errors import (
@@ -58,7 +57,6 @@ from memory_server.knowledge.sessions.records import (
     SearchType,
     SessionFigures,
     SessionHits,
-    caller_json,
     counts_of,
     measured,
     narrowed,
@@ -70,7 +68,6 @@ from memory_server.knowledge.sessions.records import (
     where_of,
 )
 
-T = TypeVar("T")
 MOST_TRIES = 3
 """The number of tries to merge a memory that another caller changed meanwhile."""
 MEASURED = 10_000
@@ -170,9 +167,7 @@ class Sessions:
             reason = None
             if mode == "inference":
                 try:
-                    return await self._infer(
-                        caller, operation, texts=texts, base=base, prompt=prompt, by=by
-                    )
+                    return await self._infer(operation, texts=texts, base=base, prompt=prompt)
                 except ModelsFailed as failure:
                     reason = str(failure)
 
@@ -182,21 +177,17 @@ class Sessions:
             ]
 
             operation.detail |= {"mode": "direct"}
-            await self._with_models.embed(caller, operation, [memory.body for memory in memories])
-            entries, change = await self._commit(
-                caller, operation, op="add", by=by, decide=lambda _: memories
-            )
+            await self._with_models.embed(operation, [memory.body for memory in memories])
+            entries, change = await self._commit(operation, lambda _: memories)
             added = tuple(MemoryEvent("ADD", entry) for entry in entries)
             return Outcome(added, "direct", reason=reason, change_id=change)
 
     async def _infer(
         self,
-        caller: SessionIds,
         operation: OperationInProgress,
         texts: Sequence[SessionText],
         base: Entry,
         prompt: str | None,
-        by: str,
     ) -> Outcome:
         """Store what a model finds in the texts: each fact as a new memory, or in place of one that it was shown, or
         not at all if a memory says it already. Raise ModelsFailed if the texts are too long for a model, or no model
@@ -213,19 +204,19 @@ class Sessions:
         usable(replace(base, body="."))
 
         memories = await self._with_models.related(
-            caller, operation, "\n".join(text.text for text in texts)
+            operation, "\n".join(text.text for text in texts)
         )
         facts = await self._with_models.facts(operation, texts, memories=memories, prompt=prompt)
-        await self._with_models.embed(caller, operation, [fact.text for fact in facts])
+        await self._with_models.embed(operation, [fact.text for fact in facts])
 
-        decisions = FactDecisions(where_of(caller), memories, base)
+        decisions = FactDecisions(where_of(operation.caller), memories, base)
         events: list[MemoryEvent] = []
 
         def decide(view: ScopeView) -> list[Change]:
             events[:] = decisions.decided(view, facts)
             return [event.memory for event in events if event.event != "NONE"]
 
-        entries, change = await self._commit(caller, operation, op="add", by=by, decide=decide)
+        entries, change = await self._commit(operation, decide)
 
         # A fact that was already known has no new entry.
         stored = iter(entries)
@@ -260,7 +251,7 @@ class Sessions:
             vector = b""
             if search_type != "text":
                 try:
-                    vector = await self._with_models.vector_of(caller, operation, query)
+                    vector = await self._with_models.vector_of(operation, query)
                 except (ModelsFailed, NothingToKeep) as failure:
                     reason = str(failure)
 
@@ -357,7 +348,7 @@ class Sessions:
                 body = text
                 if used_mode == "inference":
                     body = await self._with_models.merged(operation, before.body, text)
-                await self._with_models.embed(caller, operation, [body])
+                await self._with_models.embed(operation, [body])
 
                 def decide(
                     view: ScopeView, before: Entry = before, body: str = body
@@ -377,9 +368,7 @@ class Sessions:
                         changed = replace(changed, metadata=self.secrets.of(dict(metadata)))
                     return [usable(changed)]
 
-                entries, change = await self._commit(
-                    caller, operation, op="update", by=by, decide=decide
-                )
+                entries, change = await self._commit(operation, decide)
 
                 if entries:
                     return Outcome(
@@ -400,7 +389,7 @@ class Sessions:
                 deleted[:] = [own(view, caller, memory_id)]
                 return [Archive(memory_id, "deleted", self.clock())]
 
-            _, change = await self._commit(caller, operation, op="delete", by=by, decide=decide)
+            _, change = await self._commit(operation, decide)
             return Outcome((MemoryEvent("DELETE", deleted[0]),), change_id=change)
 
     async def delete_all(
@@ -426,7 +415,7 @@ class Sessions:
                 deleted_ids[:] = view.ids(where)
                 return [Archive(entry_id, "deleted", self.clock()) for entry_id in deleted_ids]
 
-            _, change = await self._commit(caller, operation, op="delete_all", by=by, decide=decide)
+            _, change = await self._commit(operation, decide)
             return len(deleted_ids), change
 
     async def history(
@@ -441,9 +430,8 @@ class Sessions:
 
     async def note_refusal(self, caller: SessionIds, op: str, sentence: str, *, by: str) -> None:
         """Note in the history of a user a call that was refused before it began. What cannot be written is left out."""
-        note = Operation(
-            op, by, caller=caller_json(caller), error=shown(sentence, 200), took_ms=0.0
-        )
+        refused = OperationInProgress(caller, op, by).note()
+        note = replace(refused, error=shown(sentence, 200), took_ms=0.0)
         with suppress(StorageError):
             await self.store.log_operation(scope_of(caller), note, passing=True)
 
@@ -460,20 +448,12 @@ class Sessions:
         )
 
     async def _commit(
-        self,
-        caller: SessionIds,
-        operation: OperationInProgress,
-        op: str,
-        by: str,
-        decide: Callable[[ScopeView], Sequence[Change]],
+        self, operation: OperationInProgress, decide: Callable[[ScopeView], Sequence[Change]]
     ) -> tuple[tuple[Entry, ...], str | None]:
         """Commit the changes that `decide` returns, with a note in the history; the store may call it more than once.
         Return the entries as they are stored, and the id of the change, None if nothing changed."""
-        note = Operation(
-            op, by, caller=caller_json(caller), took_ms=operation.took_ms, detail=operation.detail
-        )
         committed = await self.store.commit(
-            scope_of(caller), lambda view: (decide(view), None), note
+            scope_of(operation.caller), lambda view: (decide(view), None), operation.note()
         )
         operation.noted = committed.seq is not None
         return committed.entries, committed.change_id
@@ -485,7 +465,7 @@ class Sessions:
         """Note a call in the history of its user when it ends, unless a commit has done it. The note has the sentence
         of a MemoryServerError that ends the call; after any other exception it has no error. It waits for other
         writers for a second at most, and is then left out."""
-        operation = OperationInProgress()
+        operation = OperationInProgress(caller, op, by)
         error = None
 
         try:
@@ -496,14 +476,6 @@ class Sessions:
         finally:
             # A commit stores its note together with the change.
             if not operation.noted:
-                note = Operation(
-                    op,
-                    by,
-                    caller=caller_json(caller),
-                    entries=tuple(operation.ids),
-                    error=error,
-                    took_ms=operation.took_ms,
-                    detail=operation.detail,
-                )
+                note = replace(operation.note(), entries=tuple(operation.ids), error=error)
                 with suppress(StorageError):
                     await self.store.log_operation(scope_of(caller), note, passing=True)

@@ -60,6 +60,7 @@ from memory_server.storage.entries import schema
 from memory_server.storage.entries.rows import ScopeRows
 from memory_server.storage.entries.schema import Connection
 from memory_server.storage.entries.sqlite_store import run_in_thread
+from memory_server.storage.entries.store import read_only_refusal
 
 # --- a file ------------------------------------------------------------------------------------------------------
 
@@ -252,53 +253,35 @@ def entries_that_count(files: Mapping[str, EntryFile]) -> dict[str, Entry]:
     return {name: entry for name, entry in entries.items() if counts(entry)}
 
 
-def new_file(path: Path, entry: Entry, zone: tzinfo | None) -> bytes:
-    """Return the content of a new file. Raises InvalidInput: it could not be read again."""
-    fields: dict[str, Any] = {"key": entry.key, "tags": list(entry.tags)}
-    for name, attribute in _TIMES.items():
-        fields[name] = front_matter.moment(getattr(entry, attribute), zone)
-    if entry.metadata:
-        fields["metadata"] = dict(entry.metadata)
-    try:
-        return front_matter.write(_body_of(entry), fields, None)
-    except front_matter.Unreadable as error:
-        raise _not_written(path, error) from error
-
-
-def changed_file(
-    path: Path, entry: Entry, before: Entry, former_data: bytes, zone: tzinfo | None
+def content_of(
+    path: Path, entry: Entry, before: Entry | None, former_data: bytes | None, zone: tzinfo | None
 ) -> bytes:
-    """Return the content of a file that changes; lines of fields that stay are kept as they are.
-    Raises InvalidInput if it could not be read again, unless the entry is archived: then the
-    content stays."""
-    former = front_matter.read(former_data)
+    """Return the content of a new file, or of a file that changes, whose lines of fields that stay are kept as they
+    are. Raises InvalidInput if it could not be read again, unless an entry goes into the archive: then the content
+    stays."""
+    former = None
+    if former_data is not None:
+        former = front_matter.read(former_data)
     fields: dict[str, Any] = {"key": entry.key, "tags": list(entry.tags)}
     for name, attribute in _TIMES.items():
         time_ms = getattr(entry, attribute)
         # A time that stays may be written in another form, such as with a zone: so its line stays.
         if former is None or name not in former.fields or getattr(before, attribute) != time_ms:
             fields[name] = front_matter.moment(time_ms, zone)
+    if former is None and entry.metadata:
+        fields["metadata"] = dict(entry.metadata)
+    body = entry.body.replace("\r\n", "\n").strip("\n")
     try:
-        return front_matter.write(_body_of(entry), fields, former)
+        return front_matter.write(body, fields, former)
     except front_matter.Unreadable as error:
-        if entry.archived_ms is None:
-            raise _not_written(path, error) from error
+        if former_data is None or entry.archived_ms is None:
+            raise InvalidInput(
+                "{path} was not written, because {reason}; give a plainer key, or leave some tags out.",
+                path,
+                error,
+            ) from error
         # Only the time of the move does not fit, and the time of the file says it too: it must make room for others.
         return former_data
-
-
-def _body_of(entry: Entry) -> str:
-    return entry.body.replace("\r\n", "\n").strip("\n")
-
-
-def _not_written(path: Path, error: front_matter.Unreadable) -> InvalidInput:
-    return InvalidInput(
-        _(
-            "{path} was not written, because {reason}; give a plainer key, or leave some tags out.",
-            path,
-            error,
-        )
-    )
 
 
 def is_plain(key: str) -> bool:
@@ -365,9 +348,7 @@ class MarkdownFolder:
         StorageUnwritable if the folder is read-only, and as `_decide_and_write` does: if a disk
         fails after the check, some of the files may be written, each of them whole."""
         if self.read_only:
-            raise StorageUnwritable(
-                Sentence("Nothing can be changed, because `read_only` is set."), self.place
-            )
+            raise read_only_refusal(self.place)
 
         def work() -> Committed[T]:
             lock = self._take_lock()
@@ -608,9 +589,8 @@ class MarkdownFolder:
         changes with the key. Raises OSError, InvalidInput if the file could not be read again."""
         if before is None:
             name = self._free_name(entry)
-            self._replace_file(
-                self.place / name, new_file(self.place / name, entry, self.zone), None
-            )
+            path = self.place / name
+            self._replace_file(path, content_of(path, entry, None, None, self.zone), None)
             return name
 
         if not difference(before, entry):
@@ -622,13 +602,8 @@ class MarkdownFolder:
 
         path = self.place / name
         former_path = self._path(before)
-        data = changed_file(
-            path,
-            entry,
-            before=before,
-            former_data=folders.read_file(former_path, links=False),
-            zone=self.zone,
-        )
+        former_data = folders.read_file(former_path, links=False)
+        data = content_of(path, entry, before, former_data, self.zone)
         # Its rights stay, but not that everybody may write it.
         mode = stat.S_IMODE(former_path.lstat().st_mode) & ~stat.S_IWOTH
         self._replace_file(path, data, mode)

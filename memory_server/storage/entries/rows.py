@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple
 from uuid import uuid4
 
 import orjson
@@ -91,7 +91,6 @@ class AppliedChange:
 
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 COLUMNS = ", ".join(f"e.{name}" for name in FIELDS)
 INDEXED = {"title": 10, "tags": 4, "body": 1}

@@ -14,7 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
-from dataclasses import KW_ONLY, replace
+from dataclasses import KW_ONLY
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -26,13 +26,12 @@ from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.items import Scope
 from memory_server.kernel.text import Finding
-from memory_server.kernel.times import moment_of
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import Operation
-from memory_server.knowledge.ports import REPLACED, Committed, Decide, Later
+from memory_server.knowledge.ports import Committed, Decide, Later
 from memory_server.storage.entries import examination, schema, store
 from memory_server.storage.entries.schema import Connection, damaged
-from memory_server.storage.entries.store import DatabaseStore, name_taken
+from memory_server.storage.entries.store import DatabaseStore, copy_name, name_taken
 
 # --- copies, and work in a thread --------------------------------------------------------------------------------
 
@@ -245,9 +244,7 @@ class SqliteStore(DatabaseStore[Connection]):
         aside = file.parent / "archive"
         folders.make_folder(aside)
         while True:
-            path = (
-                aside / f"knowledge-{moment_of(now_ms):%Y%m%d-%H%M%S}-{now_ms % 1000:03d}.sqlite3"
-            )
+            path = aside / copy_name(now_ms)
             try:
                 folders.open_file(path, "xb").close()
                 return path
@@ -280,13 +277,10 @@ class SqliteStore(DatabaseStore[Connection]):
                 Path(f"{file}{ending}").replace(f"{aside}{ending}")
         log.warning("%s was damaged; it is kept as %s", file, aside)
 
-    async def examine(self) -> list[Finding]:
+    def _findings(self, connection: Connection) -> list[Finding]:
         if self.place is None or not self.place.exists():
             return []
-        try:
-            return await self._read(partial(examination.examine, self.place, self.embeds))
-        except StorageError as error:
-            return [Finding("error", "knowledge", str(error))]
+        return examination.examine(self.place, self.embeds, connection)
 
     async def aclose(self) -> None:
         await asyncio.to_thread(self._close)
@@ -498,10 +492,6 @@ class _Replacement:
                 raise
             present = None
 
-        operation = self.operation
-        if self.former is not None:
-            operation = replace(operation, detail={**operation.detail, REPLACED: str(self.former)})
-
         source.execute("BEGIN")
         with source:
             schema.number_after(source, last_seq)
@@ -509,9 +499,10 @@ class _Replacement:
                 source,
                 present,
                 scope=self.scope,
-                operation=operation,
+                operation=self.operation,
                 later=self.later,
                 embeds=self.store.embeds,
+                former=self.former,
             )
 
 

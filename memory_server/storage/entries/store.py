@@ -16,13 +16,22 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from languages import Sentence, _
 from memory_server.kernel.erasure import Erasure
-from memory_server.kernel.errors import InvalidInput, StorageUnwritable
+from memory_server.kernel.errors import InvalidInput, StorageError, StorageUnwritable
 from memory_server.kernel.items import KEY_BYTES, Scope, Space, vector_key
 from memory_server.kernel.messages import NOTHING
 from memory_server.kernel.meter import Meter
+from memory_server.kernel.text import Finding
+from memory_server.kernel.times import moment_of
 from memory_server.kernel.values import dataclass, frozen
 from memory_server.knowledge.entry import Operation
-from memory_server.knowledge.ports import Committed, Decide, Later, ModelCall, ScopeView
+from memory_server.knowledge.ports import (
+    REPLACED,
+    Committed,
+    Decide,
+    Later,
+    ModelCall,
+    ScopeView,
+)
 
 if TYPE_CHECKING:
     from memory_server.storage.entries.rows import ScopeRows
@@ -332,9 +341,12 @@ def complete(
     operation: Operation,
     later: Later | None,
     embeds: str,
+    former: Path | None,
 ) -> int:
-    """Make a copy ready to replace the store `present`: add the note of `operation`, and what `later` brings over of
-    each scope. Return the number of the operation."""
+    """Make a copy ready to replace the store `present`: add the note of `operation`, with the copy of what was there
+    before (`former`), and what `later` brings over of each scope. Return the number of the operation."""
+    if former is not None:
+        operation = replace(operation, detail={**operation.detail, REPLACED: str(former)})
     number = source.view(scope, make=True).log_operation(operation, ())
     if present is None or later is None:
         return number
@@ -407,6 +419,10 @@ class DatabaseStore(Generic[D]):
     @abstractmethod
     async def _read(self, read: Callable[[D], T]) -> T:
         """Return the result of `read`, which runs in a thread and sees one moment."""
+
+    @abstractmethod
+    def _findings(self, connection: D) -> list[Finding]:
+        """Return what `examine` finds; nothing for a store that was never written."""
 
     @abstractmethod
     async def _write(self, write: Callable[[D], T], wait_seconds: float | None = None) -> T:
@@ -553,6 +569,12 @@ class DatabaseStore(Generic[D]):
     async def forget_vectors(self, live: Sequence[tuple[Scope, str]], before_ms: int) -> None:
         await self._write(lambda c: forget_vectors(c, self.embeds, live=live, before_ms=before_ms))
 
+    async def examine(self) -> list[Finding]:
+        try:
+            return await self._read(self._findings)
+        except StorageError as error:
+            return [Finding("error", "knowledge", str(error))]
+
     async def _write_in_passing(self, *statements: _Statement) -> None:
         """Execute statements for their rows; do nothing without rows, or in a read-only store. Raises LockTimeout soon,
         `_TOUCH_SECONDS`, if others write."""
@@ -570,9 +592,17 @@ class DatabaseStore(Generic[D]):
 
     def _refuse_read_only(self) -> None:
         if self.read_only:
-            raise StorageUnwritable(
-                Sentence("Nothing can be changed, because `read_only` is set."), self.place
-            )
+            raise read_only_refusal(self.place)
+
+
+def read_only_refusal(place: Path | None) -> StorageUnwritable:
+    """Return the error of a store that is read-only."""
+    return StorageUnwritable(Sentence("Nothing can be changed, because `read_only` is set."), place)
+
+
+def copy_name(made_ms: int) -> str:
+    """Return the name of a copy that is set aside, made at this time in milliseconds since 1970."""
+    return f"knowledge-{moment_of(made_ms):%Y%m%d-%H%M%S}-{made_ms % 1000:03d}.sqlite3"
 
 
 def name_taken() -> InvalidInput:

@@ -238,7 +238,7 @@ CLOCK_MS = 60_000
 FILES = (
     *SNAPSHOTS,
     *(f"{folders.PRIVATE}/{name}.zlib" for name in SNAPSHOTS),
-    *(f"{folders.PRIVATE}/{name}.jsonl" for name in ("journal", "history", "archive", "set-aside")),
+    *(f"{folders.PRIVATE}/{name}.jsonl" for name in ("journal", "history", "set-aside")),
     *(f"{folders.PRIVATE}/{name}" for name in ("conversation.json", "lock")),
 )
 """The names of all that has to be a file, if it exists."""

@@ -425,8 +425,6 @@ def translated(path: Path, call: Callable[[], T]) -> T:
         return call()
 
 
-__all__ = ["JsonFileStore", "StoreParameters"]
-
 log = logging.getLogger(__name__)
 
 

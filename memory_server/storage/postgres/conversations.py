@@ -12,7 +12,6 @@ import contextlib
 import logging
 import zlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import field
 from functools import partial
 from itertools import islice
@@ -20,7 +19,7 @@ from typing import Any, TypeVar
 
 from languages import Sentence
 from memory_server.conversations import codec
-from memory_server.conversations.archive import ArchivedMemory, Horizon, archived
+from memory_server.conversations.archive import ArchivedMemory, archived
 from memory_server.conversations.change_forms import change_json, changes_of, is_of_newer_type
 from memory_server.conversations.changes import (
     Added,
@@ -439,11 +438,11 @@ class PostgresStore:
         copy = copied(state)
         if erased is not None:
             copy.unusable = [row for row in copy.unusable if not erased(row.record)]
-        horizon = Horizon(now_ms - self._parameters.keep_ms, now_ms)
+        since_ms = now_ms - self._parameters.keep_ms
 
         def fold(connection: Connection) -> None:
             self._log.fold(connection, name, version=version, snapshot=packed(copy))
-            self._log.expire(connection, horizon.since_ms, now_ms, name)
+            self._log.expire(connection, since_ms, now_ms, name)
             if erased is not None:
                 self._log.rewrite(connection, name, partial(_without_erased, erased))
 
@@ -452,15 +451,13 @@ class PostgresStore:
 
     async def expire(self, now_ms: int) -> None:
         """Delete the past of all conversations that is older than it is kept, counted back from `now_ms`."""
-        horizon = Horizon(now_ms - self._parameters.keep_ms, now_ms)
-        for name in await self._look(
-            lambda connection: self._log.unfolded(connection, horizon.since_ms)
-        ):
+        since_ms = now_ms - self._parameters.keep_ms
+        for name in await self._look(lambda connection: self._log.unfolded(connection, since_ms)):
             try:
                 await self.compact(name, now_ms=now_ms)
             except StorageError as error:  # the past of the others ends all the same
                 log.warning("a snapshot was put off: %s", error)
-        await self._look(lambda connection: self._log.expire(connection, horizon.since_ms, now_ms))
+        await self._look(lambda connection: self._log.expire(connection, since_ms, now_ms))
 
     async def _fold_quietly(self, conversation: _OpenConversation) -> None:
         """Write a snapshot; an error is only logged. Afterwards it may begin again."""
@@ -548,13 +545,8 @@ async def _writing(conversation: _OpenConversation, wait_seconds: float) -> Asyn
 def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], T]) -> T:
     """Run `call` in the event loop from another thread, wait for it, and return its result or raise
     its error."""
-    result: Future[T] = Future()
 
-    def run() -> None:
-        try:
-            result.set_result(call())
-        except BaseException as error:
-            result.set_exception(error)
+    async def called() -> T:
+        return call()
 
-    loop.call_soon_threadsafe(run)
-    return result.result()
+    return asyncio.run_coroutine_threadsafe(called(), loop).result()

@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import KW_ONLY, field, replace
+from dataclasses import KW_ONLY, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,15 +24,14 @@ from memory_server.kernel.erasure import Erasure
 from memory_server.kernel.errors import StorageError
 from memory_server.kernel.items import Scope
 from memory_server.kernel.text import Finding
-from memory_server.kernel.times import moment_of
 from memory_server.kernel.values import dataclass
 from memory_server.knowledge.entry import FIELDS, LISTS, Operation, wrong_field
-from memory_server.knowledge.ports import REPLACED, Later
+from memory_server.knowledge.ports import Later
 from memory_server.storage.entries import examination, schema, sqlite_store, store
 from memory_server.storage.entries.rows import values_of
 from memory_server.storage.entries.schema import KEPT, NUMBERED, Connection, damaged
 from memory_server.storage.entries.sqlite_store import SqliteStore
-from memory_server.storage.entries.store import DatabaseStore, name_taken
+from memory_server.storage.entries.store import DatabaseStore, copy_name, name_taken
 from memory_server.storage.postgres.connection import Attempt, Database
 from memory_server.storage.postgres.entry_rows import OwnRows, folded, with_nul
 
@@ -139,17 +138,13 @@ def set_aside(rows: OwnRows, now_ms: int, keep_ms: int) -> Path:
     rows.execute("DELETE FROM copies WHERE made_ms < ?", (now_ms - keep_ms,))
     names = {row[0] for row in rows.execute("SELECT name FROM copies").fetchall()}
     made_ms = now_ms
-    while _copy_name(made_ms) in names:
+    while copy_name(made_ms) in names:
         made_ms += 1
-    name = _copy_name(made_ms)
+    name = copy_name(made_ms)
     with closing(schema.in_memory()) as copy:
         fill_copy(rows, copy)
         rows.execute("INSERT INTO copies VALUES(?, ?, ?)", (name, now_ms, copy.serialize()))
     return Path(name)
-
-
-def _copy_name(made_ms: int) -> str:
-    return f"knowledge-{moment_of(made_ms):%Y%m%d-%H%M%S}-{made_ms % 1000:03d}.sqlite3"
 
 
 def fill_stage(rows: OwnRows, stage: Connection, path: Path, wait_seconds: float) -> None:
@@ -314,26 +309,24 @@ class PostgresEntries(DatabaseStore[OwnRows]):
             with sqlite_store.errors_named(path), closing(schema.connect(None, "rw", 0)) as stage:
                 fill_stage(rows, stage, path=path, wait_seconds=self.wait_seconds)
                 former: Path | None = None
-                note = dated
                 if store.scopes(rows):
                     former = set_aside(rows, self.clock(), self.keep_ms)
-                    note = replace(dated, detail={**dated.detail, REPLACED: str(former)})
                 stage.execute("BEGIN")
                 with stage:
                     schema.number_after(stage, rows.numbers["operations"])
                     number = store.complete(
-                        stage, rows, scope=scope, operation=note, later=later, embeds=self.embeds
+                        stage,
+                        rows,
+                        scope=scope,
+                        operation=dated,
+                        later=later,
+                        embeds=self.embeds,
+                        former=former,
                     )
                 take_copy(rows, stage)
                 return number, former
 
         return await self._write(write)
-
-    async def examine(self) -> list[Finding]:
-        try:
-            return await self._read(self._findings)
-        except StorageError as error:
-            return [Finding("error", "knowledge", str(error))]
 
     def _findings(self, rows: OwnRows) -> list[Finding]:
         """Return the findings about the index of words and the vectors, or the count of live entries if all is well.
