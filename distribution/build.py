@@ -43,18 +43,7 @@ MCPB = (
 
 def wheel(folder: Path) -> Path:
     """Build the wheel into `folder`."""
-    pip = (
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-deps",
-    )
-    subprocess.run([*pip, "--wheel-dir", str(folder), str(ROOT)], check=True)
-    (built,) = folder.glob("memory_server-*.whl")
-    return built
+    return checks.wheel_of(ROOT, folder)
 
 
 def source(folder: Path) -> Path:

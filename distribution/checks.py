@@ -24,6 +24,22 @@ FIELDS = (
 )
 
 
+def wheel_of(source: Path, folder: Path) -> Path:
+    """Build the wheel of a source, a folder or an archive, into `folder`."""
+    pip = (
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+    )
+    subprocess.run([*pip, "--wheel-dir", str(folder), str(source)], check=True)
+    (built,) = folder.glob("memory_server-*.whl")
+    return built
+
+
 def check(root: Path, version: str, wheel: Path, source: Path) -> int:
     """Print what was checked and what is wrong; return the status to end with."""
     faults = [
@@ -89,18 +105,7 @@ def _metadata(wheel: Path) -> Message:
 def _faults_of_source(wheel: Path, source: Path) -> Iterator[str]:
     """Yield a fault unless the wheel of the source has the same files as the wheel."""
     with tempfile.TemporaryDirectory() as folder:
-        pip = (
-            sys.executable,
-            "-m",
-            "pip",
-            "wheel",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--no-deps",
-        )
-
-        subprocess.run([*pip, "--wheel-dir", folder, str(source)], check=True)
-        (of_source,) = Path(folder).glob("*.whl")
+        of_source = wheel_of(source, Path(folder))
         contents = [_contents(file) for file in (wheel, of_source)]
     # The checksums are compared, because times differ.
     different = sorted(

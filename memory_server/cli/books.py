@@ -85,7 +85,7 @@ def _book_cells(view: CallerView, book: HeldBook) -> tuple[str, ...]:
         f"{book.constants:,} ({book.constant_chars:,})",
         f"{book.chars:,}",
         state_text(book.entries, book.off),
-        time_text(book.changed_ms, view.settings.zone),
+        time_text(book.changed_ms, view.zone),
         book.source or "-",
     )
 

@@ -50,7 +50,7 @@ async def called(
 ) -> Answer:
     """Call the tool with this name in `session` and return its answer, whose text has local times. Raises ToolFailed
     if the tool failed; then nothing was changed. The error message names the `flags` in place of arguments."""
-    SHOWN_ZONE.set(view.settings.zone)
+    SHOWN_ZONE.set(view.zone)
     try:
         return await call_tool(
             TOOLS[tool],
@@ -72,7 +72,7 @@ async def called(
 
 def print_result(view: CallerView, result: Result) -> None:
     """Print the text of a tool's result, with local times."""
-    SHOWN_ZONE.set(view.settings.zone)
+    SHOWN_ZONE.set(view.zone)
     print_plain(result)
 
 

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from languages import counted
-from memory_server.cli.inspection import chosen
+from memory_server.cli.inspection import named_conversation
 from memory_server.cli.terminal import console, print_plain, say
 from memory_server.cli.word_giving import words_after_cleanup
 from memory_server.kernel.lifecycle import CleanupItem, Lifecycle
@@ -19,10 +19,9 @@ from memory_server.tools.archive import archived_text, forgotten_text, kept_text
 async def cleanup(view: CallerView, flags: Namespace) -> None:
     """Clean up all conversations and knowledge, or the conversation that `-c` names."""
     engines: Sequence[Lifecycle] = view.memories.engines
-    only = None
-    if hasattr(flags, "conversation"):
+    only = await named_conversation(view, flags)
+    if only is not None:
         # Knowledge does not belong to a conversation, so only conversations are cleaned up.
-        [only] = await chosen(view, flags)
         engines = [engine for engine in engines if engine.keeps == "conversations"]
 
     always_kept = view.memories.services.parameters.retention.always_kept

@@ -13,10 +13,6 @@ from memory_server.kernel.text import words_between_commas
 
 Add = Callable[..., ArgumentParser]
 
-MOST_BY_CHANCE = 100
-"""The most that the settings `flashback_count` and `random_count` allow."""
-MOST_MESSAGES = 1_000_000
-"""Most messages of a chat that a caller may name; real chats are shorter."""
 ALL = N_("only this conversation; by default all")
 USUAL = N_("the conversation; by default that of the settings, or `default`")
 
@@ -47,16 +43,20 @@ def dry_run(parser: ArgumentParser, action: str) -> None:
     switch(parser, "--dry-run", _("only {what}", _(action)))
 
 
-def count(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and int(text) <= MOST_BY_CHANCE):
-        reason = _("`{text}` is not a whole number from 0 to {by_chance}", text, MOST_BY_CHANCE)
-        raise argparse.ArgumentTypeError(reason)
-    return int(text)
+def number_up_to(most: int) -> Callable[[str], int]:
+    """Return a parser of whole numbers from 0 to `most`, which raises ArgumentTypeError for any other text."""
+
+    def number(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and int(text) <= most):
+            raise argparse.ArgumentTypeError(
+                _("`{text}` is not a whole number from 0 to {most:,}", text, most)
+            )
+        return int(text)
+
+    return number
 
 
-def number_of_messages(text: str) -> int:
-    """Parse the number of messages of a chat. Raises ArgumentTypeError if it is not from 0 to `MOST_MESSAGES`."""
-    if not (text.isascii() and text.isdecimal() and int(text) <= MOST_MESSAGES):
-        reason = _("`{text}` is not a whole number from 0 to {most:,}", text, MOST_MESSAGES)
-        raise argparse.ArgumentTypeError(reason)
-    return int(text)
+count = number_up_to(100)
+"""Parses a number of memories by chance; the settings `flashback_count` and `random_count` allow no more."""
+number_of_messages = number_up_to(1_000_000)
+"""Parses a number of messages of a chat; real chats are shorter."""

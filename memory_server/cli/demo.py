@@ -115,7 +115,7 @@ async def _ask(
     view: CallerView, conversation_id: str, question: Mapping[str, Any], *, why: bool
 ) -> bool:
     """Ask the question, print the results, and return whether they are what the sample expects."""
-    moment = datetime.fromisoformat(question["now"]).astimezone(view.settings.zone)
+    moment = datetime.fromisoformat(question["now"]).astimezone(view.zone)
     title = f"{moment:%Y-%m-%d %H:%M}  {question['about']}"
     short, long = await ask(view, conversation_id, question["messages"], title, why=why)
 

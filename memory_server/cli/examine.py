@@ -59,7 +59,7 @@ def _summary(report: examining.ExamineReport) -> Iterator[str]:
 def _print(view: CallerView, answer: examining.ChangedAnswer) -> None:
     """Print a question and what its answer lost and gained, with the reasons."""
     recall = answer.question.recall
-    time = time_text(recall.at_ms, view.settings.zone)
+    time = time_text(recall.at_ms, view.zone)
     said_text = clipped(recall.said, 3 * TEXT_CELLS)
     # Print `Text`, in which Rich finds no markup: users may have written some.
     about = _(answer.question.about)

@@ -6,11 +6,12 @@ import asyncio
 from argparse import Namespace
 
 from languages import _, counted
-from memory_server.cli.inspection import chosen
+from memory_server.cli.inspection import named_conversation
 from memory_server.cli.terminal import hint, progress, say, size_text, write_target
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import OF_CONVERSATIONS
 from memory_server.kernel.streams import complain
+from memory_server.kernel.text import words_between_commas
 from memory_server.operations.exchanged_files import write_folder
 from memory_server.operations.exports import (
     WITH_ENTRIES,
@@ -29,11 +30,10 @@ async def export(view: CallerView, flags: Namespace) -> int:
     """Write everything that is stored, or the part that a conversation or a family holds. Return 1
     if a conversation could not be read. Raises InvalidInput if there is nothing to write."""
     _refuse_contradiction(flags)
-    conversation_id = None
-    if hasattr(flags, "conversation"):
-        [conversation_id] = await chosen(view, flags)
-
-    request = ExportRequest(conversation_id, flags.family, flags.type or "", _tags(flags))
+    conversation_id = await named_conversation(view, flags)
+    request = ExportRequest(
+        conversation_id, flags.family, flags.type or "", tuple(words_between_commas(flags.tags))
+    )
     result = await exported(view, request, progress)
     for reason in result.unread:
         complain(reason)
@@ -50,14 +50,9 @@ async def export(view: CallerView, flags: Namespace) -> int:
     return int(bool(result.unread))
 
 
-def _tags(flags: Namespace) -> tuple[str, ...]:
-    tags = [tag.strip() for tag in flags.tags.split(",")]
-    return tuple(tag for tag in tags if tag)
-
-
 def _refuse_contradiction(flags: Namespace) -> None:
     """Refuse a filter for entries if the named conversation, family or format holds no entries. Raises InvalidInput."""
-    if flags.tags and not _tags(flags):
+    if flags.tags and not words_between_commas(flags.tags):
         raise InvalidInput("--tags names no tag; write some, such as --tags api,db.")
     if not (flags.type or flags.tags):
         return

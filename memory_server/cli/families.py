@@ -43,22 +43,8 @@ from memory_server.tools.base.shapes import moment_ms
 
 USUAL_LIMIT = 50
 """Rows of a list if the user sets no limit: a screen or two."""
-_OF_ENTRIES = frozenset(
-    (
-        "query",
-        "keywords",
-        "otherWords",
-        "date_from",
-        "date_to",
-        "archived",
-        "sort_by",
-        "order",
-        "limit",
-        "offset",
-        "scope",
-    )
-)
-"""Arguments of `search_memories` that also apply to entries."""
+_OF_MEMORIES = ("min_score", "max_score", "tags", "memory_type")
+"""Arguments of `search_memories` that entries do not have."""
 
 
 async def sought_items(view: CallerView, flags: Namespace, sought: ItemFilter) -> list[Item]:
@@ -99,7 +85,7 @@ def print_items(
             write((json_of or item_json)(item))
     elif shown:
         heading = N_(("id", "where", "time", "title", "text"))
-        rows = [_item_row(item, view.settings.zone) for item in shown]
+        rows = [_item_row(item, view.zone) for item in shown]
         print_columns([heading, *rows])
     else:
         console().print(nothing)
@@ -190,7 +176,7 @@ async def list_(view: CallerView, flags: Namespace) -> None:
 
     pause = view.paused()
     if pause is not None and not flags.json:
-        print_plain(pause.text(view.settings.zone))
+        print_plain(pause.text(view.zone))
 
     conversations = await _conversation_rows(view, flags)
     if has_conversation_flag:
@@ -203,7 +189,7 @@ async def list_(view: CallerView, flags: Namespace) -> None:
         _write_places(conversations, figures_of_scopes, limit)
         return
 
-    _print_places(conversations, figures_of_scopes, limit, zone=view.settings.zone)
+    _print_places(conversations, figures_of_scopes, limit, zone=view.zone)
 
     # With a single conversation, the user most likely wants its memories.
     if len(conversations) == 1:
@@ -295,7 +281,7 @@ def _print_places(
 
 async def _list_memories(view: CallerView, conversation: Conversation, limit: int) -> None:
     """Print the newest memories and triggers of a conversation, its figures, and what is damaged in it."""
-    zone = view.settings.zone
+    zone = view.zone
     memories = sorted(await conversation.short_term.memories(), key=lambda memory: -memory.time_ms)
     triggers = sorted(
         await conversation.long_term.memories(), key=lambda trigger: -trigger.created_ms
@@ -381,7 +367,7 @@ async def search(view: CallerView, flags: Namespace) -> None:
             write(item_json(item))
         return
     for item in shown:
-        when = time_text(item.at_ms, view.settings.zone)
+        when = time_text(item.at_ms, view.zone)
         print_plain(f"{when} {item.id} {_('in {place}', item.place)}")
         text = ": ".join(filter(None, (item.title, item.text)))
         print_plain(f"  {one_line(beginning(text))}")
@@ -436,14 +422,14 @@ async def _entries(view: CallerView, flags: Namespace, arguments: JsonObject) ->
     memories. Other words count only if no word is required: then an entry must hold at least one
     such text. Raises InvalidInput if a time cannot be read, or if -c is given with a family of
     entries."""
-    if flags.family in OF_CONVERSATIONS or not _OF_ENTRIES.issuperset(arguments):
+    if flags.family in OF_CONVERSATIONS or any(name in arguments for name in _OF_MEMORIES):
         return []
 
     # Entries do not belong to a conversation.
     if flags.family is None and hasattr(flags, "conversation"):
         return []
 
-    zone = view.settings.zone
+    zone = view.zone
     words = tuple(arguments.get("query", "").split())
     sought = ItemFilter(
         words=words or tuple(arguments.get("keywords", ())),

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from languages import N_, _, counted
 from memory_server.cli import erasing
-from memory_server.cli.inspection import chosen
+from memory_server.cli.inspection import named_conversation
 from memory_server.cli.terminal import (
     TEXT_CELLS,
     clipped,
@@ -88,11 +88,8 @@ async def _for_good(
 async def _where(view: CallerView, flags: Namespace) -> ItemFilter:
     """Return the conditions that the flags set for items, except their words. An erasure also searches archived
     items."""
-    zone = view.settings.zone
-    conversation_id = None
-    if hasattr(flags, "conversation"):
-        [conversation_id] = await chosen(view, flags)
-
+    zone = view.zone
+    conversation_id = await named_conversation(view, flags)
     archived: bool | None = False
     if flags.for_good:
         archived = None
@@ -120,7 +117,7 @@ async def _into_the_archive(view: CallerView, flags: Namespace, items: Sequence[
         return 0
 
     change = await forgetting.forget(view.memories.engines, items)
-    until_text = time_text(view.clock() + view.settings.storage.keep_ms, view.settings.zone)
+    until_text = time_text(view.clock() + view.settings.storage.keep_ms, view.zone)
     say(
         "Forgot {count}. Until {until} it is in the archive, and `memory-server undo {change}` brings it back.",
         count,
@@ -140,7 +137,7 @@ def _show(view: CallerView, items: Sequence[Item], words: Sequence[str]) -> None
         text = spoken(item.text)
         if item.title not in ("", item.text):
             text = f"{item.title}: {item.text}"
-        when = time_text(item.at_ms, view.settings.zone)
+        when = time_text(item.at_ms, view.zone)
 
         rows.append((item.id, where, when, clipped(_excerpt(text, words), TEXT_CELLS)))
     print_columns(rows, words)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from memory_server.cli.families import limit_of
-from memory_server.cli.inspection import chosen
+from memory_server.cli.inspection import named_conversation
 from memory_server.cli.terminal import hint, print_plain, say
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.items import OF_CONVERSATIONS
@@ -97,9 +97,7 @@ async def history(view: CallerView, flags: Namespace, keeps: Kept | None = None)
     most_steps = USUAL_STEPS
     if flags.steps is not None:
         most_steps = max(1, flags.steps)
-    only = None
-    if hasattr(flags, "conversation"):
-        [only] = await chosen(view, flags)
+    only = await named_conversation(view, flags)
 
     engines = engines_of(view, flags, keeps)
     changes = await past_changes(
@@ -113,7 +111,7 @@ async def history(view: CallerView, flags: Namespace, keeps: Kept | None = None)
             write(_change_json(change))
         return
 
-    SHOWN_ZONE.set(view.settings.zone)
+    SHOWN_ZONE.set(view.zone)
     # Each conversation has its own sequence of changes; all knowledge shares one sequence.
     places_total = 1
     sequences = 1

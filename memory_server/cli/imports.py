@@ -18,7 +18,7 @@ from rich.console import Console
 
 from languages import _, counted, foreign
 from memory_server.cli.export import write_memories
-from memory_server.cli.inspection import ask, taken_text
+from memory_server.cli.inspection import ask
 from memory_server.cli.terminal import (
     TEXT_CELLS,
     clipped,
@@ -33,6 +33,7 @@ from memory_server.cli.terminal import (
 )
 from memory_server.conversations.contents import Contents
 from memory_server.conversations.conversation import Conversation
+from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.erasure import left_out_text
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.streams import complain, say_if_waiting, standard_input
@@ -126,7 +127,7 @@ def _print_source(view: CallerView, report: SourceReport, *, dry_run: bool) -> N
 
     for taken in report.conversations:
         contents = taken.contents
-        out.print(taken_text(contents.conversation_id, tally_text(taken.counts), dry_run=dry_run))
+        out.print(taken_text(contents.conversation_id, taken.counts, dry_run=dry_run))
         for reason in contents.left_out:
             complain(reason)
 
@@ -150,11 +151,18 @@ def _print_source(view: CallerView, report: SourceReport, *, dry_run: bool) -> N
     for of_place in report.entries:
         if of_place.erased:
             complain(left_out_text(of_place.erased))
-        out.print(taken_text(of_place.place, tally_text(of_place.counts), dry_run=dry_run))
+        out.print(taken_text(of_place.place, of_place.counts, dry_run=dry_run))
         if dry_run:
             for entry in of_place.entries:
                 when = time_text(entry.updated_ms or None, view.zone)
                 print_plain(f"  {when}  {clipped(entry.title or entry.body, TEXT_CELLS)}")
+
+
+def taken_text(place_name: str, counts: MergeCounts, *, dry_run: bool) -> str:
+    """Say, as markup, what an import did or would do to a place: `tea: 3 new, 1 replaced`."""
+    if dry_run:
+        return _("[bold]{place}[/] (dry run): {counts}", escape(place_name), tally_text(counts))
+    return _("[bold]{place}[/]: {text}", escape(place_name), tally_text(counts))
 
 
 async def add_trigger(view: CallerView, flags: Namespace) -> None:

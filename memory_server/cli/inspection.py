@@ -52,6 +52,15 @@ async def chosen(view: CallerView, flags: Namespace) -> list[str]:
     return [conversation_id]
 
 
+async def named_conversation(view: CallerView, flags: Namespace) -> str | None:
+    """Return the id of the conversation that `-c` names, or None if `-c` was left out. Raises InvalidInput if it does
+    not exist."""
+    if not hasattr(flags, "conversation"):
+        return None
+    [conversation_id] = await chosen(view, flags)
+    return conversation_id
+
+
 async def for_each_conversation(
     view: CallerView, flags: Namespace, doing: str, act: Act
 ) -> tuple[int, int]:
@@ -71,17 +80,6 @@ async def for_each_conversation(
             complain(str(error))
             failures += 1
     return len(conversation_ids), failures
-
-
-def taken_text(place_name: str, counts: str, *, dry_run: bool, change_id: str | None = None) -> str:
-    """Say, as markup, what a restore or an import did or would do to a place: `tea: 3 new, 1 replaced (change
-    4-37a8)`."""
-    if dry_run:
-        return _("[bold]{place}[/] (dry run): {counts}", escape(place_name), counts)
-    change = ""
-    if change_id:
-        change = _(" (change {change_id})", change_id)
-    return _("[bold]{place}[/]: {counts}{change}", escape(place_name), counts, change)
 
 
 @frozen
@@ -229,7 +227,7 @@ async def ask(
         speaker = message.get("name") or _(message["role"])
         console().print(f"[bold]{escape(speaker)}:[/] {escape(message['content'])}")
 
-    _print_recall(short=short.structured, long=long.structured, zone=view.settings.zone, why=why)
+    _print_recall(short=short.structured, long=long.structured, zone=view.zone, why=why)
     return short.structured, long.structured
 
 

@@ -16,7 +16,7 @@ from languages import N_, _, counted, n_
 from languages.columns import cells, padded
 from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.daemon import describe, running_for
-from memory_server.cli.inspection import chosen, for_each_conversation, with_id
+from memory_server.cli.inspection import for_each_conversation, named_conversation, with_id
 from memory_server.cli.install.command import tool_hooks_finding
 from memory_server.cli.terminal import (
     console,
@@ -116,7 +116,7 @@ async def _change(view: CallerView, flags: Namespace, tool: str, **arguments: ob
 async def pause(view: CallerView, flags: Namespace) -> None:
     new_pause = _pause(flags.for_, view.clock())
     view.home.pause.write(new_pause)
-    pause_text = new_pause.text(view.settings.zone)
+    pause_text = new_pause.text(view.zone)
     say("Memory is {zone}: nothing is stored, and hooks do not recall.", pause_text)
 
 
@@ -153,9 +153,7 @@ async def backup(view: CallerView, flags: Namespace) -> int:
     if flags.all_tenants:
         return await _backup_of_all(view, flags)
 
-    conversation_id = None
-    if hasattr(flags, "conversation"):
-        [conversation_id] = await chosen(view, flags)
+    conversation_id = await named_conversation(view, flags)
 
     # With a flag between them, `backup` and `list` are parsed as a backup named `list`.
     if f"backup {flags.name}" in COMMANDS:
@@ -284,7 +282,7 @@ def _print_reindexed(
     if not dry_run:
         return
     for edit in edits[:SHOWN]:
-        when = time_text(edit.memory.time_ms, view.settings.zone)
+        when = time_text(edit.memory.time_ms, view.zone)
         print_plain(f"  {edit.memory.id} {when} {_words(edit)}")
     if len(edits) > SHOWN:
         say("  … and {other} more", len(edits) - SHOWN)
@@ -309,9 +307,7 @@ def _words(edit: Edited) -> str:
 
 async def _repair(view: CallerView, flags: Namespace) -> int:
     """Mend what is broken, and report every step. Return 1 if a conversation could not be mended."""
-    conversation_id = None
-    if hasattr(flags, "conversation"):
-        [conversation_id] = await chosen(view, flags)
+    conversation_id = await named_conversation(view, flags)
     request = RepairRequest(conversation_id, dry_run=flags.dry_run)
     report = await repair(view.home, request, progress)
     for reason in report.failures:

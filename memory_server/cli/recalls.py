@@ -90,7 +90,7 @@ def _question(recall: RecordedRecall) -> str:
 
 
 def _time(view: CallerView, recall: RecordedRecall) -> str:
-    return time_text(recall.at_ms, view.settings.zone)
+    return time_text(recall.at_ms, view.zone)
 
 
 async def receipt(view: CallerView, flags: Namespace) -> None:

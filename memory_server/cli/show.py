@@ -129,7 +129,7 @@ def _short_term(view: CallerView, conversation_id: str, memory: ShortTermMemory)
         "keywords  {words}",
         memory.id,
         escape(conversation_id),
-        time_text(memory.time_ms, view.settings.zone),
+        time_text(memory.time_ms, view.zone),
         age,
         memory.score,
         pinned,
@@ -165,7 +165,7 @@ def work_lines(work: Work) -> list[str]:
 
 def _long_term(view: CallerView, conversation_id: str, memory: LongTermMemory) -> str:
     """Describe a trigger as markup: times, source, prompt, and what it arose from."""
-    zone = view.settings.zone
+    zone = view.zone
     updated = ""
     if memory.updated_ms:
         updated = _(", updated {time}", time_text(memory.updated_ms, zone))
@@ -194,7 +194,7 @@ def place_text(scope: Scope, *more: str) -> str:
 def entry_text(view: CallerView, scope: Scope, entry: Entry) -> str:
     """Describe an entry as markup: its title, its facts that have a value, its text and its examples."""
     lines = [f"[bold]{escape(entry.title or entry.ref)}[/]"]
-    for name, value in _facts(scope, entry, view.settings.zone).items():
+    for name, value in _facts(scope, entry, view.zone).items():
         if value:
             lines.append(f"{padded(name, 11)}{escape(str(value))}")
     text = "\n\n".join((entry.body, *entry.examples))

@@ -10,7 +10,7 @@ from functools import partial
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from languages import N_, _, counted
+from languages import _, counted
 from memory_server.kernel import times
 from memory_server.kernel.messages import with_roles
 from memory_server.kernel.streams import CAPTURED_IO, OBEYED, CapturedStream
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 T = TypeVar("T")
-ASKER = N_("command")
-"""The name that the record of recalls has for recalls of commands."""
 TEXT_CELLS = 70
 """Columns of a memory's text in a list."""
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from languages import _
 from memory_server.cli.call_tool import called, print_result
 from memory_server.cli.history import engines_of, past_changes
-from memory_server.cli.inspection import chosen
+from memory_server.cli.inspection import chosen, named_conversation
 from memory_server.cli.terminal import console, escape, print_plain, say, time_text
 from memory_server.conversations.archive import ArchivedMemory
 from memory_server.conversations.history import name_of
@@ -61,7 +61,7 @@ async def undo(view: CallerView, flags: Namespace) -> None:
 async def _undo_change(view: CallerView, flags: Namespace, change: str) -> None:
     """Undo a change, and print its steps and what could not be undone. Raises InvalidInput if there is no such change."""
     undone = await forgetting.undo(
-        view.memories.engines, change, await _only(view, flags), by="undo_change"
+        view.memories.engines, change, await named_conversation(view, flags), by="undo_change"
     )
     shown = Undone(undone.id, undone.steps[:USUAL_STEPS])
     print_result(view, UndoResult.of(shown, undone=change))
@@ -72,20 +72,12 @@ async def _undo_change(view: CallerView, flags: Namespace, change: str) -> None:
         complain(reason)
 
 
-async def _only(view: CallerView, flags: Namespace) -> str | None:
-    """Return the conversation that `-c` names, or None if `-c` was left out."""
-    if not hasattr(flags, "conversation"):
-        return None
-    [conversation_id] = await chosen(view, flags)
-    return conversation_id
-
-
 async def _newest_changes(view: CallerView, flags: Namespace) -> Sequence[PastChange]:
     """Return the newest changes of the places that the flags name."""
     return await past_changes(
         engines_of(view, flags),
         flags,
-        await _only(view, flags),
+        await named_conversation(view, flags),
         now_ms=view.clock(),
         limit=_LOOKED_BACK,
         most_steps=USUAL_STEPS,
@@ -109,7 +101,7 @@ async def _show_change(view: CallerView, flags: Namespace, change: str) -> None:
     heading = _(
         "The change {change}, {when}, by {by}:",
         change,
-        time_text(first.at_ms, view.settings.zone),
+        time_text(first.at_ms, view.zone),
         first.by,
     )
     _show(heading, parts)
@@ -122,7 +114,7 @@ async def _undo_last(view: CallerView, flags: Namespace) -> None:
         raise InvalidInput("The history has no changes; {whereabouts}", await whereabouts(view))
 
     change = _id_of(parts[0])
-    when = time_text(parts[0].at_ms, view.settings.zone)
+    when = time_text(parts[0].at_ms, view.zone)
     _show(_("The last change is {change}, {when}, by {by}:", change, when, parts[0].by), parts)
 
     if flags.dry_run:
@@ -177,7 +169,7 @@ def _show(heading: str, parts: Sequence[PastChange]) -> None:
 async def _bring_back(view: CallerView, flags: Namespace) -> None:
     """Bring back what was removed. Each memory may be in another archive, and an id may be typed by
     its beginning. Raises MemoryNotFound if a typed id or name is in no archive."""
-    zone = view.settings.zone
+    zone = view.zone
     typed_ids: Sequence[str] = flags.memory or ()
     since_ms = moment_ms("--since", flags.since, zone)
     until_ms = moment_ms("--until", flags.until, zone, end=True)

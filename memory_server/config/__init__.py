@@ -188,9 +188,12 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _has_setting(values: Any, location: Sequence[int | str]) -> bool:
-    """Return whether the values of a source have the setting at `location`."""
+    """Return whether the values of a source have the setting at `location`, which may go on in a list or in a text of
+    JSON."""
     for key in location:
-        if not isinstance(values, Mapping) or key not in values:
+        if not isinstance(values, Mapping):
+            return True
+        if key not in values:
             return False
         values = values[key]
     return True

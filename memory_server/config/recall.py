@@ -15,6 +15,7 @@ from memory_server.conversations.recall.parameters import (
     RetentionParameters,
 )
 from memory_server.conversations.recall.words import KeywordOptions
+from memory_server.kernel.text import words_between_commas
 from memory_server.kernel.times import DAY_MS, MINUTE_MS
 from nlp import Enrichment, QueryWeights
 from nlp.normal_forms import can_simplify
@@ -121,12 +122,11 @@ def enrichment(settings: Settings) -> Enrichment:
     if settings.compat == "node":
         return Enrichment()
     words = settings.words
-    names = [name.strip() for name in words.names.split(",")]
     switches = words.model_dump(
         include={"normal_forms", "scripts", "dates", "stems", "speakers", "long_texts"}
     )
     return Enrichment(
         simplified=words.simplified and can_simplify(),
-        words=tuple(dict.fromkeys(filter(None, names))),
+        words=tuple(dict.fromkeys(words_between_commas(words.names))),
         **switches,
     )

@@ -32,6 +32,7 @@ from memory_server.conversations.recall.parameters import (
 )
 from memory_server.kernel.errors import InvalidInput, ReadOnly
 from memory_server.kernel.secrets import SecretFilter
+from memory_server.kernel.text import words_between_commas
 from memory_server.kernel.times import MINUTE_MS, is_zone, zone_named
 from memory_server.knowledge.options import (
     KnowledgeSettings,
@@ -104,14 +105,16 @@ def _from_json(example: str) -> BeforeValidator:
     return BeforeValidator(read)
 
 
-def _known_zones(value: dict[str, str]) -> dict[str, str]:
-    """Return the zones unchanged. Raise ValueError if one is unknown."""
-    for zone in value.values():
-        if not is_zone(zone):
-            raise ValueError(
-                _("`{value}` is not an IANA time zone; write for example `Asia/Shanghai`", zone)
-            )
+def _known_zone(value: str) -> str:
+    """Return the name of a time zone unchanged. Raise ValueError if it is unknown."""
+    if not is_zone(value):
+        raise ValueError(
+            _("`{value}` is not an IANA time zone; write for example `Asia/Shanghai`", value)
+        )
     return value
+
+
+Zone = Annotated[str, AfterValidator(_known_zone)]
 
 
 class JwtSettings(Section):
@@ -162,9 +165,7 @@ class HttpSettings(Section):
     """Searches of triggers of a tenant at the same time; further ones wait."""
     tenant_mb: float = Field(0, ge=0)
     """MB of the files of a tenant above which nothing can be added; 0: no limit."""
-    timezones: Annotated[
-        dict[str, str], _from_json('{"alice": "Europe/Berlin"}'), AfterValidator(_known_zones)
-    ] = Field({})
+    timezones: Annotated[dict[str, Zone], _from_json('{"alice": "Europe/Berlin"}')] = Field({})
     """Time zones of tenants: `{"alice": "Europe/Berlin"}`. A token and a call may name another one."""
     tenant_idle_minutes: float = Field(5, gt=0)
     """Minutes without a request after which a tenant leaves memory."""
@@ -461,7 +462,7 @@ class Settings(Section):
     language: Literal["auto", "zh", "en"] = "auto"
     """Language of commands (`auto`: that of the locale), and of ages and roles in prompt lines (`auto`: that of the
     memories)."""
-    timezone: str | None = None
+    timezone: Zone | None = None
     """IANA name such as `Asia/Shanghai`, for triggers, upkeep and days; by default the system's."""
     toolsets: Names = None
     """Toolsets that a client gets over MCP, with commas between, or `all`. `default` means the six usual tools, which
@@ -538,15 +539,6 @@ class Settings(Section):
             )
         return value
 
-    @field_validator("timezone")
-    @classmethod
-    def _known_zone(cls, value: str | None) -> str | None:
-        if value is not None and not is_zone(value):
-            raise ValueError(
-                _("`{value}` is not an IANA time zone; write for example `Asia/Shanghai`", value)
-            )
-        return value
-
     @field_validator("now")
     @classmethod
     def _far_from_the_end_of_time(cls, value: datetime | None) -> datetime | None:
@@ -580,8 +572,7 @@ class Settings(Section):
 
     def names_toolset(self, name: str) -> bool:
         """Return whether `toolsets` names this toolset."""
-        toolset_names = (self.toolsets or "").split(",")
-        return name in map(str.strip, toolset_names)
+        return name in words_between_commas(self.toolsets or "")
 
     def with_flashbacks(self, count: int | None) -> Settings:
         """Return these settings with `count` memories of each kind that come by chance, unchanged without a count."""

@@ -13,7 +13,7 @@ from memory_server.command_table import SETTING_FLAGS
 from memory_server.config import Settings
 from memory_server.kernel.errors import InvalidInput, NotReached
 from memory_server.kernel.link import Link
-from memory_server.kernel.messages import Message, messages_of, storable
+from memory_server.kernel.messages import messages_of, storable
 from memory_server.kernel.private import calls_forget, to_keep
 from memory_server.kernel.streams import complain, confirmed, write
 from memory_server.process.linked_server import (
@@ -23,6 +23,7 @@ from memory_server.process.linked_server import (
     LinkedServer,
     command,
     keep,
+    sent_message,
     shared_folder,
     show_answer,
     tell_of_refused,
@@ -51,11 +52,13 @@ async def run(link: Link, settings: Settings, flags: Namespace, host: Host) -> i
     folder = shared_folder(folder_of_work(host.folder or Path.cwd()))
 
     try:
+        headers = server.headers(folder=folder)
         if name == "remember":
-            return await _remember(server, flags, folder)
-        if flags.command.linked == "tool":
-            await _tool(server, flags, folder)
-            return 0
+            return await _remember(server, flags, headers)
+        if name == "recall":
+            return await _recall(server, flags, headers)
+        if name == "call":
+            return await _call(server, flags, headers)
         return await _sent_command(server, flags, folder)
 
     except NotReached as error:
@@ -71,17 +74,9 @@ async def run(link: Link, settings: Settings, flags: Namespace, host: Host) -> i
         await server.end(AFTER_SECONDS)
 
 
-async def _tool(server: LinkedServer, flags: Namespace, folder: str | None) -> None:
-    """Ask a tool of the server: the tool that `call` names, or the tool for `recall`."""
-    headers = server.headers(folder=folder)
-    if flags.command.name == "call":
-        await _call(server, flags, headers)
-    else:
-        await _recall(server, flags, headers)
-
-
-async def _call(server: LinkedServer, flags: Namespace, headers: Mapping[str, str]) -> None:
-    """Let the server call a tool, and print its result as JSON. Raises InvalidInput with --text, NotReached, RemoteError."""
+async def _call(server: LinkedServer, flags: Namespace, headers: Mapping[str, str]) -> int:
+    """Let the server call a tool, and print its result as JSON; return 0. Raises InvalidInput with --text, NotReached,
+    RemoteError."""
     if flags.text:
         raise InvalidInput("--text works only on the server; leave it out to get the JSON.")
     arguments = typed_calls.arguments_of(flags.arguments)
@@ -89,11 +84,12 @@ async def _call(server: LinkedServer, flags: Namespace, headers: Mapping[str, st
         f"/v1/{flags.tool}", arguments, headers, seconds=COMMAND_SECONDS, twice=False
     )
     show_answer(answer)
+    return 0
 
 
-async def _recall(server: LinkedServer, flags: Namespace, headers: Mapping[str, str]) -> None:
+async def _recall(server: LinkedServer, flags: Namespace, headers: Mapping[str, str]) -> int:
     """Ask the server for a recall without the private parts and secrets of the messages, and print
-    its block, or all of it with --json. Raises InvalidInput, NotReached, or RemoteError if it
+    its block, or all of it with --json; return 0. Raises InvalidInput, NotReached, or RemoteError if it
     refuses."""
     arguments = {
         "session": typed_calls.session_of(flags.session).id,
@@ -114,15 +110,14 @@ async def _recall(server: LinkedServer, flags: Namespace, headers: Mapping[str, 
     elif answer["prompt"]:
         show_answer(answer["prompt"])
     typed_calls.tell_of_recall(answer, flags)
+    return 0
 
 
-async def _remember(server: LinkedServer, flags: Namespace, folder: str | None) -> int:
+async def _remember(server: LinkedServer, flags: Namespace, headers: Mapping[str, str]) -> int:
     """Keep a turn and deliver it. Return the exit status. Raises InvalidInput if all of it is
     private, or if the server refused it."""
     arguments = server.settings.secret_filter.of(_turn_typed(flags, server.home.clock()))
-    delivery = await keep(
-        server, TURN_PATH, arguments, server.headers(folder=folder), AFTER_SECONDS
-    )
+    delivery = await keep(server, TURN_PATH, arguments, headers, AFTER_SECONDS)
     waiting = len(server.home.outbox.waiting())
     if delivery.newest is not None:
         return _tell_result(server, delivery.newest, waiting, as_json=flags.json)
@@ -194,19 +189,7 @@ def _without_private(messages: Sequence[Any]) -> list[Any]:
 def _public(messages: Sequence[Any]) -> list[dict[str, Any]]:
     """Return the messages of a program, in any form, without private parts. Raise InvalidInput if a message cannot be
     read, because it may hold a private part."""
-    return [_fields_of(message) for message in to_keep(map(storable, messages_of(messages)))]
-
-
-def _fields_of(message: Message) -> dict[str, Any]:
-    """Return a message as it is sent: role, content, `timestamp` in milliseconds, and name, the last two only if
-    known. `extra` is not sent."""
-    fields = {
-        "role": message.role,
-        "content": message.content,
-        "timestamp": message.time_ms,
-        "name": message.name,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
+    return [sent_message(message) for message in to_keep(map(storable, messages_of(messages)))]
 
 
 async def _sent_command(server: LinkedServer, flags: Namespace, folder: str | None) -> int:

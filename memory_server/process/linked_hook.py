@@ -21,6 +21,7 @@ from memory_server.process.linked_server import (
     REMOTE_RECALL_SECONDS,
     LinkedServer,
     keep,
+    sent_message,
     shared_folder,
     show_errors,
 )
@@ -117,9 +118,9 @@ def _body_of(context: HookContext, flags: Namespace) -> dict[str, Any] | None:
         if not turn.forgot:
             now_ms = time.time_ns() // 1_000_000
             body["messages"] = [
-                _sent(message, usual_time_ms=now_ms) for message in _shared(turn.messages)
+                sent_message(message, usual_time_ms=now_ms) for message in _shared(turn.messages)
             ]
-            body["asked"] = [_sent(message) for message in _shared(turn.asked)] or None
+            body["asked"] = [sent_message(message) for message in _shared(turn.asked)] or None
         if not turn.forgot:
             body |= work_json(turn.work)
     elif context.act is not None:
@@ -127,7 +128,7 @@ def _body_of(context: HookContext, flags: Namespace) -> dict[str, Any] | None:
         body["calls_since"] = context.calls_since
         body["use"] = event.use and event.use.id
     elif event.name == "UserPromptSubmit":
-        body["messages"] = [_sent(message) for message in _shared(context.messages)]
+        body["messages"] = [sent_message(message) for message in _shared(context.messages)]
         body["chars"] = flags.chars
         body["flashbacks"] = flags.flashbacks
 
@@ -143,14 +144,3 @@ def _body_of(context: HookContext, flags: Namespace) -> dict[str, Any] | None:
 def _shared(messages: Sequence[Message]) -> Sequence[Message]:
     """Return the messages without what is private or was recalled."""
     return to_keep(as_said(messages))
-
-
-def _sent(message: Message, *, usual_time_ms: int | None = None) -> dict[str, Any]:
-    """Return the JSON of a message; a message without a time gets `usual_time_ms`."""
-    fields: dict[str, Any] = {"role": message.role, "content": message.content}
-    time_ms = message.time_ms or usual_time_ms
-    if time_ms:
-        fields["timestamp"] = time_ms
-    if message.name:
-        fields["name"] = message.name
-    return fields

@@ -20,7 +20,7 @@ from memory_server.config import Settings
 from memory_server.kernel.collecting import collect_from_now_on
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.link import MOST_FOLDER_CHARS, Link, shared_name
-from memory_server.kernel.messages import Session
+from memory_server.kernel.messages import Message, Session
 from memory_server.kernel.streams import CAPTURED_IO, complain, from_afar, write, write_errors
 from memory_server.kernel.values import JsonObject
 from memory_server.knowledge.projects import named_by_user
@@ -160,6 +160,18 @@ async def keep(
     turn = {"path": path, "body": body, "headers": headers}
     number = await asyncio.to_thread(server.home.outbox.add, turn)
     return await server.deliver(seconds, number)
+
+
+def sent_message(message: Message, *, usual_time_ms: int | None = None) -> dict[str, Any]:
+    """Return a message as it is sent: role, content, `timestamp` in milliseconds, and name, the last two only if
+    known. A message without a time gets `usual_time_ms`. `extra` is not sent."""
+    fields: dict[str, Any] = {"role": message.role, "content": message.content}
+    time_ms = message.time_ms or usual_time_ms
+    if time_ms:
+        fields["timestamp"] = time_ms
+    if message.name:
+        fields["name"] = message.name
+    return fields
 
 
 def shared_folder(folder: str | None) -> str | None:

@@ -155,7 +155,7 @@ async def run(
     if name == "hook":
         hook_body = HookBody.model_validate(dict(fields))
         host = ServerForOthers(app, hook_body.folder)
-        work = partial(_hook, settings, hook_body, _project_of(caller), host)
+        work = partial(_hook, settings, hook_body, caller.project, host)
         return await _captured(work, CapturedIO(waiting=[]), hook_body.language)
 
     body = CommandBody.model_validate(dict(fields))
@@ -182,13 +182,6 @@ async def _captured(
         AT_A_SHELL.reset(shell_token)
         CAPTURED_IO.reset(streams_token)
     return {**result, "output": streams.output.decode(), "errors": streams.errors.decode()}
-
-
-def _project_of(caller: Principal) -> Project | None:
-    """Return the project in which the caller works, or None if it names none."""
-    if caller.project is None:
-        return None
-    return Project(caller.project)
 
 
 async def _hook(

@@ -463,7 +463,7 @@ class App(CallerView):
     @classmethod
     def for_one_question(cls, settings: Settings) -> Self:
         """Make the memories for a command that reads once and ends."""
-        return cls(settings, runtime=Runtime.for_one_question(settings))
+        return cls(settings, runtime=Runtime(settings, ONE_QUESTION))
 
     def view(
         self,

@@ -98,11 +98,6 @@ class Runtime:
         self._show_figures()
 
     @classmethod
-    def for_one_question(cls, settings: Settings) -> Self:
-        """Make the memories for a command that reads once and ends."""
-        return cls(settings, ONE_QUESTION)
-
-    @classmethod
     def for_tenant(
         cls,
         settings: Settings,

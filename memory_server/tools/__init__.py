@@ -12,6 +12,7 @@ from types import ModuleType
 
 from languages import N_, _
 from memory_server.kernel.errors import InvalidInput
+from memory_server.kernel.text import words_between_commas
 from memory_server.tools import (
     admin,
     archive,
@@ -161,8 +162,7 @@ def tool_named(name: str) -> Tool:
 def _named(text: str | None, existing: Iterable[str], noun: str) -> list[str]:
     """Return the names of a list with commas. `noun` says what they name. Raise InvalidInput if a name is not in
     `existing`."""
-    parts = [part.strip() for part in (text or "").split(",")]
-    names = [part for part in parts if part]
+    names = words_between_commas(text or "")
     existing_names = list(existing)
     for name in names:
         if name not in existing_names:

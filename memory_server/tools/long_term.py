@@ -37,7 +37,7 @@ from memory_server.tools.base.shapes import (
     Text,
 )
 from memory_server.tools.base.tool import FOR_PROGRAMS, tool
-from sandbox import MOST_GROUP_CHARS, MOST_GROUPS, Problem
+from sandbox import MOST_GROUP_CHARS, MOST_GROUPS, MOST_MESSAGES, Problem
 
 
 class Activated(Result):
@@ -218,7 +218,6 @@ if TYPE_CHECKING:
 _TRIGGER = N_("JavaScript condition, e.g. match_keys(context.messages, ['生日','birthday']) > 0")
 
 
-_MOST_MESSAGES = 1_000_000
 _MOST_ORDER = 1e9
 
 
@@ -261,14 +260,14 @@ class RuleArguments(TypedDict):
     ]
     cooldown: Annotated[
         int | None,
-        Field(ge=0, le=_MOST_MESSAGES),
+        Field(ge=0, le=MOST_MESSAGES),
         FOR_PROGRAMS,
         "It comes again so many messages of a chat later at the earliest; after `sticky`, it stays away for so many",
     ]
     once: Annotated[bool | None, FOR_PROGRAMS, "It comes once in a chat"]
     sticky: Annotated[
         int | None,
-        Field(ge=0, le=_MOST_MESSAGES),
+        Field(ge=0, le=MOST_MESSAGES),
         FOR_PROGRAMS,
         "Messages of a chat for which it stays, with that at which it came",
     ]

@@ -42,7 +42,7 @@ from memory_server.tools.base.shapes import (
 )
 from memory_server.tools.base.tool import FOR_PROGRAMS, tool
 from nlp.index_terms import index_form
-from sandbox import message_rows
+from sandbox import MOST_MESSAGES, message_rows
 
 _MOST_ALSO = 20
 """Conversations that a recall can name beside its own: a group, its members, a persona."""
@@ -123,7 +123,7 @@ async def recall_turn(
     ] = 0,
     reinforce: Annotated[bool, FOR_PROGRAMS, "false: no trace"] = True,
     messageCount: Annotated[
-        int | None, Field(ge=0, le=1_000_000), FOR_PROGRAMS, "Messages of the chat"
+        int | None, Field(ge=0, le=MOST_MESSAGES), FOR_PROGRAMS, "Messages of the chat"
     ] = None,
 ) -> RecallResult:
     call = call.in_session(session)

@@ -85,7 +85,7 @@ async def _pin(view: View, form: Form) -> Flash:
         sentence = Sentence("Pinned. It is never cleaned up.")
     else:
         sentence = Sentence("No longer pinned.")
-    return Flash(sentence, done.change_id or "", view.conversation.id, changed=memory_id)
+    return Flash(sentence, done.change_id, view.conversation.id, changed=memory_id)
 
 
 async def _mute(view: View, form: Form) -> Flash:
@@ -99,14 +99,14 @@ async def _mute(view: View, form: Form) -> Flash:
         )
     else:
         sentence = Sentence("This memory may come unasked again.")
-    return Flash(sentence, done.change_id or "", view.conversation.id, changed=memory_id)
+    return Flash(sentence, done.change_id, view.conversation.id, changed=memory_id)
 
 
 async def _keep_both(view: View, form: Form) -> Flash:
     memory_id = first(form, "id")
     done = await view.conversation.short_term.keep_both(memory_id, by=BY)
     sentence = Sentence("Both are true: this memory corrects no other one now.")
-    return Flash(sentence, done.change_id or "", view.conversation.id, changed=memory_id)
+    return Flash(sentence, done.change_id, view.conversation.id, changed=memory_id)
 
 
 async def _edit(view: View, form: Form) -> Flash:
@@ -126,7 +126,7 @@ async def _edit(view: View, form: Form) -> Flash:
     done = await view.conversation.short_term.edit(
         memory_id, texts, other_words=other_words, before=before, by=BY
     )
-    return Flash(_CHANGED, done.change_id or "", view.conversation.id, changed=memory_id)
+    return Flash(_CHANGED, done.change_id, view.conversation.id, changed=memory_id)
 
 
 async def _named_item(view: View, form: Form) -> Item:
@@ -198,7 +198,7 @@ async def _restore(view: View, form: Form) -> Flash:
             raise InvalidInput(
                 "Another entry has its name now, so it stays on the shelf; rename the other one first."
             )
-        return Flash(_BACK_AGAIN, done.change_id or "", view.conversation.id, changed=name)
+        return Flash(_BACK_AGAIN, done.change_id, view.conversation.id, changed=name)
 
     knowledge = view.call.memories.knowledge
     space, _slash, owner = family.partition("/")
@@ -209,7 +209,7 @@ async def _restore(view: View, form: Form) -> Flash:
 
     if space == "notes":
         change = await knowledge.notes.restore(name, by=BY)
-        return Flash(_BACK_AGAIN, change or "")
+        return Flash(_BACK_AGAIN, change)
 
     raise InvalidInput(
         "To bring it back, undo the change that removed it; that change is in the list below."
@@ -238,7 +238,7 @@ async def _edit_entry(view: View, form: Form) -> Flash:
         raise InvalidInput(
             "Entries of this kind cannot be changed here; change them in their own file or program."
         )
-    return Flash(_CHANGED, change or "")
+    return Flash(_CHANGED, change)
 
 
 async def _edit_note(view: View, name: str, before: str, body: str) -> str | None:
@@ -278,14 +278,14 @@ async def _switch_book(view: View, form: Form) -> Flash:
         sentence = Sentence("{name} is on.", done.book.name)
     else:
         sentence = Sentence("{name} is off: none of its entries come.", done.book.name)
-    return Flash(sentence, done.change_id or "", view.conversation.id, changed=done.book.book_id)
+    return Flash(sentence, done.change_id, view.conversation.id, changed=done.book.book_id)
 
 
 async def _remove_book(view: View, form: Form) -> Flash:
     done = await view.conversation.books.remove(first(form, "id"), by=BY)
     entries = counted(done.entries, "entry")
     sentence = Sentence("{name} was removed: {entries} went to the shelf.", done.book.name, entries)
-    return Flash(sentence, done.change_id or "", view.conversation.id)
+    return Flash(sentence, done.change_id, view.conversation.id)
 
 
 async def _pause(view: View, form: Form) -> Flash:

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from languages import _, foreign
 from memory_server.conversations.recall.request import RecallRequest
-from memory_server.conversations.trigger_search import Activation
+from memory_server.conversations.trigger_search import Activation, trigger_context
 from memory_server.kernel.errors import InvalidInput, MemoryNotFound
 from memory_server.kernel.messages import Message, context_text
 from memory_server.kernel.times import local
@@ -121,10 +121,7 @@ def _room(view: View) -> int:
 
 async def _tried_message(view: View) -> WouldFire | None:
     """Return what the message of the address would bring, or None without a message."""
-    typed = _messages_in(view["say"].replace("\r\n", "\n"))
-    messages = [
-        Message(message["role"], message["content"], name=message.get("name")) for message in typed
-    ]
+    messages = _messages_in(view["say"].replace("\r\n", "\n"))
     if not messages:
         return None
     message_count = number(view["messages"]) if view["messages"] else None
@@ -214,7 +211,7 @@ async def _try(view: View, fields: Mapping[str, str]) -> TrialResult:
     now, seed = _moment_and_seed(view, fields)
     messages = _messages_in(fields["chat"])
     code = fields["code"]
-    context = _context(view, messages)
+    context = trigger_context(messages, view.conversation.id, {})
     trial = await view.call.memories.services.runner.try_out(code, context, now=now, seed=seed)
     # It begins here: before, a worker had to start, and others may have had their turn.
     deadline = time.monotonic() + TRY_SECONDS
@@ -241,20 +238,15 @@ async def _try(view: View, fields: Mapping[str, str]) -> TrialResult:
     )
 
 
-def _context(view: View, messages: Sequence[JsonObject]) -> JsonObject:
-    """Make the context of a trigger on these messages."""
-    return {"messages": messages, "conversation_id": view.conversation.id, "participants": {}}
-
-
 def _underlined_messages(
-    view: View, messages: Sequence[JsonObject], words: Sequence[str]
+    view: View, messages: Sequence[Message], words: Sequence[str]
 ) -> list[tuple[str, Sequence[Piece]]]:
     """Return who said each message, and its pieces, with these words underlined."""
     weights = dict.fromkeys(words, 1.0)
     heard: list[tuple[str, Sequence[Piece]]] = []
     for message in messages:
-        speaker = view.speech.speaker(message["role"], message.get("name"))
-        heard.append((speaker, underlined(message["content"], weights, 1.0)))
+        speaker = view.speech.speaker(message.role, message.name)
+        heard.append((speaker, underlined(message.content, weights, 1.0)))
     return heard
 
 
@@ -271,15 +263,19 @@ def _moment_and_seed(view: View, fields: Mapping[str, str]) -> tuple[datetime, i
     return local(moment, zone), seed % _SEEDS
 
 
-def _messages_in(typed: str) -> list[dict[str, Any]]:
+def _messages_in(typed: str) -> list[Message]:
     """Read the messages of a chat as it was typed; a text of another form is one message."""
     text = typed.strip()
     if not text:
         return []
     try:
-        return [dict(message) for message in chat.parse(text)[0]]
+        messages = chat.parse(text)[0]
     except chat.ChatError:
-        return [{"role": "user", "content": text}]
+        return [Message("user", text)]
+    return [
+        Message(message["role"], message["content"], message.get("timestamp"), message.get("name"))
+        for message in messages
+    ]
 
 
 def _matched_words(report: RunReport) -> list[str]:
@@ -354,7 +350,7 @@ async def _replayed(view: View, code: str, seed: int, deadline: float) -> list[R
     for memory in newest_first[:_REPLAYED]:
         if time.monotonic() >= deadline:
             break
-        context = _context(view, [_as_seen(message) for message in memory.messages])
+        context = trigger_context(memory.messages, view.conversation.id, {})
         verdicts = await view.call.memories.services.runner.evaluate(
             [code], context, now=view.speech.local(memory.time_ms), seed=seed
         )
@@ -362,14 +358,6 @@ async def _replayed(view: View, code: str, seed: int, deadline: float) -> list[R
         title = f"{view.speech.moment(memory.time_ms)} {beginning}"
         replays.append(Replay(title, isinstance(verdicts.get(0), Fired)))
     return replays[::-1]
-
-
-def _as_seen(message: Message) -> dict[str, str]:
-    """Return a message as a trigger sees it."""
-    fields = {"role": message.role, "content": message.content}
-    if message.name:
-        fields["name"] = message.name
-    return fields
 
 
 _LEAST_CHARS = 200

@@ -40,7 +40,11 @@ async def item_of(view: View, family: Family, place: str, name: str) -> Item:
         ):
             if name in (item.id, *item.aliases):
                 return item
-    raise MemoryNotFound(
+    raise _gone()
+
+
+def _gone() -> MemoryNotFound:
+    return MemoryNotFound(
         "That memory or entry is no longer here; it was forgotten or erased in the meantime."
     )
 
@@ -50,9 +54,7 @@ async def forget(view: View, item: Item) -> str:
     it is not there any more."""
     change = await forgetting.forget(view.call.memories.engines, [item])
     if change is None:
-        raise MemoryNotFound(
-            "That memory or entry is no longer here; it was forgotten or erased in the meantime."
-        )
+        raise _gone()
     return change
 
 

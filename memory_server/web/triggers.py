@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from languages import _, joined
+from memory_server.conversations.trigger_search import trigger_context
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.recorded_recall import RecordedRecall
 from memory_server.kernel.times import milliseconds
@@ -210,7 +211,7 @@ def _has_failed(task: asyncio.Task[Any]) -> bool:
 async def _firings(view: View, codes: Sequence[str], today: datetime) -> dict[str, Times]:
     """Run the triggers at noon of each day, and at each hour of today, with an empty chat. Return when each fires.
     Raise MemoryServerError if they cannot run."""
-    context = {"messages": [], "conversation_id": view.conversation.id, "participants": {}}
+    context = trigger_context((), view.conversation.id, {})
 
     async def fires(now: datetime) -> list[bool]:
         verdicts = await view.call.memories.services.runner.evaluate(

@@ -98,11 +98,11 @@ WHO = N_(
 
 @frozen
 class Flash:
-    """What was just done: a sentence, the change that takes it back (empty: nothing does), and what to show as
+    """What was just done: a sentence, the change that takes it back (None: nothing does), and what to show as
     changed."""
 
     said: Sentence
-    change: str = ""
+    change: str | None = None
     place: str = ""
     changed: str = ""
 

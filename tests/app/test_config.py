@@ -159,6 +159,8 @@ def test_an_unknown_name_is_named_with_its_source(file: Path) -> None:
         ("GROUPS", '{"all": ["a"]}', "groups", "`all` is the name of a scope"),
         ("GROUPS", "小明", "groups", "write it as JSON"),
         ("GROUPS", "[1]", "groups", "valid dictionary"),
+        ("GROUPS", '{"a": [1]}', "groups.a.0", "valid string"),
+        ("HTTP__TIMEZONES", '{"al": "Mars"}', "http.timezones.al", "`Mars` is not an IANA"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_source_and_reason(
@@ -167,6 +169,13 @@ def test_a_wrong_value_is_named_with_its_source_and_reason(
     text = sentence({f"MEMORY_SERVER_{variable}": value})
     assert text.startswith(f"The setting `{setting}` (from the environment) cannot be ")
     assert reason in text
+
+
+def test_a_wrong_value_within_a_list_of_the_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "models.toml"
+    path.write_text('[[llm.providers]]\nkind = "x"\nmodel = "m"\n', encoding="utf-8")
+    text = sentence({}, None, path)
+    assert text.startswith(f"The setting `llm.providers.0.kind` (from the file {path}) cannot be ")
 
 
 def test_the_source_named_is_the_one_that_won(file: Path) -> None:

@@ -13,12 +13,11 @@ from cli_program import CommandLine
 from languages import speaking
 from languages.columns import cells
 from memory_server.cli import daemon
-from memory_server.cli.inspection import taken_text
+from memory_server.cli.imports import taken_text
 from memory_server.cli.terminal import print_plain, progress, say
 from memory_server.kernel.backups import MergeCounts
 from memory_server.kernel.messages import said_beginning, with_roles
 from memory_server.kernel.text import beginning
-from memory_server.tools.backup import tally_text
 
 MESSAGES = [
     {"role": "user", "content": "我喜欢喝乌龙茶", "timestamp": 1782000000000},
@@ -111,28 +110,27 @@ def test_only_the_role_at_the_beginning_of_a_line_is_translated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "dry_run", "change", "english", "chinese"),
+    ("counts", "dry_run", "english", "chinese"),
     [
-        (MergeCounts(added=2), False, None, "小明: 2 new", "小明：新增 2 条"),
-        (MergeCounts(unchanged=27), False, None, "小明: 27 unchanged", "小明：27 条没有变化"),
+        (MergeCounts(added=2), False, "小明: 2 new", "小明：新增 2 条"),
+        (MergeCounts(unchanged=27), False, "小明: 27 unchanged", "小明：27 条没有变化"),
         (
             MergeCounts(added=1, forgotten=1),
             False,
-            "3-a",
-            "小明: 1 new, 1 of them forgotten before (change 3-a)",
+            "小明: 1 new, 1 of them forgotten before",
             None,
         ),
-        (MergeCounts(added=1, replaced=2), True, None, "小明 (dry run): 1 new, 2 replaced", None),
-        (MergeCounts(), False, None, "小明: nothing", None),
+        (MergeCounts(added=1, replaced=2), True, "小明 (dry run): 1 new, 2 replaced", None),
+        (MergeCounts(), False, "小明: nothing", None),
     ],
 )
-def test_what_a_restore_did_is_a_sentence(
-    counts: MergeCounts, dry_run: bool, change: str | None, english: str, chinese: str | None
+def test_what_an_import_did_is_a_sentence(
+    counts: MergeCounts, dry_run: bool, english: str, chinese: str | None
 ) -> None:
-    text = taken_text("小明", tally_text(counts), dry_run=dry_run, change_id=change)
+    text = taken_text("小明", counts, dry_run=dry_run)
     assert text.replace("[bold]", "").replace("[/]", "") == english
     with speaking("zh"):
-        text = taken_text("小明", tally_text(counts), dry_run=dry_run, change_id=change)
+        text = taken_text("小明", counts, dry_run=dry_run)
     translated = text.replace("[bold]", "").replace("[/]", "")
     assert "得到" not in translated
     assert translated.startswith("小明：" if not dry_run else "小明（")

@@ -36,6 +36,7 @@ CHOICES: list[tuple[dict[str, Any], list[str]]] = [
     ({}, list(DEFAULT_TOOLS)),
     ({"toolsets": "short-term"}, SHORT),
     ({"toolsets": " backup , short-term "}, [*SHORT, *BACKUP]),
+    ({"toolsets": "backup，short-term"}, [*SHORT, *BACKUP]),
     ({"toolsets": "all"}, [name for name in TOOLS if name not in NOTES + SESSIONS + LAYERS + REFS]),
     ({"toolsets": "all,notes,layers,refs"}, [name for name in TOOLS if name not in SESSIONS]),
     ({"toolsets": "all,notes,sessions,layers"}, [name for name in TOOLS if name not in REFS]),

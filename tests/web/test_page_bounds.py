@@ -230,6 +230,13 @@ async def test_the_replay_of_a_try_ends_with_its_time(
     assert "It comes up" in answer.text
 
 
+async def test_a_try_on_former_chats_sees_the_times_of_their_messages(page: Page) -> None:
+    await remember(page.app, *(f"My cat Miso {number}." for number in range(3)))
+    fields = {"code": "context.messages[0].timestamp > 0", "chat": "Miso?", "seed": "1"}
+    answer = await page.client.post("/trigger?lang=en", data=fields, headers={**SAME, **FORM})
+    assert "On the last 3 exchanges it would have come up 3 times." in answer.text
+
+
 async def test_last_stored_is_when_it_was_stored_and_not_when_it_was_said(page: Page) -> None:
     at = round(datetime.fromisoformat("2024-02-01T09:00:00+00:00").timestamp() * 1000)
     await page.app.conversation().short_term.add(

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from languages import _
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.json_text import Fields, Json
+from memory_server.kernel.text import words_between_commas
 from memory_server.kernel.values import frozen
 
 Client = Literal["claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf"]
@@ -287,7 +288,7 @@ def hook_entry(server: Server, event: str, system: System, client: Client = "cla
     """Make the entry that runs our hook, for the client's list of hooks of an event."""
     flags = dict(server.flags)
     toolsets = server.offer.get("toolsets") or ""
-    if {"notes", "layers"} & set(toolsets.split(",")):
+    if {"notes", "layers"} & set(words_between_commas(toolsets)):
         # Notes and layers come unasked where their toolset is on, so the hooks must know of it.
         flags["toolsets"] = toolsets
 

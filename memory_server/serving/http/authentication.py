@@ -38,14 +38,6 @@ class AuthExtras:
     challenge: str = ""
 
 
-def names_in(setting: str | None) -> list[str]:
-    """Return the names of a list with commas."""
-    if setting is None:
-        return []
-    names = [part.strip() for part in setting.split(",")]
-    return [name for name in names if name]
-
-
 def host_of(name: str) -> str:
     """Return a name as the header `Host` has it: in small letters, without a port."""
     return re.sub(r":\d+$", "", name.lower())

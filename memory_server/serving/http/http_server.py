@@ -29,11 +29,12 @@ from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.failures import failure_text
 from memory_server.kernel.meter import BOUNDS_MS, Meter
 from memory_server.kernel.request_body import replaying
+from memory_server.kernel.text import words_between_commas
 from memory_server.kernel.values import dataclass, frozen
 from memory_server.knowledge.sessions.ids import Begun
 from memory_server.serving.fair_threads import FOR, HOOKS
 from memory_server.serving.http import rest
-from memory_server.serving.http.authentication import entrance, host_of, names_in
+from memory_server.serving.http.authentication import entrance, host_of
 from memory_server.serving.http.middleware import (
     LOOPBACK,
     MOST_HEAD_BYTES,
@@ -384,8 +385,10 @@ async def serve(node: HttpServer, address: tuple[str, int]) -> None:
         ],
         redirect_slashes=False,
     )
-    own_hosts = [host_of(name) for name in names_in(settings.hosts)]
-    own_origins = [origin.lower().rstrip("/") for origin in names_in(settings.origins)]
+    own_hosts = [host_of(name) for name in words_between_commas(settings.hosts or "")]
+    own_origins = [
+        origin.lower().rstrip("/") for origin in words_between_commas(settings.origins or "")
+    ]
     limits = defaultdict[str | None, RateLimiter](
         partial(RateLimiter, settings.requests_per_minute, settings.concurrent)
     )

@@ -28,7 +28,7 @@ from memory_server.kernel.json_text import MOST_VALUES, crowded
 from memory_server.kernel.link import MOST_FOLDER_CHARS
 from memory_server.kernel.request_body import BodyRefused, replaying, whole_body
 from memory_server.kernel.values import dataclass
-from memory_server.knowledge.projects import public_key
+from memory_server.knowledge.projects import Project, public_key
 from memory_server.serving.fair_threads import FOR
 from memory_server.serving.http.principals import (
     CONVERSATION,
@@ -216,7 +216,7 @@ class Middleware:
             caller = self._described(caller, headers)
             FOR.set(caller.tenant)
             if kind == "calls" and _is_large(headers):
-                await turns.enter_async_context(limits.large())
+                await turns.enter_async_context(limits.large)
 
             body = await _whole_body(headers, receive)
             if kind == "calls":
@@ -254,9 +254,9 @@ class Middleware:
         session = named_in(headers, SESSION) or caller.session
         wire = wire_from(headers, sessions=self.sessions)
         folder = named_in(headers, FOLDER, MOST_FOLDER_CHARS)
-        project = named_in(headers, PROJECT, MOST_FOLDER_CHARS)
-        if project is not None:
-            project = public_key(project)  # an older client may send a token in it
+        project_key = named_in(headers, PROJECT, MOST_FOLDER_CHARS)
+        if project_key is not None:
+            project_key = public_key(project_key)  # an older client may send a token in it
 
         timezone = timezone_in(headers) or caller.timezone
         return replace(
@@ -266,7 +266,7 @@ class Middleware:
             session=session,
             wire=wire,
             folder=folder,
-            project=project,
+            project=None if project_key is None else Project(project_key),
             timezone=timezone,
         )
 

@@ -14,6 +14,7 @@ from memory_server.conversations.model import MAX_ID_CHARS, conversation_id_of
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.times import zone_named
 from memory_server.kernel.values import frozen
+from memory_server.knowledge.projects import Project
 from memory_server.knowledge.sessions.ids import HEADERS, HTTP, METADATA_HEADER, RequestInfo
 from memory_server.knowledge.sessions.ids import from_headers as sessions_from
 
@@ -36,7 +37,7 @@ class Principal:
     """The caller of a request. `tenant` is None for the data folder itself. `usual`: the conversation of calls that
     name none, if it is not the conversation of the settings. `session`: the session that the header names, else the
     name of the token: what a device said another device finds at once. `timezone`: where the readers live, if not
-    where the tenant does. `folder`: where the caller works, `project`: the key of its project. `name`: the name of
+    where the tenant does. `folder`: where the caller works, `project`: its project. `name`: the name of
     the token. `wire`: who is meant within the tenant; each request says it again, since no connection lasts. `size`:
     bytes of the request's body."""
 
@@ -45,7 +46,7 @@ class Principal:
     usual: str | None = None
     session: str | None = None
     folder: str | None = None
-    project: str | None = None
+    project: Project | None = None
     name: str | None = None
     timezone: str | None = None
     wire: RequestInfo = HTTP

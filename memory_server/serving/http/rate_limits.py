@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 from memory_server.serving.http.refusals import HttpError
@@ -71,8 +71,9 @@ class RateLimiter:
         self._concurrent = concurrent
         self._admitted: Counter[str] = Counter()
         self._turns = asyncio.Semaphore(concurrent)
-        self._unanswered = asyncio.Semaphore(LARGE_AT_ONCE)
-        self._large = asyncio.Lock()
+        self.large = asyncio.Semaphore(LARGE_AT_ONCE)
+        """The place of a request that may be large, from its body to its answer."""
+        self._large_turn = asyncio.Lock()
         self._next_large = 0.0
 
     @asynccontextmanager
@@ -94,11 +95,6 @@ class RateLimiter:
         finally:
             self._admitted[kind] -= 1
 
-    def large(self) -> AbstractAsyncContextManager[None]:
-        """Hold the place of a request that may be large, from its body to its answer; beyond `LARGE_AT_ONCE`, others
-        wait."""
-        return self._unanswered
-
     @asynccontextmanager
     async def turn(self, size: int) -> AsyncIterator[None]:
         """Carry out one call with a body of `size` bytes, which was read: a slow client takes no turn. Calls beyond
@@ -108,7 +104,7 @@ class RateLimiter:
             try:
                 async with asyncio.timeout(TURN_SECONDS):
                     if size > LARGE_BYTES:
-                        await turns.enter_async_context(self._large)
+                        await turns.enter_async_context(self._large_turn)
                         await self._sleep(self._next_large - self._now())
                         self._next_large = self._now() + size / LARGE_BYTES_PER_SECOND
                     await turns.enter_async_context(self._turns)

@@ -18,12 +18,11 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from memory_server.kernel.errors import MemoryServerError
 from memory_server.kernel.json_text import repeated_name
 from memory_server.kernel.text import shown, visible
-from memory_server.kernel.values import JsonObject, dataclass, frozen
+from memory_server.kernel.values import JsonObject, dataclass
 from memory_server.serving.http.exchange import (
     NOT_OFFERED,
     OPERATIONS,
@@ -88,31 +87,17 @@ def routes(
     """Make the routes of `tools`. `max_bytes`: the limit for the JSON of a result. `read_only`: a tool that is not
     among them may change something. `exchanges`: files are imported and exported."""
     api = _Api(tools, tenants, max_bytes, read_only, exchanges)
-    answers: tuple[tuple[str, str, Answer], ...] = (
-        ("GET", OPENAPI, api.describe),
-        ("GET", ME, api.tell_who),
-        ("POST", f"{COMMANDS}/{{name}}", api.run_command),
-        ("POST", "/v1/import", partial(api.exchange, import_content)),
-        ("POST", "/v1/export", partial(api.exchange, export_content)),
-        ("POST", "/v1/{tool}", api.call_tool),
-    )
-    return [Route(path, _Endpoint(answer), methods=[method]) for method, path, answer in answers]
+    return [
+        Route(OPENAPI, api.describe, methods=["GET"]),
+        Route(ME, api.tell_who, methods=["GET"]),
+        Route(f"{COMMANDS}/{{name}}", api.run_command, methods=["POST"]),
+        Route("/v1/import", partial(api.exchange, import_content), methods=["POST"]),
+        Route("/v1/export", partial(api.exchange, export_content), methods=["POST"]),
+        Route("/v1/{tool}", api.call_tool, methods=["POST"]),
+    ]
 
 
-Answer = Callable[[Request], Awaitable[Response]]
 ExchangeWork = Callable[[Exchange, JsonObject], Awaitable[Response]]
-
-
-@frozen
-class _Endpoint:
-    """An answer to requests as an ASGI app, because Starlette wraps a function twice to catch what the middleware
-    catches."""
-
-    answer: Answer
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        response = await self.answer(Request(scope, receive))
-        await response(scope, receive, send)
 
 
 @dataclass(frozen=True)
@@ -195,7 +180,9 @@ class _Api:
         arguments = await _arguments(request)
         async with self.tenants.used(caller) as tenant:
             with _refusals(tenant, caller):
-                return _json(await tenant.run(caller, request.path_params["name"], arguments))
+                return _json(
+                    await tenant.opened.run(request.path_params["name"], arguments, caller)
+                )
 
     async def exchange(self, work: ExchangeWork, request: Request) -> Response:
         """Import or export a file. Raises HttpError if this server does not offer it."""
@@ -207,7 +194,7 @@ class _Api:
         may_write = WRITE in caller.scopes and not self.read_only
         async with self.tenants.used(caller) as tenant:
             with _refusals(tenant, caller, in_fields):
-                async with tenant.view(caller) as view:
+                async with tenant.opened.view(caller) as view:
                     exchange = Exchange(view, tenant.admit_content, may_write, caller.usual)
                     return await work(exchange, arguments)
 

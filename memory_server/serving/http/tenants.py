@@ -17,7 +17,6 @@ from starlette.requests import Request
 
 from memory_server.kernel.errors import QuotaReached
 from memory_server.kernel.values import JsonObject, frozen
-from memory_server.knowledge.projects import Project
 from memory_server.memories.memories import Call, Memories
 from memory_server.operations.ports import OpenMemory
 from memory_server.serving.http.principals import WRITE, Principal, caller_of
@@ -73,8 +72,8 @@ class Tenant:
     ) -> None:
         """Open the memories, and close them when they were idle for so long or `over` is set. This is a task of its
         own, because a session manager must be left in the task that entered it."""
-        async with memories as self._memories:
-            server: Server[object] = self._memories.make_server(self._resolve, self.subscriptions)
+        async with memories as self.opened:
+            server: Server[object] = self.opened.make_server(self._resolve, self.subscriptions)
             self.manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
             async with self.manager.run():
                 await self._measure_room()
@@ -115,33 +114,27 @@ class Tenant:
         began = time.monotonic()
         self._taken = 0
         self._next_look = began + LOOK_SECONDS
-        self._room = await asyncio.to_thread(self._memories.room)
+        self._room = await asyncio.to_thread(self.opened.room)
         ended = time.monotonic()
         self._next_look = max(self._next_look, ended + (ended - began) / LOOK_SHARE)
-
-    async def run(self, caller: Principal, name: str, arguments: JsonObject) -> JsonObject:
-        """Return the result of the command or hook `name` of a linked machine."""
-        return await self._memories.run(name, arguments, caller)
-
-    def view(self, caller: Principal) -> AbstractAsyncContextManager[OpenMemory]:
-        """Return all that a caller may see, to be imported into and exported."""
-        return self._memories.view(caller)
 
     def call(self, caller: Principal | None) -> Call:
         """Return the memories as this caller sees them, or as they are for a request without a
         caller. Raises InvalidInput if the name of its session cannot be used."""
-        memories = self._memories.memories
+        memories = self.opened.memories
         if caller is None:
             return Call(memories, memories.conversations)
         conversations = memories.conversations
         if caller.usual is not None:
             conversations = conversations.view(caller.usual)
-        project = None
-        if caller.project is not None:
-            project = Project(caller.project)
         asker = {"by": "REST", "cwd": caller.folder}
         call = Call(
-            memories, conversations, caller.wire, asker, folder=caller.folder, project=project
+            memories,
+            conversations,
+            caller.wire,
+            asker,
+            folder=caller.folder,
+            project=caller.project,
         )
         return call.in_session(caller.session).in_zone(caller.timezone)
 
