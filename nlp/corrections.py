@@ -11,17 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice, pairwise
+from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
 from nlp.once import Once
-from nlp.stems import FUNCTION_CHARACTERS, says_little, stem
-
-
-def _list_of(text: str) -> tuple[str, ...]:
-    """Return the parts of a list that is written with bars."""
-    return tuple(text.split("|"))
-
+from nlp.stems import FUNCTION_CHARACTERS, says_little, stem, words_between_bars
 
 _MOST_SENTENCE: Final = 120
 """Characters of a sentence that says that something ended."""
@@ -72,13 +66,13 @@ _SAYS_SO: Final = Once(
 )
 """Words that only say that a value is the right one, or the present one."""
 _OF_EVERYTHING: Final = frozenset(
-    _list_of(
+    words_between_bars(
         "i|you|he|she|it|we|they|this|that|there|here|what|which|who|how|why|when|where|one|thing|part|day|time|life|best|only"
         "|first|last|next|point|problem|idea|question|feeling|plan|goal|focus|key|weather"
     )
 )
 """Subjects of which many things are said that are true together."""
-_PREPOSITIONS: Final = frozenset(("in", "on", "at", "to", "by", "for"))
+_PREPOSITIONS: Final = frozenset(words_between_bars("in|on|at|to|by|for"))
 _HOURS: Final = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 _VALUE: Final = Once(
     lambda: re.compile(
@@ -127,6 +121,8 @@ _RELATIONS: Final = Once(
         r"|(?P<was_home>[A-Z]\w+))"
         r"|\bI(?:'ve)? moved to (?!the )(?P<home_moved>[A-Z]\w+)"
         r"|\b(?:I work (?:at|for)(?: the)? (?:(?P<job>[A-Z]\w+)(?: [A-Z]\w+)* (?:now|these days)\b|(?P<was_job>[A-Z]\w+)))"
+        r"|(?:更正(?:一?下)?|(?:[记記说說弄][错錯])了)[，,：:]?\s?我?的?老家[是在](?P<origin>[\u3400-\u9fff]{2})(?=[的人省市县縣，。！!,]|$)"
+        r"|老家[是在](?P<was_origin>[\u3400-\u9fff]{2})(?=[的人省市县縣，。！!,]|$)"
         r"|[我咱](?:们|們)?(?:已[经經])?(?:搬[到去来來进進]了?|[现現]在住在?)(?P<home_zh>[\u3400-\u9fff]{2})"
         r"|我住在?(?P<was_home_zh>[\u3400-\u9fff]{2})"
     )
@@ -134,17 +130,28 @@ _RELATIONS: Final = Once(
 """Relations with a single value for each person: how to call them, the phone, the address, home and so on. `was_`: an
 older text that has it is corrected, and a newer text that only has it corrects nothing, because it may be the same
 place."""
+_CHINESE_NAME: Final = (
+    "(?:[小老阿][\u3400-\u9fff]|[\u3400-\u9fff]{1,2}(?:老[师師]|[总總]|姐|哥|工)"
+    "|[王李张張刘劉陈陳杨楊赵趙黄黃周吴吳徐孙孫胡朱高林何郭马馬罗羅梁宋郑鄭谢謝韩韓唐冯馮于董程曹袁邓鄧许許沈曾彭吕苏蘇卢蒋蔡贾丁魏薛叶葉余潘杜戴夏钟汪田任姜范方石姚谭廖邹熊金陆陸郝孔白崔康毛邱秦江史顾侯邵孟]"
+    "[\u3400-\u9fff]{1,2})"
+)
+"""What people call somebody: 小李, 张老师, 王总, or a common family name with a given name."""
 _HELD: Final = Once(
     lambda: re.compile(
-        r"(?P<subject>(?:\w+(?:'s)? ){0,4}?(?:title|employer|manager|boss|e-?mail|deadline|release|version|role|dentist|doctor"
+        r"^(?P<before>(?:更正(?:一?下)?|其[实實]|[现現]在|目前)[，,：:]?)*(?:[我咱](?:们|們)?的?)?"
+        r"(?P<chinese>[\u3400-\u9fff]{0,5}(?:[组組班队隊店团團部]长|[组組班队隊店团團部]長|导师|導師|班主任|[经經]理|负责人|負責人|老板|老闆|房[东東]|教[练練]))"
+        rf"(?P<now>[现現]在)?是(?P<name>{_CHINESE_NAME})(?P<since>了)?(?=[，。！!,\s]|$)"
+        r"|(?P<subject>(?:\w+(?:'s)? ){0,4}?(?:title|employer|manager|boss|(?:team|tech|project) lead(?:er)?|hometown|e-?mail"
+        r"|deadline|release|version|role|dentist|doctor"
         r"|landlord|password|budget|rent|owner)(?: (?:for|of)(?: \w+){1,3}?)?) "
         r"(?:is now|is|moved to|changed to|has moved to|was moved to|will be) (?:now )?(?:an? )?"
         r"(?P<held>v?[A-Z\d][\w.@-]*(?: [A-Z\d][\w.-]*)*|\S+@\S+)"
     )
 )
 """The subject of a relation that a person, a team or a thing has, and its value: a name, a number or a day."""
-_SIGNS_OF_HELD: Final = _list_of(
-    " title|mployer| manager| boss|-mail| email|Email|eadline| release| version| role|entist|octor|andlord|assword"
+_SIGNS_OF_HELD: Final = words_between_bars(
+    " title|mployer| manager| boss| lead|ometown|长是|長是|师是|師是|任是|理是|人是|板是|闆是|东是|東是|练是|練是|在是"
+    "|-mail| email|Email|eadline| release| version| role|entist|octor|andlord|assword"
     "| budget| rent | owner"
 )
 """Each text that `_HELD` matches has some of these."""
@@ -152,19 +159,20 @@ _NO_SUBJECT: Final = (
     "the my our a so for of is and but current official new actually correction update fyi s now"
 )
 _SIGNS_OF_RELATION: Final = {
-    "name": _list_of("all me "),
-    "chinese_name": _list_of("叫|喊"),
-    "phone": _list_of("号|號|电话|電話|手机|手機|y phone|y cell|y mobile|number"),
-    "address": _list_of("arcels|eliver|ddress|快递|快遞|地址"),
-    "diet": _list_of("vegan|vegetar|pescat|keto|low-|low "),
-    "timezone": _list_of("zone"),
-    "team": _list_of(" team"),
-    "home": _list_of(" live in|living in|moved to"),
-    "home_zh": _list_of("住|搬"),
-    "job": _list_of("I work"),
+    "name": "all me ",
+    "chinese_name": "叫|喊",
+    "phone": "号|號|电话|電話|手机|手機|y phone|y cell|y mobile|number",
+    "address": "arcels|eliver|ddress|快递|快遞|地址",
+    "diet": "vegan|vegetar|pescat|keto|low-|low ",
+    "timezone": "zone",
+    "team": " team",
+    "home": " live in|living in|moved to",
+    "home_zh": "住|搬",
+    "origin": "老家",
+    "job": "I work",
 }
-_SIGNS_OF_RELATIONS: Final = tuple(chain.from_iterable(_SIGNS_OF_RELATION.values()))
-_SIGNS_OF_TASTE: Final = _list_of(
+_SIGNS_OF_RELATIONS: Final = words_between_bars("|".join(_SIGNS_OF_RELATION.values()))
+_SIGNS_OF_TASTE: Final = words_between_bars(
     "I can't stand|I hate|I detest|I don't|I really|I absolutely|I love|I like|I adore|I enjoy|I eat|I drink|烦|煩|厌|厭|不喜"
     "|不吃|不喝|受不了|喜欢|喜歡|爱吃|愛吃|爱喝|愛喝|无|無"
 )
@@ -192,7 +200,7 @@ _OF_ANYTHING: Final = re.compile("[我咱们們最近现現在正一直都还還
 _CHINESE_EVENT: Final = re.compile(
     r"[了过過刚剛，：他她它]|[计計打][划劃算]|^[\d周週]|[昨今明前后後]天"
 )
-_SIGNS_OF_END: Final = _list_of(
+_SIGNS_OF_END: Final = words_between_bars(
     "不|戒|辞|辭|退了|换|換|改|到|no longer|No longer|any more|anymore|after all| off| cancelled| from |eplaced |wapped "
     "|nstead of| quit |gave up|given up|stopped|dropped|moved to|changed to|cheduled to|shifted to|poned to|pushed |forward to"
 )
@@ -235,7 +243,7 @@ _TIME: Final = Once(
 )
 """Times that something has one of: a weekday, a day, an hour."""
 _LANDS: Final = frozenset(
-    _list_of(
+    words_between_bars(
         "germany|france|italy|spain|portugal|switzerland|austria|poland|england|scotland|wales|britain|uk|ireland|norway"
         "|sweden|denmark|finland|netherlands|belgium|greece|turkey|russia|ukraine|china|japan|korea|india|vietnam"
         "|thailand|indonesia|malaysia|australia|canada|usa|america|united|mexico|brazil|argentina|chile|egypt|kenya"
@@ -317,10 +325,10 @@ class Statement(NamedTuple):
         return False
 
 
-def _signs_of(relation: str) -> tuple[str, ...]:
+def _signs_of(relation: str) -> list[str]:
     """Return parts; each text that tells a value of a relation has some of them."""
     word = max(relation.removeprefix(_LIKED).split(), key=len)
-    return _SIGNS_OF_RELATION.get(relation, (word, word.capitalize()))
+    return words_between_bars(_SIGNS_OF_RELATION.get(relation, f"{word}|{word.capitalize()}"))
 
 
 def statement_of(text: str) -> Statement:
@@ -365,7 +373,7 @@ def _differ(value: str, other: str) -> bool:
 
 def _plain(text: str) -> str:
     """Normalize the apostrophes, and remove the full stop after titles, which does not end a sentence."""
-    for title in ("Mr", "Mrs", "Ms", "Dr", "St"):
+    for title in words_between_bars("Mr|Mrs|Ms|Dr|St"):
         text = text.replace(f"{title}. ", f"{title} ")
     return text.replace("’", "'")
 
@@ -415,6 +423,10 @@ def _values_in(part: str) -> Iterator[tuple[str, str]]:
             yield _LIKED + match[kind].lower(), kind[:4]
     if has_sign(part, _SIGNS_OF_HELD):
         for match in _own(_HELD(), part):
+            if match["chinese"] is not None:
+                is_new = any(match.group("before", "now", "since"))
+                yield match["chinese"] if is_new else _WAS + match["chinese"], match["name"]
+                continue
             subject = frozenset(re.findall(r"\w+", match["subject"].lower()))
             yield " ".join(sorted(subject.difference(_NO_SUBJECT.split()))), match["held"].lower()
 

@@ -15,14 +15,16 @@ after the day of writing; the words beside it may say which of them (要, will; 
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import date, timedelta
 from typing import Final, NamedTuple
 
 from nlp.holidays import holidays_in
 from nlp.normal_forms import Span
 from nlp.once import Once
-from nlp.stems import stem
+from nlp.stems import stem, words_between_bars
 
 
 def day_word(day: date) -> str:
@@ -44,7 +46,7 @@ def date_spans(text: str, today: date) -> Iterator[Span]:
         # A beginning is cheap to find; only there the long pattern of all forms is tried.
         position = beginning.end()
         match = days.match(text, beginning.start())
-        if match is None or _within_a_word(text, match.start(), match.end()):
+        if match is None or _within_a_word(match):
             continue
 
         form = match.lastgroup or ""
@@ -66,10 +68,10 @@ _DIGITS: Final = {char: value for value, char in enumerate("〇一二三四五�
     "兩": 2,
     "廿": 20,
 }
-MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_FRACTIONS: Final = frozenset({(1, 2), (1, 3), (2, 3), (1, 4), (3, 4)})
-_LENGTHS: Final = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_MONTHS: Final = words_between_bars("jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec")
+_WEEKDAYS: Final = words_between_bars("mon|tue|wed|thu|fri|sat|sun")
+_LEAP_YEAR: Final = 2024
+_FRACTIONS: Final = words_between_bars("1/2|1/3|2/3|1/4|3/4")
 NEAR_DAYS: Final = {
     "大前天": -3, "前天": -2, "昨天": -1, "今天": 0, "明天": 1, "后天": 2, "後天": 2, "大后天": 3, "大後天": 3,
     "night before last": -2, "day before yesterday": -2, "yesterday": -1, "last night": -1, "today": 0,
@@ -82,10 +84,20 @@ WEEKS: Final = {
 }  # fmt: skip
 """Weeks or months from this one."""
 NUMBER_WORDS: Final = {
-    "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
-    "nine": 9, "ten": 10, "eleven": 11, "twelve": 12, "fourteen": 14, "fifteen": 15, "twenty": 20, "thirty": 30,
+    **{
+        word: number
+        for number, word in enumerate(
+            words_between_bars("one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"), 1
+        )
+    },
+    "a": 1,
+    "an": 1,
+    "fourteen": 14,
+    "fifteen": 15,
+    "twenty": 20,
+    "thirty": 30,
     "forty": 40,
-}  # fmt: skip
+}
 
 
 def near_day(name: str) -> int:
@@ -101,6 +113,11 @@ def weekday_number(name: str) -> int:
     if name.isascii():
         return _WEEKDAYS.index(name[:3].lower())
     return "一二三四五六日".index(name.replace("天", "日"))
+
+
+def month_number(name: str) -> int:
+    """Return the number of April or apr; January is 1."""
+    return _MONTHS.index(name[:3].lower()) + 1
 
 
 def month_and_day(word: str) -> tuple[int, int]:
@@ -143,19 +160,26 @@ _DAYS: Final = Once(
 _NUMBERS: Final = re.compile(r"\d+")
 
 
-def _within_a_word(text: str, start: int, end: int) -> bool:
-    """Return whether letters or digits continue at its beginning or end: 12/34/56, 3.5/6, v2023-07-17, 二十一五月三日."""
+def _within_a_word(match: re.Match[str]) -> bool:
+    """Return whether letters or digits continue at its beginning or end: 12/34/56, 3.5/6, v2023-07-17, 二十一五月三日.
+    In 4月15-17号 and 15-17 April the day is a part of a stretch."""
+    text = match.string
+    start, end = match.span()
     before = text[start - 1 : start]
     first = text[start]
     if first in _DIGITS and before in _DIGITS:
         return True
-    if first.isascii() and before and before.isascii() and (before.isalnum() or before in "/.-_"):
-        return True
+    if first.isascii() and before and before.isascii():
+        is_last = before == "-" and match["day_first"]
+        if not is_last and (before.isalnum() or before in "/.-_"):
+            return True
     last = text[end - 1]
     after = text[end : end + 1]
     if last.isascii() and after and after.isascii() and (after.isalnum() or after in "/_"):
         return True
     # 4.5 and 3-4 continue after the digit; a full stop ends a sentence.
+    if after == "-" and (match["chinese"] or match["month_first"]):
+        return False
     return last.isdigit() and after in (".", "-", ":") and text[end + 1 : end + 2].isdigit()
 
 
@@ -168,8 +192,8 @@ def _word_in(form: str, text: str, today: date) -> str | None:
         except OverflowError:
             return None
     month, day = _told_month_and_day(form, text)
-    is_fraction = form == "slash" and (month, day) in _FRACTIONS
-    if is_fraction or not 1 <= month <= 12 or not 1 <= day <= _LENGTHS[month - 1]:
+    is_fraction = form == "slash" and f"{month}/{day}" in _FRACTIONS
+    if is_fraction or not 1 <= month <= 12 or not 1 <= day <= monthrange(_LEAP_YEAR, month)[1]:
         return None
     return f"{month}月{day}日"
 
@@ -182,7 +206,7 @@ def _told_month_and_day(form: str, text: str) -> tuple[int, int]:
     numbers = _NUMBERS.findall(text)
     if form in ("day_first", "month_first"):
         words = re.findall("[a-z]{3,}", text.lower().replace(numbers[0], " "))
-        return MONTHS.index(words[-1][:3]) + 1, int(numbers[0])
+        return month_number(words[-1]), int(numbers[0])
     return int(numbers[-2]), int(numbers[-1])
 
 
@@ -227,7 +251,63 @@ def numeral(text: str) -> int:
         return 0
 
 
-_RELATIVE: Final = frozenset({"near", "before", "week", "week_before_or_after", "ago"})
+# Stretches of days
+
+
+class DayRange(NamedTuple):
+    """The days from `word` to `last_word`, which `text[start:end]` names. Without a `year` it may be any year."""
+
+    start: int
+    end: int
+    word: str
+    last_word: str
+    year: int | None = None
+
+    def in_year(self, year: int) -> tuple[date, date]:
+        """Return the first day and the last one, which may be in the next year. Raise ValueError if no such day
+        exists."""
+        first = date(year, *month_and_day(self.word))
+        last = date(year, *month_and_day(self.last_word))
+        if last < first:
+            last = date(year + 1, *month_and_day(self.last_word))
+        return first, last
+
+
+_NTH: Final = "(?:st|nd|rd|th)?"
+_TO: Final = r"(?:\ ?[-–—~～]\ ?|\ (?:to|through|till|until)\ (?:the\ )?)"
+_RANGE: Final = Once(
+    lambda: re.compile(
+        rf"""
+    (?:(?P<c_year>\d{{4}})年)?(?<![\d一二三四五六七八九十])(?P<c_month>\d{{1,2}}|{_NUMERAL}{{1,2}})月(?P<c_first>\d{{1,2}}|{_NUMERAL}{{1,3}})[日号號]?
+      \ ?[-–—~～到至]{{1,2}}\ ?(?:(?P<c_until>\d{{1,2}}|{_NUMERAL}{{1,2}})月)?(?P<c_last>\d{{1,2}}|{_NUMERAL}{{1,3}})[日号號]
+  | \b(?P<e_first>\d{{1,2}}){_NTH}(?:\ (?:of\ )?(?P<e_month>{_ENGLISH_MONTH}))?{_TO}(?P<e_last>\d{{1,2}}){_NTH}
+      \ (?:of\ )?(?P<e_until>{_ENGLISH_MONTH})\b(?:,?\ (?P<e_year>\d{{4}}))?
+  | \b(?P<m_month>{_ENGLISH_MONTH})\.?\ (?P<m_first>\d{{1,2}}){_NTH}{_TO}
+      (?:(?P<m_until>{_ENGLISH_MONTH})\.?\ )?(?P<m_last>\d{{1,2}}){_NTH}
+      (?![\w:/%]|[-.]\d|\ (?:times|people)\b)(?:,?\ (?P<m_year>\d{{4}}))?
+    """,
+        re.VERBOSE,
+    )
+)
+
+
+def ranges_of_days(text: str) -> Iterator[DayRange]:
+    """Yield the stretches of days that `text` names with their month: 4月15-17号, April 15-17, 28 April to 3 May."""
+    for match in _RANGE().finditer(text):
+        parts = {name[2:]: part for name, part in match.groupdict().items() if part}
+        until = parts.get("until") or parts["month"]
+        words: list[str] = []
+        for month, day in (
+            (parts.get("month") or until, parts["first"]),
+            (until, parts["last"]),
+        ):
+            number = numeral(month) or month_number(month)
+            words.append(f"{number}月{numeral(day)}日")
+        year = int(parts.get("year", 0)) or None
+        yield DayRange(match.start(), match.end(), words[0], words[1], year)
+
+
+_RELATIVE: Final = frozenset(words_between_bars("near|before|week|week_before_or_after|ago"))
 
 
 # The days that a text tells of, or asks about
@@ -251,14 +331,8 @@ class NamedDays(NamedTuple):
 
 
 _WEEK: Final = timedelta(days=7)
-_NAMES: Final = (
-    ("monday", "mon", "一"),
-    ("tuesday", "tue tues", "二"),
-    ("wednesday", "wed", "三"),
-    ("thursday", "thu thur thurs", "四"),
-    ("friday", "fri", "五"),
-    ("saturday", "sat", "六"),
-    ("sunday", "sun", "日天"),
+_NAMES: Final = words_between_bars(
+    "monday mon 一|tuesday tue tues 二|wednesday wed 三|thursday thu thur thurs 四|friday fri 五|saturday sat 六|sunday sun 日天"
 )
 """Each weekday: its name, the short forms of it, and its Chinese characters."""
 _CHINESE_WEEK: Final = ("周", "星期", "礼拜")
@@ -353,8 +427,8 @@ def words_of_days(days: NamedDays) -> frozenset[str]:
     words: set[str] = set()
     weekdays = {day.weekday() for day in days.days} | days.weekly
     for weekday in weekdays:
-        name, short_forms, characters = _NAMES[weekday]
-        words.update((name, f"{name}s", *short_forms.split()))
+        name, *short_forms, characters = _NAMES[weekday].split()
+        words.update((name, f"{name}s", *short_forms))
         words.update(week + character for week in _CHINESE_WEEK for character in characters)
         words.update(("每周", "每星期", "每礼拜"))
         if weekday >= _SATURDAY:
@@ -387,6 +461,9 @@ def _days_named(text: str, today: date, *, adverbs: bool) -> NamedDays:
         taken.append(match.span())
         if adverbs:
             days.update(_moved(today, timedelta(days=2)))
+
+    for stretch in ranges_of_days(text):
+        days.update(_days_within(stretch, today))
 
     for span in date_spans(text, today):
         if _is_within(taken, span.start, span.end):
@@ -433,6 +510,16 @@ def _days_of(word: str, today: date) -> Iterator[date]:
         except ValueError:
             continue  # 29 February, or the ends of the calendar
     yield from sorted(nearest, key=lambda day: abs(day - today))[:1]
+
+
+def _days_within(stretch: DayRange, today: date) -> Iterator[date]:
+    """Yield the days of a stretch of a month at most, in the year in which it begins nearest to `today`; none if there
+    is no such day."""
+    for first in _days_of(stretch.word, today):
+        with suppress(ValueError):
+            _first, last = stretch.in_year(first.year)
+            for number in range(min((last - first).days, 31) + 1):
+                yield first + timedelta(days=number)
 
 
 def _week_further(name: str, word: str, today: date) -> Iterator[date]:

@@ -15,6 +15,7 @@ from typing import Final
 from nlp.exact_days import ExactDay, exact_day, is_chinese, named_days, only_day
 from nlp.once import Once
 from nlp.plans import told_plans
+from nlp.stems import words_between_bars
 
 
 def day_note(sentence: str, said: datetime, today: date) -> str:
@@ -41,10 +42,9 @@ def _with_state(named: ExactDay, today: date, chinese: bool) -> str:
     return f"{day}：{state}" if chinese else f"{day}: {state}"
 
 
-_WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-MONTH_NAMES: Final = (
-    *("January", "February", "March", "April", "May", "June", "July"),
-    *("August", "September", "October", "November", "December"),
+_WEEKDAYS: Final = words_between_bars("Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday")
+MONTH_NAMES: Final = words_between_bars(
+    "January|February|March|April|May|June|July|August|September|October|November|December"
 )
 _CHINESE_WEEKDAYS: Final = "一二三四五六日"
 

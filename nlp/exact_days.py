@@ -9,7 +9,6 @@ which the year does not count and a doubtful day costs little.
 from __future__ import annotations
 
 import re
-from calendar import monthrange
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 from itertools import islice
@@ -18,11 +17,12 @@ from typing import Final, NamedTuple
 from nlp.date_words import (
     NUMBER_WORDS,
     WEEKS,
+    DayRange,
     clause_around,
     date_spans,
-    month_and_day,
     near_day,
     numeral,
+    ranges_of_days,
     tense_of,
     weekday_number,
 )
@@ -160,6 +160,12 @@ def _days_in(sentence: str, said_at: datetime) -> Iterator[ExactDay]:
     """Yield the days that a sentence names, at most one for each place; an earlier rule wins over a later one."""
     taken: list[tuple[int, int]] = []
     lowered = sentence.lower()
+    has_digit = _DIGIT().search(sentence) is not None
+    stretches = list(ranges_of_days(sentence)) if has_digit else []
+    for stretch in stretches[:_MOST_DAYS]:
+        taken.append((stretch.start, stretch.end))
+        yield from _told_days(stretch, _Mention(sentence, said_at, stretch.start, stretch.end))
+
     for form in _forms_in(lowered):
         for match in form.pattern().finditer(lowered):
             if len(taken) > _MOST_DAYS:
@@ -178,13 +184,14 @@ def _days_in(sentence: str, said_at: datetime) -> Iterator[ExactDay]:
             yield from _days_of_holiday(holiday, sentence, saying)
 
     # Every date that is told with its month has a digit.
-    if not _DIGIT().search(sentence):
+    if not has_digit:
         return
     for span in islice(date_spans(sentence, said_at.date()), _MOST_DAYS):
         if not span.relative and not _overlaps(taken, span.start, span.end):
             saying = _Mention(sentence, said_at, span.start, span.end)
             year = re.match(r"\d{4}", sentence[span.start : span.end])
-            yield from _told_days(span.word, year and int(year[0]), saying)
+            told = DayRange(span.start, span.end, span.word, span.word, year and int(year[0]))
+            yield from _told_days(told, saying)
 
 
 def _forms_in(lowered: str) -> Iterator[_Form]:
@@ -269,18 +276,19 @@ def _distance_of(holiday: NamedHoliday, sentence: str, saying: _Mention) -> time
     return _later(saying.day, -number if back else number, unit) - saying.day
 
 
-def _told_days(word: str, year: int | None, saying: _Mention) -> Iterator[ExactDay]:
-    """Yield a day that the text names with its month: the next such day, a plan if nothing is told as past or usual.
-    If none is soon enough, yield the day of the saying instead, not as a plan."""
-    month, number = month_and_day(word)
-    years = [year] if year is not None else [saying.day.year, saying.day.year + 1]
+def _told_days(told: DayRange, saying: _Mention) -> Iterator[ExactDay]:
+    """Yield a day or a stretch that the text names with its month: the next one, a plan if nothing is told as past or
+    usual. If none is soon enough, yield the day of the saying instead, not as a plan."""
     is_plan = saying.is_past is False and not saying.is_usual
-    for possible in years:
-        if number > monthrange(possible, month)[1]:
-            continue
-        day = date(possible, month, number)
-        if day > saying.day and (year is not None or (day - saying.day).days <= _PLAN_DAYS):
-            yield saying.told(day, is_plan=is_plan)
+    if saying.before.endswith(("明年", "明年的")):
+        told = told._replace(year=saying.day.year + 1)
+    for year in (told.year or saying.day.year, told.year or saying.day.year + 1):
+        try:
+            first, last = told.in_year(year)
+        except ValueError:
+            continue  # 29 February
+        if first > saying.day and (told.year or (first - saying.day).days <= _PLAN_DAYS):
+            yield ExactDay(first, last, told=True, is_plan=is_plan)
             return
     yield saying.told(saying.day, is_plan=False)
 
@@ -450,6 +458,21 @@ def _numbered(match: re.Match[str], saying: _Mention) -> ExactDay | None:
     return None
 
 
+def _numbered_stretch(match: re.Match[str], saying: _Mention) -> ExactDay | None:
+    """Return the days of 15-17号, 下个月3号到5号, the 15th to the 17th, or None if it is not clear which they are, or
+    some of them are over."""
+    first = _numbered(match, saying)
+    until = _number(match["until"])
+    if first is None:
+        return None
+    last = _month_day(first.first, until)
+    is_next_month = not _part(match, "which") and first.first.month != saying.day.month
+    has_begun = is_next_month and until >= saying.day.day
+    if last is None or last <= first.first or has_begun:
+        return None
+    return saying.span(first.first, last)
+
+
 def _distance(match: re.Match[str], saying: _Mention) -> ExactDay | None:
     """Return the day of 三天后, 两周前, 半个月后, 还有三天, in three days, a fortnight ago, ten days to go; None
     for a time to come, unless the clause tells of what is to come."""
@@ -518,6 +541,7 @@ def _chinese_forms() -> tuple[_Form, ...]:
     count = rf"(?<![\d一二三四五六七八九十百第几幾])(?P<count>\d{{1,3}}|[两兩]|{han}{{1,3}})"
     unit = f"(?P<unit>天|[个個]?{week}|[个個]月)"
     number = rf"(?P<number>\d{{1,2}}|{han}{{1,3}})"
+    to_number = rf"[日号號]?\s?[-–—~～到至]{{1,2}}\s?(?P<until>\d{{1,2}}|{han}{{1,3}})[日号號]"
     until = f"(?:[到至](?:[下上这這本][个個]?)?{week}?(?P<until>{weekday}))?"
 
     # A number with such a word counts things: 3号线, 三号楼.
@@ -530,9 +554,9 @@ def _chinese_forms() -> tuple[_Form, ...]:
     not_weekly = f"(?<![每上下这這本个個]){week}(?P<day>{weekday}){until}(?!综合|綜合|[次个個围圍常月]|{no_more}){no_date}"
     days_left = f"(?:[还還][有剩]|再[过過]|[离離距][^，。]{{1,10}}[还還]?有){count}{unit}(?=[就才到开開，。！]|$)"
     month_end = r"(?<![\d一二三四五六七八九十岁歲年每])(?<!每[个個])月(?P<part>[底末])"
-    day_of_month = (
-        rf"(?<![\d一二三四五六七八九十第月./路街道巷弄村驿-])(?<!月的){number}[号號]{no_thing}"
-    )
+    begins = r"(?<![\d一二三四五六七八九十第月./路街道巷弄村驿-])(?<!月的)"
+    day_of_month = f"{begins}{number}[号號]{no_thing}"
+    days_of_month = f"{begins}{number}{to_number}{no_thing}"
 
     # A month that is not of the Chinese calendar by its name is so by the word 农历 or by a day such as 初五.
     calendar = "[农農阴陰旧舊][历曆]的?"
@@ -561,7 +585,9 @@ def _chinese_forms() -> tuple[_Form, ...]:
         _form(weeks, f"{which}[个個]?{week}(?![末一二三四五六日天])", _whole),
         _form("月", f"{which}[个個]?月的?(?P<part>[底末中]|初(?!{han}))", _part_of_month),
         _form("月", month_end, _part_of_month),
+        _form("月", f"{which}[个個]?月的?{number}{to_number}", _numbered_stretch),
         _form("月", f"{which}[个個]?月的?{number}[号號日]", _numbered),
+        _form("号|號|日", days_of_month, _numbered_stretch),
         _form("号|號", day_of_month, _numbered),
         _form("月", rf"(?<!每){which}[个個]?月(?![\d一二三四五六七八九十饼餅亮初])", _whole),
         _form("半", "(?P<count>半)(?P<unit>[个個]月)[之以]?(?P<back>[前后後])", _distance),
@@ -585,6 +611,7 @@ def _english_forms() -> tuple[_Form, ...]:
         r"|morning|evening|afternoon|night|is|was)\b))"
     )
 
+    to_nth = r"(?: ?[-–] ?| (?:to|through|till|until) )(?:the )?(?P<until>\d{1,2})(?:st|nd|rd|th)"
     near = (
         r"\b(?:(?:the )?day (?:after tomorrow|before yesterday)|the night before last|last night|yesterday|today|tonight"
         r"|this (?:morning|afternoon|evening)|tomorrow)\b"
@@ -629,6 +656,7 @@ def _english_forms() -> tuple[_Form, ...]:
             r"\b(?P<part>beginning|start|middle|end) of (?P<which>the|this|next|last) month\b",
             _part_of_month,
         ),
+        _form("the ", rf"\b{nth}{to_nth}(?: of {which} month\b|{no_noun})", _numbered_stretch),
         _form("month", rf"\b{nth} of {which} month\b", _numbered),
         _form("month", rf"{which} month,? on {nth}", _numbered),
         _form("the ", rf"\b(?:on|by|until|till|from|is|it's|for) {nth}{no_noun}", _numbered),
@@ -638,7 +666,8 @@ def _english_forms() -> tuple[_Form, ...]:
 
 _HINTS: Final = (
     "day|week|month|night|tomorrow| ago|morning|evening|afternoon| sat| sun| mon| tue| wed| thu| fri|"
-    "on the |by the |is the |it's the |till the |until the |from the |for the |sleeps"
+    "on the |by the |is the |it's the |till the |until the |from the |for the |sleeps|st to |nd to |rd to |th to "
+    "|st through|nd through|rd through|th through"
 )
 _ENGLISH_HINTS: Final = _HINTS.split("|")
 """Each English sentence that has a form has some of these parts."""
@@ -727,7 +756,8 @@ _PRESENT: Final = Once(
 _MORE_FUTURE: Final = Once(lambda: re.compile("可以|终于能|終於能|得[去上在]|[等待]"))
 _MORE_PAST: Final = Once(
     lambda: re.compile(
-        r"\b(?:lost|won|broke|fell|left|ran|sat|slept|drank|wrote|drove|flew|sang|began|found|forgot|heard|kept|knew|led|paid|rang|rode"
+        r"[去前]年|\blast year\b"
+        r"|\b(?:lost|won|broke|fell|left|ran|sat|slept|drank|wrote|drove|flew|sang|began|found|forgot|heard|kept|knew|led|paid|rang|rode"
         r"|sent|sold|stood|stole|swam|taught|thought|threw|wore|woke|became|built|caught|chose|dreamt|fought|grew|hid|hurt|spoke|couldn['’]t"
         r"|wasn['’]t|weren['’]t|since)\b",
         re.IGNORECASE,

@@ -12,7 +12,7 @@ from calendar import monthrange
 from datetime import date, datetime, timedelta
 from typing import Final, NamedTuple
 
-from nlp.exact_days import NEW_DAY, NEW_ENGLISH_DAY, ExactDay, exact_day, named_days, only_day
+from nlp.exact_days import NEW_DAY, NEW_ENGLISH_DAY, ExactDay, named_days, only_day
 from nlp.once import Once
 from nlp.questions import last_sentence_and_clauses
 
@@ -137,6 +137,8 @@ _CONDITION: Final = re.compile(r"\s*(?:if\b|unless\b|如果|要是|假如|万一
 _EITHER: Final = re.compile(r"\b(?:or|either)\b|或|还是|還是", re.IGNORECASE)
 
 
+_WEEK: Final = timedelta(days=6)
+"""From the first day of a week to its last one."""
 _MOST_PLANS: Final = 5
 """Plans that are read of a sentence."""
 
@@ -169,14 +171,16 @@ def told_plans(sentence: str, said: datetime) -> list[TellsPlan]:
     clauses = (_CLAUSE_OF_DAY if is_of_several else _CLAUSE).findall(plain_sentence)
     plans: dict[date, TellsPlan] = {}
     for clause in clauses:
-        day_of_clause = exact_day(clause, said)
-        if day_of_clause is None:
-            continue
-        if not day_of_clause.is_plan:
-            return []  # a report of several days
-        is_week = day_of_clause.last - day_of_clause.first > timedelta(days=1)
-        if (day or not is_week) and _NO_PLAN().search(clause) is None:
-            plans.setdefault(day_of_clause.first, TellsPlan(clause, day or day_of_clause))
+        days_of_clause = named_days(clause, said)
+        only_one = only_day(days_of_clause, said)
+        if only_one is not None:
+            days_of_clause = [only_one]
+        for day_of_clause in days_of_clause:
+            if not day_of_clause.is_plan:
+                return []  # a report of several days
+            is_week = day_of_clause.last - day_of_clause.first >= _WEEK
+            if (day or not is_week) and _NO_PLAN().search(clause) is None:
+                plans.setdefault(day_of_clause.first, TellsPlan(clause, day or day_of_clause))
     return list(plans.values())[:_MOST_PLANS]
 
 

@@ -44,6 +44,11 @@ _stemmers: Final = Once(_Stemmers)
 
 
 @lru_cache(maxsize=65_536)  # the words of some 5,000 memories, about 10 MB
+def words_between_bars(text: str) -> list[str]:
+    """Return the words or parts of a list that is written with bars between them."""
+    return text.split("|")
+
+
 def stem(word: str) -> str:
     """Return the stem of a lower-case word. Only ASCII and Cyrillic words have stems; any other word is returned
     unchanged."""

@@ -13,13 +13,22 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from typing import Final, NamedTuple
 
-from nlp.date_words import MONTHS, NUMBER_WORDS, date_spans, month_and_day, numeral
+from nlp.date_words import (
+    NUMBER_WORDS,
+    date_spans,
+    month_and_day,
+    month_number,
+    numeral,
+    ranges_of_days,
+)
 from nlp.holidays import NamedHoliday, holidays_in
 from nlp.normal_forms import Span
 from nlp.once import Once
+from nlp.stems import words_between_bars
 
 # Stretches as they are seen from today
 
@@ -52,9 +61,9 @@ _BEGINNING: Final = (1, 10)
 _MIDDLE: Final = (11, 20)
 _END: Final = (21, 31)
 _PARTS_OF_MONTH: Final = {
-    **dict.fromkeys(("上旬", "初", "early", "beginning", "start"), _BEGINNING),
-    **dict.fromkeys(("中旬", "中", "mid", "middle"), _MIDDLE),
-    **dict.fromkeys(("下旬", "底", "末", "late", "end"), _END),
+    **dict.fromkeys(words_between_bars("上旬|初|early|beginning|start"), _BEGINNING),
+    **dict.fromkeys(words_between_bars("中旬|中|mid|middle"), _MIDDLE),
+    **dict.fromkeys(words_between_bars("下旬|底|末|late|end"), _END),
 }
 """The first and the last day of the parts of a month."""
 
@@ -154,18 +163,14 @@ _MONTH_NAME: Final = (
     "january|february|march|april|may|june|july|august|september|october|november|december"
     "|jan|feb|apr|jun|jul|aug|sept?|oct|nov|dec"
 )
-_ENGLISH_NUMBERS: Final = (
-    *("one", "two", "three", "four", "five", "six"),
-    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
-)
-_NUMBER: Final = r"\d{1,2}|[一二两兩三四五六七八九十]{1,3}|an?|" + "|".join(_ENGLISH_NUMBERS)
+_NUMBER: Final = r"\d{1,2}|[一二两兩三四五六七八九十]{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 _UNITS: Final = {
     "天": "day",
     "日": "day",
     "月": "month",
     "年": "year",
-    **dict.fromkeys(("星期", "礼拜", "禮拜", "周", "週"), "week"),
-    **{unit: unit for unit in ("day", "week", "weekend", "month", "year")},
+    **dict.fromkeys(words_between_bars("星期|礼拜|禮拜|周|週"), "week"),
+    **{unit: unit for unit in words_between_bars("day|week|weekend|month|year")},
 }
 _VAGUE: Final = r"(?:a\ )?couple(?:\ of)?|(?:a\ |quite\ a\ )?few|several|[两兩二三四五六七八九][三四五六七八九]|[几幾]"
 _SPANS: Final = Once(
@@ -199,7 +204,7 @@ _SPANS: Final = Once(
         re.VERBOSE | re.IGNORECASE,
     )
 )
-_SEEN_FROM_TODAY: Final = ("near_month", "week", "weekend", "chinese_year", "english_near")
+_SEEN_FROM_TODAY: Final = words_between_bars("near_month|week|weekend|chinese_year|english_near")
 """Forms that may name the stretch in which today lies: 这周, this year."""
 _SURE: Final = re.compile(
     r"(?:\b(?:in|of|since|during|last|this|early|mid|late|until|by|from|and|to)[ -]|[,(]\s?)$",
@@ -213,18 +218,28 @@ def time_spans(text: str, today: date) -> list[TimeSpan]:
     """Return the stretches of time that `text`, written on `today`, names, in order. About 0.1 ms per 1,000
     characters."""
     holidays = list(holidays_in(text))
-    return [
-        *_spans_of_days(text, today),
-        *_spans_of_holidays(holidays, today),
-        *_spans_of_stretches(text, today, holidays),
-    ]
+    spans = list(_spans_of_days(text, today))
+    for holiday in holidays:
+        begun = [span for span in _holiday_spans(holiday, today) if span.first <= today]
+        spans += [span._replace(near=today <= span.last) for span in begun]
+    spans += _spans_of_stretches(text, today, holidays)
+    return spans
 
 
 def _spans_of_days(text: str, today: date) -> Iterator[TimeSpan]:
-    """Yield the days that `text` names, each once, in this year and the last one. A day that is
-    named by its distance is not a day of last year."""
+    """Yield the days and the stretches of days that `text` names, each once, in this year and the last one. A day that
+    is named by its distance is not a day of last year."""
+    stretches = list(ranges_of_days(text))
+    for stretch in stretches:
+        years = (stretch.year,) if stretch.year else (today.year, today.year - 1)
+        for year in years:
+            with suppress(ValueError):
+                yield TimeSpan(*stretch.in_year(year))
+
     days: dict[str, Span] = {}
     for day in date_spans(text, today):
+        if any(stretch.start <= day.start < stretch.end for stretch in stretches):
+            continue
         if day.word not in days or not day.relative:
             days[day.word] = day
     for word, day in days.items():
@@ -234,14 +249,6 @@ def _spans_of_days(text: str, today: date) -> Iterator[TimeSpan]:
             if day.relative and is_of_last_year:  # 昨天 is not a day of last year
                 continue
             yield span._replace(near=day.adverb)
-
-
-def _spans_of_holidays(holidays: Iterable[NamedHoliday], today: date) -> Iterator[TimeSpan]:
-    """Yield the days of these holidays that begin by today."""
-    for holiday in holidays:
-        for span in _holiday_spans(holiday, today):
-            if span.first <= today:
-                yield span._replace(near=today <= span.last)
 
 
 def _spans_of_stretches(
@@ -268,6 +275,7 @@ def without_times(text: str, today: date) -> str:
     """Return `text`, written on `today`, with a blank in place of each day and stretch of time that
     it names."""
     ranges = [(day.start, day.end) for day in date_spans(text, today)]
+    ranges += [(stretch.start, stretch.end) for stretch in ranges_of_days(text)]
     ranges += [(holiday.start, holiday.end) for holiday in holidays_in(text)]
     ranges += [match.span() for match in _SPANS().finditer(text)]
     parts: list[str] = []
@@ -351,7 +359,7 @@ def _english_month(match: re.Match[str], today: date) -> Iterable[TimeSpan]:
     if match["english_year"] is not None:
         year = int(match["english_year"])
     part = (match["english_part"] or "").lower().removesuffix(" of")
-    return months(year, MONTHS.index(name[:3]) + 1, part or None, today)
+    return months(year, month_number(name), part or None, today)
 
 
 _READERS: Final[dict[str, Callable[[re.Match[str], date], Iterable[TimeSpan]]]] = {
@@ -428,12 +436,12 @@ _ENGLISH_NUMBER: Final = (
 )
 # From hour to hour; more than 24 is the next morning.
 _PARTS_OF_DAY: Final = {
-    **dict.fromkeys(("早上", "早晨", "清晨", "早", "晨", "morning"), (5, 12)),
+    **dict.fromkeys(words_between_bars("早上|早晨|清晨|早|晨|morning"), (5, 12)),
     "上午": (6, 12),
     "中午": (11, 14),
     **dict.fromkeys(("下午", "afternoon"), (12, 18)),
     "傍晚": (16, 20),
-    **dict.fromkeys(("晚上", "晚", "夜里", "夜", "evening", "night"), (17, 29)),
+    **dict.fromkeys(words_between_bars("晚上|晚|夜里|夜|evening|night"), (17, 29)),
     "凌晨": (0, 6),
     "半夜": (22, 30),
 }
@@ -527,7 +535,7 @@ def _distance(match: re.Match[str]) -> tuple[timedelta, timedelta]:
             least, most = 1, 3
         return least * unit, most * unit
     number = _number(match["count"] or match["half"] or match["number"].lower())
-    if any(match[half] for half in ("and_half", "half_after", "number_half", "half_last")):
+    if any(match[half] for half in words_between_bars("and_half|half_after|number_half|half_last")):
         number += 0.5
     return number * unit, number * unit
 

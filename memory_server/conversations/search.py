@@ -480,11 +480,20 @@ MOST_PLANS_AT_ONCE = 3
 """Plans that come with one turn, so that the block has room for each that counts as shown."""
 
 
+async def plans_not_shown(
+    services: Services, own: str, plans: tuple[Plan, ...]
+) -> tuple[Plan, ...]:
+    """Return the first of these plans that no chat of `own` was shown; the next turns show the others."""
+    state = await services.store.read(own)
+    today = local(services.clock(), services.zone).date()
+    return not_shown(plans, state.chats.values(), today)[:MOST_PLANS_AT_ONCE]
+
+
 async def note_shown_plans(
     services: Services, own: str, plans: tuple[Plan, ...], session: Session | None, by: str
 ) -> tuple[Plan, ...]:
-    """Write in the state of a chat of `own` that the first of these plans that no chat of it showed are shown, and
-    return these; the next turns show the others. Raises LockTimeout, StorageUnwritable: it cannot be written in time."""
+    """Write in the state of a chat of `own` that the plans of `plans_not_shown` are shown, and return these; none if it
+    cannot be written in time."""
     session_id = "" if session is None else session.id
     now_ms = services.clock()
     today = local(now_ms, services.zone).date()
@@ -499,12 +508,14 @@ async def note_shown_plans(
         after = advanced(former, firings, (), messages=former.messages, now_ms=now_ms)
         return [ChatMoved.of(session_id, ChatStep.between(before, after))], new_plans
 
-    state = await services.store.read(own)
-    if not not_shown(plans, state.chats.values(), today):
+    if not plans or not await plans_not_shown(services, own, plans):
         return ()
-    new_plans, _change = await services.store.update(
-        own, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS
-    )
+    try:
+        new_plans, _change = await services.store.update(
+            own, decide, by=by, wait_seconds=SEARCH_WAIT_SECONDS
+        )
+    except (LockTimeout, StorageUnwritable):
+        return ()
     return new_plans
 
 

@@ -53,16 +53,15 @@ from memory_server.conversations.search import (
     conversations_of,
     give_points,
     note_shown_plans,
+    plans_not_shown,
     query_of,
     vectors_of,
 )
 from memory_server.conversations.services import Done, Services, refuse_excess
 from memory_server.kernel.errors import (
     InvalidInput,
-    LockTimeout,
     MemoryNotFound,
     NothingToKeep,
-    StorageUnwritable,
 )
 from memory_server.kernel.json_text import without_surrogates
 from memory_server.kernel.messages import (
@@ -212,8 +211,9 @@ class ShortTermManager:
         self._indexing = asyncio.Lock()
 
     async def search(self, request: RecallRequest | Sequence[GivenMessage]) -> Found:
-        """Return the memories that the messages bring to mind; reinforces top and next, and notes plans as shown, if
-        the request wants it. Raises InvalidInput if all that the messages say was recalled, there are too many other
+        """Return the memories that the messages bring to mind; reinforces top and next if the request wants it. With
+        plans, also return the plans for today that are new to the conversation, and note them as shown if what comes
+        counts. Raises InvalidInput if all that the messages say was recalled, there are too many other
         words, or the scope is unknown."""
         request = RecallRequest.of(request)
         search = await self._search(request)
@@ -229,7 +229,11 @@ class ShortTermManager:
                 search.without |= ids_said
                 result = search.found()
         if request.plans:
-            due = await self._plans_to_show(search, request)
+            due = await self._plans_to_show(search)
+            if not request.counts:
+                due = await plans_not_shown(self._services, self.conversation_id, due)
+            elif due:
+                due = await self.note_plans(due, request)
             result = replace(result, recall=replace(result.recall, due=due))
 
         if not (request.reinforce and self._services.writable):
@@ -254,31 +258,26 @@ class ShortTermManager:
         return search
 
     async def plans_today(self, request: RecallRequest) -> tuple[Plan, ...]:
-        """Return the plans that a session is shown as it begins, even again; empty if this cannot be written."""
+        """Return the plans that a session is shown as it begins, even again; none where `note_plans` cannot note
+        them."""
         scope_ids = await conversations_of(self._services, self.conversation_id, request.scope)
         search = Search(self._services, self.conversation_id, request)
         await search.read(scope_ids, self._indexing)
-        return await self._plans_to_show(search, request, again=True)
+        return await self._plans_to_show(search)
 
-    async def _plans_to_show(
-        self, search: Search, request: RecallRequest, *, again: bool = False
-    ) -> tuple[Plan, ...]:
-        """Write that the plans of today are shown, and return the ones that were new to the session,
-        or with `again` all; none if nothing may be written or the write fails."""
+    async def _plans_to_show(self, search: Search) -> tuple[Plan, ...]:
+        """Return the plans of today, whether they were shown or not; none if nothing may be written."""
         services = self._services
         if not (services.writable and services.has_corrections) or services.paused() is not None:
             return ()
-        due = await search.due_plans()
-        if not due:
-            return ()
+        return await search.due_plans()
+
+    async def note_plans(self, plans: tuple[Plan, ...], request: RecallRequest) -> tuple[Plan, ...]:
+        """Write that these plans are shown to the session of the request, and return the ones that were new to the
+        conversation; none if the write fails."""
+        services = self._services
         session = request.session or services.session
-        try:
-            new_plans = await note_shown_plans(
-                services, self.conversation_id, due, session, by=request.by
-            )
-        except (LockTimeout, StorageUnwritable):
-            return ()
-        return due if again else new_plans
+        return await note_shown_plans(services, self.conversation_id, plans, session, by=request.by)
 
     async def decision(self, request: RecallRequest, *, by_meaning: bool = True) -> Decision:
         """Return the decision that a search would make now; nothing is changed. Use it before the next `await`.

@@ -17,6 +17,7 @@ from enum import IntEnum
 from typing import Final
 
 from languages import _
+from memory_server.kernel.text import words_between_commas
 from memory_server.kernel.values import frozen
 from nlp.index_terms import cased_form, index_form
 
@@ -51,99 +52,26 @@ _WORD_FOLLOWS: Final = re.compile(
     rf"\s+[`'\"\u2018-\u201f]?(?P<word>\d|{_LETTER}+|[{_HAN}\u3041-\u30ff])"
 )
 
-_ARTICLES: Final = frozenset(("a", "an", "the"))
+_ARTICLES: Final = frozenset(words_between_commas("a, an, the"))
 _COPULAS: Final = frozenset(("is", "are", "am"))
 _EMPTY_CHINESE: Final = frozenset("的了是呢啊呀来")
 _NO_NOUNS: Final = frozenset(
-    [
-        "is",
-        "are",
-        "was",
-        "were",
-        "am",
-        "be",
-        "has",
-        "have",
-        "had",
-        "will",
-        "would",
-        "can",
-        "may",
-        "must",
-        "and",
-        "or",
-        "but",
-        "of",
-        "in",
-        "on",
-        "at",
-        "by",
-        "for",
-        "from",
-        "with",
-        "to",
-        "as",
-        "than",
-        "if",
-        "when",
-        "then",
-        "few",
-        "little",
-        "lot",
-    ]
+    words_between_commas(
+        "is, are, was, were, am, be, has, have, had, will, would, can, may, must, and, or, but, of, in, on, at, by, for, from, "
+        "with, to, as, than, if, when, then, few, little, lot"
+    )
 )
 """Words before which `a` is not an article, but a name as in "plan a is", or part of a quantity as in "a few"."""
 _PREPOSITIONS: Final = frozenset(
-    [
-        "of",
-        "by",
-        "in",
-        "on",
-        "at",
-        "for",
-        "with",
-        "from",
-        "to",
-        "as",
-        "per",
-        "via",
-        "through",
-        "because",
-        "since",
-        "during",
-        "within",
-        "into",
-    ]
+    words_between_commas(
+        "of, by, in, on, at, for, with, from, to, as, per, via, through, because, since, during, within, into"
+    )
 )
 _LIMITS: Final = frozenset(
-    [
-        "only",
-        "except",
-        "unless",
-        "if",
-        "until",
-        "till",
-        "but",
-        "before",
-        "after",
-        "when",
-        "while",
-        "instead",
-        "unlike",
-        "almost",
-        "nearly",
-        "formerly",
-        "仅",
-        "只",
-        "除",
-        "若",
-        "如",
-        "但",
-        "才",
-        "前",
-        "后",
-        "时",
-    ]
+    words_between_commas(
+        "only, except, unless, if, until, till, but, before, after, when, while, instead, unlike, almost, nearly, formerly, 仅, "
+        "只, 除, 若, 如, 但, 才, 前, 后, 时"
+    )
 )
 """Words with which a part of a sentence takes something back from the rest of it."""
 _MOST_COMPARED: Final = 4_000_000

@@ -14,7 +14,7 @@ from dataclasses import field
 from datetime import datetime, timedelta, timezone
 
 from memory_server.kernel.messages import NOTHING
-from memory_server.kernel.text import has_ideograph
+from memory_server.kernel.text import has_ideograph, words_between_commas
 from memory_server.kernel.values import frozen
 
 MACRO = re.compile(r"\{\{[^{}]*\}\}")
@@ -61,12 +61,11 @@ chatseparator exampleseparator instructstorystringprefix instructinput instructo
 CLIENT_MACROS = frozenset(_OF_A_CLIENT.split())
 """The macros that only a client can fill, in lower case: SillyTavern has them. What is not a macro of SillyTavern stays
 as it is there too, such as a blank that the author wants the model to fill."""
-_MONTHS = (
-    *("January", "February", "March", "April", "May", "June", "July"),
-    *("August", "September", "October", "November", "December"),
+_MONTHS = words_between_commas(
+    "January, February, March, April, May, June, July, August, September, October, November, December"
 )
-_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_WEEKDAYS_ZH = ("星期一", "星期二", "星期三", "星期四", "星期五", "星期六", "星期日")
+_WEEKDAYS = words_between_commas("Monday, Tuesday, Wednesday, Thursday, Friday, Saturday, Sunday")
+_WEEKDAYS_ZH = words_between_commas("星期一, 星期二, 星期三, 星期四, 星期五, 星期六, 星期日")
 
 
 @frozen

@@ -36,6 +36,7 @@ from memory_server.memories.recalls import RecallOutput
 from memory_server.memories.turns import (
     BEGINNING_CHARS,
     beginning_block,
+    keep_firings,
     other_words_asked,
     turn_prompt,
 )
@@ -322,7 +323,8 @@ async def recall_at_prompt(
     if most_messages > len(messages) and context.transcript:
         earlier_messages = earlier(most_messages)
 
-    # A hook searches unasked, so it must not reinforce what it finds: it would find that more and more often.
+    # A hook searches unasked, so it must not reinforce what it finds: it would find that more and more often. What
+    # comes counts once it is given.
     given_lines = memory.stores.given_lines.to(context.session)
     lines_before = frozenset(given_lines)
     request = RecallRequest(
@@ -332,6 +334,7 @@ async def recall_at_prompt(
         flashbacks=memory.flashbacks,
         reinforce=False,
         plans=memory.shows_plans,
+        counts=False,
         by="hook",
     )
 
@@ -347,7 +350,11 @@ async def recall_at_prompt(
     act = Act(said=without_private(messages[-1].content))
     named = await _addition(memory, act, {*given_lines, *given_keys})
     text = "\n".join(filter(None, (turn.text, named.text)))
-    return HookAnswer(text, given_keys.union(named.given_keys), turn.recollection.trouble)
+
+    # Last: a hook that is taken back gives nothing, and the hook in its place must find all of it.
+    await here.short_term.note_plans(recall.due, request)
+    recollection = await keep_firings(here, turn.recollection, turn.block, by=request.by)
+    return HookAnswer(text, given_keys.union(named.given_keys), recollection.trouble)
 
 
 def _seen_whole(memories: Iterable[ShortTermMemory], text: str) -> set[str]:
@@ -386,8 +393,8 @@ async def recall_at_beginning(
     after_compaction = context.event.source == "compact"
 
     plans: tuple[Plan, ...] = ()
+    request = RecallRequest((), session=context.session, folder=context.folder, by="hook")
     if memory.shows_plans:
-        request = RecallRequest((), session=context.session, folder=context.folder, by="hook")
         plans = await here.short_term.plans_today(request)
 
     room = min(max_chars or CHARS, BEGINNING_CHARS)
@@ -413,6 +420,7 @@ async def recall_at_beginning(
         stored = await here.short_term.memories()
         given_keys |= _seen_whole([known for known in stored if known.id in ids], block)
     text = "\n".join(filter(None, (block, asked)))
+    await here.short_term.note_plans(plans, request)  # last, as at a prompt
     return HookAnswer(text, given_keys)
 
 

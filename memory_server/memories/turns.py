@@ -242,7 +242,7 @@ def _trouble_of(short_term: Found, activation: Activation) -> str | None:
     return _("{number} did not run; {where} says why.", number, where)
 
 
-async def _keep_firings(
+async def keep_firings(
     conversation: Conversation, recollection: TurnRecall, block: RecalledBlock, *, by: str
 ) -> TurnRecall:
     """Count what was given, for cooldowns and similar rules. Return the recall with what could not be written."""
@@ -291,7 +291,7 @@ async def turn_prompt(
         block = await asyncio.to_thread(make_block)
 
     if request.counts:
-        recollection = await _keep_firings(conversation, recollection, block, by=request.by)
+        recollection = await keep_firings(conversation, recollection, block, by=request.by)
 
     notes, items = await noted_block(call.memories, request.messages, call.project)
     prompt = "\n".join(filter(None, (block.text, notes)))

@@ -16,6 +16,7 @@ from sample_memories import DAY, memory
 
 from memory_server.kernel.messages import Session
 from memory_server.kernel.recalled_block import OTHER_WORDS_ASKED, marked, without_recalled
+from memory_server.memories import hooks
 from memory_server.memories.turns import BEGINNING_CHARS, LAST_EXCHANGES, MOST_PINNED, left_off
 from memory_server.runtime.app import App
 from memory_server.storage.small_files import HOLDS_MS, AnsweredEvents, GivenLines
@@ -305,6 +306,27 @@ def test_a_hook_that_ends_before_its_answer_has_given_no_lines(
     assert cli("hook", stdin=prompt_event | {"prompt_id": "p2"}).out == "", (
         "it is in the context now"
     )
+
+
+@pytest.mark.parametrize("name", ["UserPromptSubmit", "SessionStart"])
+def test_a_hook_that_ends_before_its_answer_has_shown_no_plan(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("MEMORY_SERVER_RECALL__PLANS", "true")
+    store_turns(cli, tmp_path, "我今天很累，不过明天下午去体检")
+    tomorrow = cli.with_flags("--now", "2026-06-21T04:00:00Z", "--timezone", "Asia/Shanghai")
+    asked = event(name, prompt="看看测试", prompt_id="p", source="startup", session_id="new")
+    given_block = "beginning_block" if name == "SessionStart" else "_seen_whole"
+
+    def ended(*_: object, **_more: object) -> None:
+        raise OSError("taken back")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(hooks, given_block, ended)
+        assert tomorrow("hook", stdin=asked).err == "memory-server: hook: taken back\n"
+    assert "今天：用户" in tomorrow("hook", stdin=asked).out
+    later = event("UserPromptSubmit", prompt="看看测试", prompt_id="p2", session_id="new")
+    assert "今天：" not in tomorrow("hook", stdin=later).out
 
 
 def test_sessions_that_are_told_at_once_lose_no_lines(tmp_path: Path) -> None:

@@ -235,7 +235,9 @@ async def test_a_new_session_is_shown_the_plans_of_today() -> None:
     talk.now_ms += 3 * DAY
     chat = talk.conversations.get("chat")
     for _session in range(2):
-        plans = await chat.short_term.plans_today(RecallRequest((), by="hook"))
+        request = RecallRequest((), by="hook")
+        plans = await chat.short_term.plans_today(request)
+        await chat.short_term.note_plans(plans, request)
         text, items, _given = await beginning_block(
             talk.memories, chat, session=None, with_last=False, plans=plans
         )

@@ -455,7 +455,7 @@ def test_the_page_has_each_call_of_the_managers_with_each_argument() -> None:
     from memory_server.conversations.short_term import ShortTermManager
 
     text = page("docs/reference/python-api.md").text
-    not_for_companions = {"decision", "query_of", "plans_today", "unordered"}
+    not_for_companions = {"decision", "query_of", "plans_today", "note_plans", "unordered"}
     not_for_companions |= {"with_shared", "messages_of_a_hook"}
     shown = 0
     for manager in (ShortTermManager, LongTermManager):

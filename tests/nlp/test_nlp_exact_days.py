@@ -189,8 +189,48 @@ def test_both_days_where_people_mean_two(sentence: str, said: datetime, either: 
 
 
 @pytest.mark.parametrize(
+    ("sentence", "days"),
+    [
+        ("6月25-27号我去北京出差", june(25, 27)),
+        ("6月25日到27日去北京", june(25, 27)),
+        ("6月25号至27号有会", june(25, 27)),
+        ("六月二十五到二十七号出差", june(25, 27)),
+        ("6月28日到7月2日去旅游", june(28, 32)),
+        ("2026年6月25日-6月27日出差", june(25, 27)),
+        ("25-27号我不在家", june(25, 27)),
+        ("25号到27号我在上海", june(25, 27)),
+        ("下个月3到5号去杭州", june(33, 35)),
+        ("I'm in Berlin 25-27 June", june(25, 27)),
+        ("I'm in Berlin June 25–27", june(25, 27)),
+        ("June 25 to 27 I'm at a conference", june(25, 27)),
+        ("The conference runs 25th to 27th of June", june(25, 27)),
+        ("from June 28 to July 2 we're in Rome", june(28, 32)),
+        ("we're in Rome from 28 June to 2 July 2026", june(28, 32)),
+        ("We're away from the 25th to the 27th", june(25, 27)),
+        ("I'm off the 25th through the 27th", june(25, 27)),
+        ("We're away from the 3rd to the 5th of next month", june(33, 35)),
+        # What is no stretch of days, or has begun.
+        ("15-20号我在北京", None),
+        ("25-27号线停运", None),
+        ("房间在25-27号楼", None),
+        ("上午9-11点开会", None),
+        ("看第15-17页", None),
+        ("27-25号我不在家", None),
+        ("He moved from the 3rd to the 5th floor", None),
+    ],
+)
+def test_a_stretch_of_days_is_named_as_one(sentence: str, days: tuple[date, date] | None) -> None:
+    assert days_of(exact_day(sentence, WEDNESDAY)) == days
+
+
+@pytest.mark.parametrize(
     ("sentence", "today", "note"),
     [
+        ("6月25-27号我去北京", 21, "4 天后"),
+        ("6月25-27号我去北京", 26, "正在其中"),
+        ("6月25-27号我去北京", 28, "已过"),
+        ("25-27号我去北京", 21, "6 月 25 日至 27 日：4 天后"),
+        ("We're away from the 25th to the 27th", 28, "25 to 27 June: 1 day ago, over"),
         ("My birthday is next Wednesday.", 21, "Wednesday, 24 June: in 3 days"),
         ("My birthday is next Wednesday.", 23, "Wednesday, 24 June: in 1 day"),
         ("My birthday is next Wednesday.", 24, "Wednesday, 24 June: today"),

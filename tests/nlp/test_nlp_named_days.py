@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nlp.date_words import NamedDays, asked_days, told_days, words_of_days
+from nlp.date_words import NamedDays, asked_days, date_spans, told_days, words_of_days
 
 TODAY = date(2026, 11, 25)
 
@@ -16,6 +16,26 @@ TODAY = date(2026, 11, 25)
 def days(*numbers: int) -> set[date]:
     """Days of November 2026; beyond 30, of December."""
     return {date(2026, 10, 31) + timedelta(days=number) for number in numbers}
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("11月19-21号去北京", "11月19日"),
+        ("11月19日到21日去北京", "11月19日"),
+        ("in Berlin 19-21 November", "11月21日"),
+        ("November 19 to 21", "11月19日"),
+        ("11月29号到12月1号放假", "11月29日"),
+    ],
+)
+def test_a_text_tells_of_each_day_of_a_stretch(text: str, word: str) -> None:
+    first = 29 if "29" in text else 19
+    assert told_days(text, TODAY).days == days(first, first + 1, first + 2)
+    assert word in [span.word for span in date_spans(text, TODAY)]
+
+
+def test_a_stretch_with_a_day_that_does_not_exist_is_none() -> None:
+    assert told_days("11月28-31号去北京", TODAY).days == days(28)
 
 
 @pytest.mark.parametrize(

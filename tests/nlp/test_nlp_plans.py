@@ -251,6 +251,14 @@ def test_a_plan_stays_one_beside_a_denial_of_something_else(sentence: str) -> No
         (SAID, "周六（27日）去爬山", [date(2026, 6, 20)]),
         (SAID, "Dinner at 7 maybe Friday", [date(2026, 6, 19)]),
         (SAID, "周五还有雨就没去了", []),
+        # stretches of days, and several days of one thing
+        (SAID, "22-24号我在广州，25号回来", [date(2026, 6, 22), date(2026, 6, 25)]),
+        (SAID, "我22号、23号都有考试", [date(2026, 6, 22), date(2026, 6, 23)]),
+        (SAID, "周六、周日都加班", [date(2026, 6, 20), date(2026, 6, 21)]),
+        (SAID, "22号、23号不去上课", []),
+        (SAID, "去年7月15-17号我在上海", []),
+        (SAID, "去年7月15号我在上海", []),
+        (SAID, "明年7月15号毕业", [date(2027, 7, 15)]),
         # the day on which something was said is not the day of a plan
         (SAID, "我周五说的那家店明天开门", [date(2026, 6, 18)]),
         (SAID, "我周五说的事你还记得", []),

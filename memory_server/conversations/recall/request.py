@@ -58,9 +58,10 @@ class RecallRequest:
     include_corrected: bool = False
     """Whether what was corrected comes as itself too."""
     plans: bool = False
-    """Whether plans for today come by themselves, each once; this is written."""
+    """Whether plans for today come by themselves, each once."""
     counts: bool = True
-    """Whether what comes counts for cooldowns and the like."""
+    """Whether what comes counts: for cooldowns and the like, and plans as shown. Otherwise the caller writes that
+    (`note_plans`, `keep_firings`), if what came is given."""
     by: str = "api"
 
     @classmethod
