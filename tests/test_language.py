@@ -689,7 +689,7 @@ CHECKED = {
     "match_keys(context.messages, ['a']).length === 'a' || new Date().getMonth() === '1'": " 是数，所以",
     "throw new Error('salt and pepper, at least 3')": "Error: salt and pepper, at least 3",
     "if (": "语法错误 SyntaxError：触发器还没写完就结束了",
-    "a = （1": "有无效的字符，或引号没有成对；（ 不是 JavaScript 的字符，请改写成 (",
+    "a = （1": "有无效的字符，或引号没有成对；（ 不是 JavaScript 的写法，请改写成 (",
     "const a = 1; a = 2": "类型错误 TypeError：不能给常量赋值。",
     "context.mesages.length > 1": "context 没有 mesages；你是不是想写 context.messages？",
     "new Date().getMonth() === 12": "永远不会成立：getMonth() 给出 0 到 11；一月是 0",
