@@ -28,8 +28,9 @@ def day_note(sentence: str, said: datetime, today: date) -> str:
         told = told_plans(sentence, said) if days else ()
         plans = [_with_state(plan.day, today, chinese) for plan in told]
         return ("；" if chinese else "; ").join(plans)
-    if named.told:
-        return _state_of(named, today)[chinese]
+    state = _state_of(named, today)[chinese]
+    if named.told and state not in _NOW:
+        return state
     return _with_state(named, today, chinese)
 
 
@@ -90,6 +91,10 @@ def day_text(named: ExactDay, today: date, *, is_chinese: bool) -> str:
     return f"{named.first.day} to {last}" if is_of_one_month else f"{first} to {last}"
 
 
+_NOW: Final = ("now", "正在其中")
+"""The state of a stretch that has begun; it stands beside its days, because people write `[now]` themselves."""
+
+
 def _state_of(named: ExactDay, today: date) -> tuple[str, str]:
     """Tell when a plan is, as seen from now, in English and in Chinese: in 3 days, today, or 12 days ago and over.
     Empty if it is not a plan, or if it depends on which day is meant."""
@@ -108,8 +113,8 @@ def _state_of(named: ExactDay, today: date) -> tuple[str, str]:
             return "", ""
         return f"in {days} or {-days_since} days", f"{days} 或 {-days_since} 天后"
     if days <= 0:
-        if (named.last - named.first).days > 1:  # a week is not a day
-            return "now", "正在其中"
+        if named.is_long:
+            return _NOW
         return "today", "今天"
     ahead = "1 day" if days == 1 else f"{days} days"
     return f"in {ahead}", f"{days} 天后"
@@ -120,14 +125,16 @@ def _state_of(named: ExactDay, today: date) -> tuple[str, str]:
 
 _MONTH_TEXT: Final = "(?:" + "|".join(MONTH_NAMES) + ")"
 _DAY_TEXT: Final = rf"(?:(?:{'|'.join(_WEEKDAYS)}), )?\d{{1,2}}(?: {_MONTH_TEXT}(?: \d{{4}})?)?"
-_STATE_TEXT: Final = r"in \d+(?: or \d+)? days?|today|now|(?:\d+ days? ago, )?over"
+_STATE_TEXT: Final = r"in \d+(?: or \d+)? days?|today|(?:\d+ days? ago, )?over"
 _CHINESE_DAY_TEXT: Final = (
     r"(?:约 )?(?:\d{4} 年 )?\d{1,2} 月 \d{1,2} 日(?:，星期[一二三四五六日])?"
     r"(?:(?:或 ?|至 )(?:\d{4} 年 )?(?:\d{1,2} 月 )?\d{1,2} 日(?:，星期[一二三四五六日])?)?"
 )
-_CHINESE_STATE_TEXT: Final = r"\d+(?: 或 \d+)? 天后|今天|正在其中|(?:\d+ 天前，)?已过"
-_NOTE_TEXT: Final = rf"(?:about )?{_DAY_TEXT}(?: (?:or|to) {_DAY_TEXT})?: (?:{_STATE_TEXT})"
-_CHINESE_NOTE_TEXT: Final = rf"{_CHINESE_DAY_TEXT}：(?:{_CHINESE_STATE_TEXT})"
+_CHINESE_STATE_TEXT: Final = r"\d+(?: 或 \d+)? 天后|今天|(?:\d+ 天前，)?已过"
+_NOTE_TEXT: Final = rf"(?!\d+ \w+(?: \d+)?: now)(?:about )?{_DAY_TEXT}(?: (?:or|to) {_DAY_TEXT})?: (?:{_STATE_TEXT}|now)"
+_CHINESE_NOTE_TEXT: Final = (
+    rf"(?![^至\]]+正在){_CHINESE_DAY_TEXT}：(?:{_CHINESE_STATE_TEXT}|正在其中)"
+)
 NOTES: Final = Once(
     lambda: re.compile(
         rf" ?\[(?:(?P<whole>{_NOTE_TEXT}(?:; {_NOTE_TEXT}){{0,4}}|{_CHINESE_NOTE_TEXT}(?:；{_CHINESE_NOTE_TEXT}){{0,4}})"

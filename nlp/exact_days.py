@@ -62,6 +62,11 @@ class ExactDay(NamedTuple):
     rough: bool = False
     is_plan: bool = False
 
+    @property
+    def is_long(self) -> bool:
+        """Whether these are more than two days: a week is now, and a weekend today."""
+        return (self.last - self.first).days > 1
+
 
 def exact_day(sentence: str, said: datetime) -> ExactDay | None:
     """Return the only day that a sentence names, or None if it names no day or several."""
@@ -84,9 +89,12 @@ def named_days(sentence: str, said: datetime) -> list[ExactDay]:
         plain = sentence.replace("’", "'")
         if _MOVES().search(plain):
             plain = _FORMER_DAY().sub("", plain)
-        days = list(dict.fromkeys(_days_in(plain, said)))
+        named: dict[object, ExactDay] = {}
+        for day in _days_in(plain, said):
+            named.setdefault(day[:4], day)  # 今天教师节我要去 has one day
     except (ValueError, OverflowError):
         return []  # beyond the range of dates
+    days = list(named.values())
     if days and _NO_DAY().search(sentence.lower()):
         return []
     dates = {day.first for day in days if day.told}
@@ -126,6 +134,11 @@ class _Mention:
     def is_usual(self) -> bool:
         return _USUALLY().search(self._clause) is not None
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether it is not clear which of the days of a name is meant."""
+        return self.is_past is None or self.is_usual
+
     def monday(self, weeks: int) -> date:
         return self.day - timedelta(days=self.day.weekday()) + weeks * _WEEK
 
@@ -133,7 +146,7 @@ class _Mention:
         """Return the day of a weekday alone: the last such day if something is told as past, else the next. Return
         None if it is doubtful which day is meant."""
         ahead = (weekday - self.day.weekday()) % 7
-        if not ahead or self.is_past is None or self.is_usual:
+        if not ahead or self.is_doubtful:
             return None
         return self.day + timedelta(days=ahead - 7 if self.is_past else ahead)
 
@@ -226,9 +239,8 @@ def _days_of_holiday(holiday: NamedHoliday, sentence: str, saying: _Mention) -> 
     as past, else the next one. Yield nothing if a year is named, or it is not said whether it is
     past."""
     has_year = holiday.year is not None or holiday.year_from_now is not None
-    is_past = saying.is_past
     distance = _distance_of(holiday, sentence, saying)
-    if has_year or is_past is None or saying.is_usual or distance is None:
+    if has_year or saying.is_doubtful or distance is None:
         return
     name = sentence[holiday.start : holiday.end]
     if name.isascii() and not _IS_A_DAY().search(sentence[: holiday.start]):
@@ -236,25 +248,25 @@ def _days_of_holiday(holiday: NamedHoliday, sentence: str, saying: _Mention) -> 
     # People wish a happy new year on any of the first days, and before.
     if name == "拜年" or _WISH().match(sentence, holiday.end):
         return
-    day = _nearest_of(holiday.holiday.days_in, saying, distance=distance, is_past=is_past)
+    day = _nearest_of(holiday.holiday.days_in, saying, distance=distance)
     if day is not None:
         yield day
 
 
-def _nearest_of(
-    days_in: DaysOfYear, saying: _Mention, *, distance: timedelta, is_past: bool
-) -> ExactDay | None:
+def _nearest_of(days_in: DaysOfYear, saying: _Mention, *, distance: timedelta) -> ExactDay | None:
     """Return the day at this distance from a day that comes each year. It is the last such day up to the saying if
-    something is told as past, else the next one. Return None if this is the day of the saying itself, as in 今天教师节,
-    or if the Chinese calendar is not known then."""
+    something is told as past, else the next one. What is said on such a day is of that day, and not a plan. Return None
+    if the Chinese calendar is not known then."""
     years = range(saying.day.year - 1, saying.day.year + 3)
     days = sorted(day + distance for year in years for day in days_in(year))
-    if is_past:
+    if saying.is_past:
         nearest = [day for day in days if day <= saying.day][-1:]
     else:
         nearest = [day for day in days if day >= saying.day][:1]
-    if nearest in ([], [saying.day]):
+    if not nearest:
         return None
+    if nearest == [saying.day] and not saying.is_past:
+        return saying.told(saying.day, is_plan=False)
     return saying.at(nearest[0])
 
 
@@ -295,26 +307,26 @@ def _told_days(told: DayRange, saying: _Mention) -> Iterator[ExactDay]:
 
 def _month_day(first_of_month: date, number: int) -> date | None:
     """Return the day of this number in a month, or None if the month has no such day."""
-    if not 1 <= number <= _month_end(first_of_month).day:
+    if not 1 <= number <= end_of_month(first_of_month).day:
         return None
     return first_of_month.replace(day=number)
 
 
-def _month(day: date, months: int) -> date:
+def later_month(day: date, months: int) -> date:
     """Return the first day of the month so many months later."""
     year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
     return date(year, month + 1, 1)
 
 
-def _month_end(first_of_month: date) -> date:
-    return _month(first_of_month, 1) - _DAY
+def end_of_month(first_of_month: date) -> date:
+    return later_month(first_of_month, 1) - _DAY
 
 
 def _later(day: date, number: int, unit: str) -> date:
     """Return the day so many days, weeks or months later; in a shorter month its last day."""
     if "month" in unit or "月" in unit:
-        first = _month(day, number)
-        return min(_month_end(first), first + timedelta(days=day.day - 1))
+        first = later_month(day, number)
+        return min(end_of_month(first), first + timedelta(days=day.day - 1))
     name = unit.removesuffix("s") if unit.isascii() else unit[-1]
     return day + timedelta(days=number * _UNIT_DAYS[name])
 
@@ -383,9 +395,9 @@ def _lunar(match: re.Match[str], saying: _Mention) -> ExactDay | None:
     name = _part(match, "month") or "正"
     month = _NAMED_MONTHS.get(name) or numeral(name)
     number = numeral(match["number"].removeprefix("初"))
-    if not (1 <= month <= 12 and 1 <= number <= 30) or saying.is_past is None or saying.is_usual:
+    if not (1 <= month <= 12 and 1 <= number <= 30) or saying.is_doubtful:
         return None
-    return _nearest_of(lunar_days(month, number), saying, distance=0 * _DAY, is_past=saying.is_past)
+    return _nearest_of(lunar_days(month, number), saying, distance=0 * _DAY)
 
 
 def _next_weekday(match: re.Match[str], saying: _Mention) -> ExactDay | None:
@@ -409,10 +421,10 @@ def _next_weekday(match: re.Match[str], saying: _Mention) -> ExactDay | None:
 def _weekend(match: re.Match[str], saying: _Mention) -> ExactDay | None:
     """Return the days of 周末, 下周末, this weekend, the weekend after next, or None if it is not clear
     which."""
-    which = _part(match, "which") or _part(match, "further")
+    which = _part(match, "which")
     weeks = WEEKS.get(which, 0)
     if not which:
-        if saying.is_past is None or saying.is_usual:
+        if saying.is_doubtful:
             return None
         weeks = -1 if saying.is_past else 0
     if which == "next" and saying.day.weekday() < _FRIDAY:
@@ -425,21 +437,21 @@ def _whole(match: re.Match[str], saying: _Mention) -> ExactDay | None:
     """Return the days of 下周, 上上个星期, next week, the week after next, 下个月, next month."""
     which = WEEKS[_part(match, "which")]
     if "month" in match[0] or "月" in match[0]:
-        first = _month(saying.day, which)
-        return saying.span(first, _month_end(first))
+        first = later_month(saying.day, which)
+        return saying.span(first, end_of_month(first))
     monday = saying.monday(which)
     return saying.span(monday, monday + 6 * _DAY)
 
 
 def _part_of_month(match: re.Match[str], saying: _Mention) -> ExactDay | None:
     """Return the rough day of 月底, 下个月初, the end of the month."""
-    first = _month(saying.day, WEEKS[_part(match, "which") or "this"])
+    first = later_month(saying.day, WEEKS[_part(match, "which") or "this"])
     part = match["part"].lower()
     if part in ("初", "beginning", "start"):
         return saying.at(first, rough=True)
     if part in ("中", "middle"):
         return saying.at(first + 14 * _DAY, rough=True)
-    return saying.at(_month_end(first), rough=True)
+    return saying.at(end_of_month(first), rough=True)
 
 
 def _numbered(match: re.Match[str], saying: _Mention) -> ExactDay | None:
@@ -447,12 +459,12 @@ def _numbered(match: re.Match[str], saying: _Mention) -> ExactDay | None:
     which, or that month has no such day."""
     number = _ordinal(_part(match, "ordinal")) or _number(match["number"])
     if _part(match, "which"):
-        named = _month_day(_month(saying.day, WEEKS[_part(match, "which")]), number)
+        named = _month_day(later_month(saying.day, WEEKS[_part(match, "which")]), number)
         return None if named is None else saying.at(named)
-    if saying.is_past is None or saying.is_usual or number == saying.day.day:
+    if saying.is_doubtful or number == saying.day.day:
         return None
     for months in (0, -1 if saying.is_past else 1):
-        day = _month_day(_month(saying.day, months), number)
+        day = _month_day(later_month(saying.day, months), number)
         if day is not None and (day < saying.day) == saying.is_past:
             return saying.at(day)
     return None
@@ -647,7 +659,7 @@ def _english_forms() -> tuple[_Form, ...]:
         _form("day the ", rf"\b{weekday},? {nth}{no_noun}", _numbered),
         _form("day", from_to, _weekday),
         _form(" mon| tue| wed| thu| fri", rf"\b(?:on|by|until|till|this) {short_day}", _weekday),
-        _form("weekend", r"\bthe weekend (?P<further>after next|before last)\b", _weekend),
+        _form("weekend", r"\bthe weekend (?P<which>after next|before last)\b", _weekend),
         _form("weekend", which_weekend, _weekend),
         _form("the week", r"\bthe week (?P<which>after next|before last)\b", _whole),
         _form("week", rf"{which} week\b", _whole),

@@ -8,11 +8,18 @@ else. So does a clause that names a single day, which is searched by the day (`d
 from __future__ import annotations
 
 import re
-from calendar import monthrange
 from datetime import date, datetime, timedelta
 from typing import Final, NamedTuple
 
-from nlp.exact_days import NEW_DAY, NEW_ENGLISH_DAY, ExactDay, named_days, only_day
+from nlp.exact_days import (
+    NEW_DAY,
+    NEW_ENGLISH_DAY,
+    ExactDay,
+    end_of_month,
+    later_month,
+    named_days,
+    only_day,
+)
 from nlp.once import Once
 from nlp.questions import last_sentence_and_clauses
 
@@ -82,10 +89,8 @@ def asked_plans(text: str, today: date) -> AskedPlans | None:
 def _days_of(unit: str, today: date, *, is_next: bool) -> AskedPlans:
     """Return the remaining days of this or the next week, weekend or month; without such a unit, all days to come."""
     if unit in ("month", "月"):
-        first = today.replace(day=1)
-        if is_next:
-            first = (first + timedelta(days=31)).replace(day=1)
-        last = first.replace(day=monthrange(first.year, first.month)[1])
+        first = later_month(today, int(is_next))
+        last = end_of_month(first)
     elif unit and unit != "days":
         first = today + timedelta(days=(7 if is_next else 0) - today.weekday())
         last = first + timedelta(days=6)
@@ -120,10 +125,13 @@ _NOT_FORGOTTEN: Final = Once(
 )
 _NO_PLAN: Final = Once(
     lambda: re.compile(
-        r"[?？]|[吗嗎]|来着|來著|[几幾][点點]|如果|要是|假如|万一|萬一|取消|[天早晚儿周週期][一二三四五六日天]?再?[见見]|再.{0,3}[聊谈談]|晚安|翻[译譯]|不[用去会會想再来來能]|不打算|没[有空法]|沒[有空法]|泡汤|泡湯|[开開]玩笑"
+        r"[?？]|[吗嗎]|如果|要是|假如|万一|萬一|取消|[天早晚儿周週期][一二三四五六日天]?再?[见見]|再.{0,3}[聊谈談]|晚安|翻[译譯]|不[用去会會想再来來能]|不打算|没[有空法]|沒[有空法]|泡汤|泡湯|[开開]玩笑"
+        r"|(?:[几幾][点點号號]|[哪谁誰啥怎]|[什甚][么麼]|多少)[^,，;；。!！]*[来來][着著]"
+        r"|(?<![十点點])[几幾][点點][^都,，;；。!！]{0,3}(?=$|[,，;；。!！])"
         rf"|推[迟遲](?![到至]{NEW_DAY})|postponed(?! to {NEW_ENGLISH_DAY})"
         r"|\b(?:won|isn|aren|don|doesn|wouldn|couldn)'t\b|\bcan(?:'t|not) (?:make|come|go|do|join|attend)\b"
-        r"|\b(?:not|never|if|unless|whether|would|could|might|wish|imagine|cancel\w*|called off|kidding|translate|what time)\b"
+        r"|\b(?:not|never|if|unless|whether|would|could|might|wish|imagine|cancel\w*|called off|kidding|translate)\b"
+        r"|(?:^\W*|[,;.!] ?|\byou \w+ )what time\b|\bwhat time(?:'s| (?:is|are|do|does|did|will|shall)\b|\W*$)"
         r"|\b(?:see|talk to|speak to|catch) (?:you|ya|u|y'all)\b",
         re.IGNORECASE,
     )

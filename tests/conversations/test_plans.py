@@ -326,6 +326,18 @@ async def test_a_plan_has_a_name() -> None:
     ]
 
 
+async def test_a_plan_for_a_week_that_has_begun_is_now() -> None:
+    talk = Talk()
+    await talk.say("Next week I will go to Rome")
+    [memory] = await talk.conversations.get("chat").short_term.memories()
+    names = [plan_text(memory, MONDAY + days * DAY, talk.services.zone) for days in (6, 7, 10)]
+    assert names == [
+        "a plan for 22 to 28 June, in 1 day",
+        "a plan for 22 to 28 June, which is now",
+        "a plan for 22 to 28 June, which is now",
+    ]
+
+
 async def test_an_open_plan_comes_before_one_that_is_over() -> None:
     talk = Talk()
     await talk.say("I have a dentist appointment tomorrow, the dentist will drill")

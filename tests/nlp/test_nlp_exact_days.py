@@ -227,7 +227,7 @@ def test_a_stretch_of_days_is_named_as_one(sentence: str, days: tuple[date, date
     ("sentence", "today", "note"),
     [
         ("6月25-27号我去北京", 21, "4 天后"),
-        ("6月25-27号我去北京", 26, "正在其中"),
+        ("6月25-27号我去北京", 26, "6 月 25 日至 27 日：正在其中"),
         ("6月25-27号我去北京", 28, "已过"),
         ("25-27号我去北京", 21, "6 月 25 日至 27 日：4 天后"),
         ("We're away from the 25th to the 27th", 28, "25 to 27 June: 1 day ago, over"),
@@ -296,6 +296,15 @@ def test_the_note_says_the_day_and_where_it_lies(sentence: str, today: int, note
         ("周五：[今天]开会", "周五：[今天]开会"),
         ("周五[今天]：开会", "周五[今天]：开会"),
         ("on Friday; [over] we", "on Friday; [over] we"),
+        (
+            "The deploy is on 20 June [now] or later",
+            "The deploy is on 20 June [now] or later",
+        ),
+        ("I'm in Rome 20-27 June [now]", "I'm in Rome 20-27 June [now]"),
+        ("6月20号上线[正在其中]还是之后", "6月20号上线[正在其中]还是之后"),
+        ("The deploy [20 June: now]", "The deploy [20 June: now]"),
+        ("I'm in Rome [20 to 27 June: now]", "I'm in Rome"),
+        ("下周出差 [6 月 22 日至 28 日：正在其中]", "下周出差"),
         ("see [1] and [2]", "see [1] and [2]"),
     ],
 )
@@ -341,6 +350,23 @@ def test_a_day_that_comes_each_year_is_not_that_of_the_next_year_on_the_day_itse
 ) -> None:
     teachers_day = datetime(2026, 9, 10, 8, tzinfo=UTC)
     assert day_note(sentence, teachers_day, date(2026, 9, 26)) == ""
+
+
+@pytest.mark.parametrize(
+    ("sentence", "said"),
+    [
+        ("圣诞节我们吃了火鸡", date(2026, 12, 25)),
+        ("We ate turkey at Christmas", date(2026, 12, 25)),
+        ("On Christmas we visited grandma", date(2026, 12, 25)),
+        ("Christmas at my aunt's again", date(2026, 12, 25)),
+        ("今天圣诞节我们要去教堂", date(2026, 12, 25)),
+        ("今天教师节", date(2026, 9, 10)),
+        ("教师节要给老师打电话", date(2026, 9, 10)),
+    ],
+)
+def test_a_holiday_named_on_its_own_day_is_that_day(sentence: str, said: date) -> None:
+    evening = datetime(said.year, said.month, said.day, 22, tzinfo=UTC)
+    assert days_of(exact_day(sentence, evening)) == (said, said)
 
 
 def test_both_days_that_a_sentence_after_midnight_may_mean_are_written_apart() -> None:

@@ -130,6 +130,11 @@ def test_a_time_before_noon(sentence: str, is_early: bool) -> None:
         "晚安，周四见！",
         "周四几点的高铁来着，我忘了",
         "What time is the train on Thursday, I forgot",
+        "周四几点的高铁，我忘了",
+        "周四几点开会",
+        "周四去哪来着",
+        "do you know what time we leave on Thursday",
+        "the train on Thursday is at what time",
     ],
 )
 def test_what_is_asked_denied_or_only_thought_of_is_not_a_plan(sentence: str) -> None:
@@ -144,6 +149,15 @@ def test_what_is_asked_denied_or_only_thought_of_is_not_a_plan(sentence: str) ->
         "can't sleep, the final is on Thursday",
         "别忘了周四交报告",
         "周四一早体检，不能喝水",
+        # an hour that is not known, and 来着 without a question
+        "明天十几点要去开会",
+        "我记得下周三要交报告来着",
+        "周五几点集合再通知，我们要去爬山",
+        "周六要几点起床都得去爬山",
+        "周五晚上九点几点钟见都行，我去开会",
+        "星期五我要参加十几点的会",
+        "On Friday we go hiking, no matter what time it starts",
+        "I'll check what time the train leaves on Thursday",
     ],
 )
 def test_a_plan_stays_one_beside_a_denial_of_something_else(sentence: str) -> None:

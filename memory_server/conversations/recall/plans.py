@@ -204,6 +204,8 @@ def plan_text(memory: ShortTermMemory, now_ms: int, zone: tzinfo | None) -> str:
         )
 
     if days_ahead <= 0:
+        if plan.day.is_long:
+            return _("a plan for {day}, which is now", day)
         return _("a plan for {day}, which is today", day)
     return n_(
         "a plan for {day}, in {count} day", "a plan for {day}, in {count} days", days_ahead, day
