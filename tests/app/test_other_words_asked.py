@@ -30,7 +30,8 @@ async def test_the_language_is_that_of_the_folder_or_else_of_what_was_said_last(
         conversation = app.conversation()
         for text, at, where in said:
             await conversation.short_term.add(
-                [Message("user", text, milliseconds(datetime.fromisoformat(at)))], origin=Origin(folder=where)
+                [Message("user", text, milliseconds(datetime.fromisoformat(at)))],
+                origin=Origin(folder=where),
             )
         asked = await other_words_asked(app.memories, conversation, 10_000, folder)
     assert asked == OTHER_WORDS_ASKED[language]
