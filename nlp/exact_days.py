@@ -248,12 +248,12 @@ def _days_of_holiday(holiday: NamedHoliday, sentence: str, saying: _Mention) -> 
     # People wish a happy new year on any of the first days, and before.
     if name == "拜年" or _WISH().match(sentence, holiday.end):
         return
-    day = _nearest_of(holiday.holiday.days_in, saying, distance=distance)
+    day = _nearest_of(holiday.holiday.days_in, saying, distance)
     if day is not None:
         yield day
 
 
-def _nearest_of(days_in: DaysOfYear, saying: _Mention, *, distance: timedelta) -> ExactDay | None:
+def _nearest_of(days_in: DaysOfYear, saying: _Mention, distance: timedelta) -> ExactDay | None:
     """Return the day at this distance from a day that comes each year. It is the last such day up to the saying if
     something is told as past, else the next one. What is said on such a day is of that day, and not a plan. Return None
     if the Chinese calendar is not known then."""
@@ -397,7 +397,7 @@ def _lunar(match: re.Match[str], saying: _Mention) -> ExactDay | None:
     number = numeral(match["number"].removeprefix("初"))
     if not (1 <= month <= 12 and 1 <= number <= 30) or saying.is_doubtful:
         return None
-    return _nearest_of(lunar_days(month, number), saying, distance=0 * _DAY)
+    return _nearest_of(lunar_days(month, number), saying, 0 * _DAY)
 
 
 def _next_weekday(match: re.Match[str], saying: _Mention) -> ExactDay | None:
