@@ -437,7 +437,11 @@ async def other_words_asked(
     now_ms = memories.services.clock()
     newest = max(
         stored_memories,
-        key=lambda memory: (memory.folder == here, memory.time_ms <= now_ms, memory.time_ms),
+        key=lambda memory: (
+            here is not None and memory.folder == here,
+            memory.time_ms <= now_ms,
+            memory.time_ms,
+        ),
     )
     sentence = OTHER_WORDS_ASKED[memories.language([newest.text])]
     if len(sentence) > max_chars:

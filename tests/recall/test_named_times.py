@@ -140,3 +140,9 @@ def test_of_memories_that_share_the_words_the_one_of_the_named_month_comes_first
         monkeypatch.setitem(SAID, day, text)
     question = "What did we decide in May at the budget meeting with Li about the new stage?"
     assert days_of(question)[0] == "2026-05-12"
+
+
+def test_without_points_for_a_named_time_it_counts_nothing() -> None:
+    begin_ms = NOW_MS - 90 * DAY_MS
+    query = RecallQuery(spans=((begin_ms, begin_ms + DAY_MS),))
+    assert span_share(begin_ms, query, replace(USUAL, span_points=0.0)) == 0.0

@@ -197,6 +197,28 @@ def test_an_overview_looks_beyond_the_memories_that_are_worth_most() -> None:
     assert ids(recall_of([*others, named], "你还记得我叫什么名字吗？")) == ["name"]
 
 
+def test_what_was_done_in_the_own_folder_fills_the_places_before_other_folders_do() -> None:
+    own = [
+        replace(memory_of(f"own {n}", f"修了第{n}个测试", age=DAY + n * MINUTE), folder="/own")
+        for n in range(12)
+    ]
+    others = [
+        replace(memory_of(f"other {n}", f"写了第{n}页", age=DAY + n * HOUR), folder="/other")
+        for n in range(3)
+    ]
+    query = replace(WORDING.of_query([Message("user", "昨天我们做了什么？")], NOW), folder="/own")
+    places = UNASKED.places(question=True)
+
+    def of(*home: ShortTermMemory) -> list[str]:
+        return ids(decided(home, query, UNASKED, wording=WORDING, conversation_id="other").recall)
+
+    assert all(name.startswith("own") for name in of(*own, *others))
+    assert len(of(*own, *others)) == places
+    few = of(*own[:2], *others)
+    assert few[:2] == ["own 0", "own 1"]
+    assert all(name.startswith("other") for name in few[2:])
+
+
 @pytest.mark.parametrize(
     "message",
     ["晚安", "哈哈", "帮我写个快排序", "How are you?", "Tell me a joke", "What time is it now?"],

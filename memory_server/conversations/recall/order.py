@@ -119,14 +119,9 @@ def spread(
     query: RecallQuery,
     parameters: RecallParameters,
 ) -> list[M]:
-    """Return the chosen memories of `best_first` that belong to the overview, in its order: the
-    first of each hour, and then others if there is room. If plans are asked for, return them by
-    their days."""
+    """Return the chosen memories of `best_first` that belong to the overview: those of the asker's folder first, if
+    it asks what happened then. If plans are asked for, return them by their days."""
     places = parameters.places(question=True)
-    candidates: list[M] = []
-    apart: list[M] = []
-    times_apart: list[int] = []
-
     if query.plans is not None:
         return _by_day(plan_candidates(best_first, memory_of), memory_of, query)[:places]
 
@@ -134,27 +129,43 @@ def spread(
     if query.own_word:  # what the asker said comes before what others said
         ordered.sort(key=lambda candidate: query.own_word not in memory_of(candidate).words)
 
+    groups = [ordered]
     if query.overview == "time" and query.folder is not None:
-        ordered.sort(key=lambda candidate: memory_of(candidate).folder != query.folder)
+        groups = [[], []]
+        for candidate in ordered:
+            groups[memory_of(candidate).folder != query.folder].append(candidate)
 
-    # Memories of the same hour are mostly about one thing, so the first of each hour goes first.
-    for candidate in ordered:
+    chosen: list[M] = []
+    for group in groups:
+        belonging = (candidate for candidate in group if belongs(memory_of(candidate), query))
+        chosen += _of_different_hours(
+            belonging, memory_of, places - len(chosen), parameters.episode_pause_ms
+        )
+    return chosen
+
+
+def _of_different_hours(
+    best_first: Iterable[M], memory_of: Callable[[M], ShortTermMemory], places: int, pause_ms: int
+) -> list[M]:
+    """Return at most `places` of the candidates, in their order: the first of each hour, because memories of the same
+    hour are mostly about one thing, and others if there is room."""
+    candidates: list[M] = []
+    apart: list[M] = []
+    times_apart: list[int] = []
+
+    if places <= 0:
+        return []
+    for candidate in best_first:
+        candidates.append(candidate)
+        time_ms = memory_of(candidate).time_ms
+        if all(abs(time_ms - other_ms) >= pause_ms for other_ms in times_apart):
+            apart.append(candidate)
+            times_apart.append(time_ms)
         if len(apart) == places:
             break
-        memory = memory_of(candidate)
-        if not belongs(memory, query):
-            continue
-        candidates.append(candidate)
-        if all(
-            abs(memory.time_ms - time_ms) >= parameters.episode_pause_ms for time_ms in times_apart
-        ):
-            apart.append(candidate)
-            times_apart.append(memory.time_ms)
 
     of_same_hours = [candidate for candidate in candidates if candidate not in apart]
     chosen = [*apart, *of_same_hours[: places - len(apart)]]
-
-    # In the order of relevance again: `chosen` has the other memories of an hour last.
     return [candidate for candidate in candidates if candidate in chosen]
 
 

@@ -327,7 +327,10 @@ _NEARBY = 0.5
 
 def stretches(query: RecallQuery, parameters: RecallParameters) -> list[Stretch]:
     """Return the stretches of time that give points: for each time that the query names a wider one
-    with half the points, and the exact one. Where two overlap, the later one of the list counts."""
+    with half the points, and the exact one. Where two overlap, the later one of the list counts. Return none if
+    `span_points` is 0."""
+    if not parameters.span_points:
+        return []
     wide: list[Stretch] = []
     exact: list[Stretch] = []
     for begin_ms, end_ms in query.spans:

@@ -6,13 +6,16 @@ import asyncio
 import hashlib
 import json
 import logging
+import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, build_opener
 
-import httpx2
 import jwt
 from mcp.server.auth.routes import cors_middleware
 from starlette.requests import Request
@@ -38,6 +41,12 @@ FETCH_SECONDS = 5.0
 """The longest silence; a whole look takes at most twice as long, as a provider may send its keys byte by byte."""
 MOST_BYTES = 1024 * 1024
 """The largest set of keys; a usual set has a few kilobytes."""
+_PIECE = 65_536
+"""Bytes that are read at once."""
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    def redirect_request(self, *_: object) -> None: ...
 
 
 class _Keys:
@@ -45,12 +54,11 @@ class _Keys:
 
     def __init__(self, location: str) -> None:
         self._location = location
-        self._file = Path(location).expanduser()
-        """The file with the keys, if the location is not a URL."""
         self._key_set: jwt.PyJWKSet | None = None
         self._good_until = float("-inf")
         self._next_look = float("-inf")
         self._looking: asyncio.Task[None] | None = None
+        self._fetch: Future[Any] | None = None
 
     async def find(self, key_id: str | None) -> jwt.PyJWK | None:
         """Find the key with this id. A missing key is looked up at the provider again, in one look
@@ -80,12 +88,24 @@ class _Keys:
         return next((key for key in keys if key.key_id == key_id), None)
 
     async def _fetch_keys(self) -> None:
-        """Fetch the keys of the provider, for KEPT_SECONDS. If that fails or takes too long, the log
-        says so and the old keys stay. The next look is AGAIN_SECONDS later at the earliest."""
+        """Fetch the keys of the provider in a thread, for KEPT_SECONDS. If that fails or takes too
+        long, the log says so and the old keys stay. The next look is AGAIN_SECONDS later at the
+        earliest."""
         try:
+            # A thread of its own, and only one: the threads of asyncio would be used up by a provider that never
+            # ends, and would keep the process from ending.
+            if self._fetch is None or self._fetch.done():
+                fetch: Future[Any] = Future()
+                fetch.set_running_or_notify_cancel()
+                threading.Thread(
+                    target=self._run, args=[fetch], name="keys of tokens", daemon=True
+                ).start()
+                self._fetch = fetch
+
             async with asyncio.timeout(2 * FETCH_SECONDS):
-                document = await self._fetched()
-            self._key_set = jwt.PyJWKSet.from_dict(json.loads(document))
+                document = await asyncio.wrap_future(self._fetch)
+
+            self._key_set = jwt.PyJWKSet.from_dict(document)
         except Exception as error:  # whatever a provider may send; the old keys go on
             log.warning(
                 "The keys of tokens are not available: %s", str(error) or type(error).__name__
@@ -96,30 +116,40 @@ class _Keys:
             self._looking = None
             self._next_look = time.monotonic() + AGAIN_SECONDS
 
-    async def _fetched(self) -> bytes:
-        """Read the document of keys, from a file or over HTTP without redirects. Raises ValueError if
-        it is longer than MOST_BYTES, and OSError or HTTPError if it does not come."""
-        if not self._location.startswith(("https://", "http://")):
-            return await asyncio.to_thread(self._file.read_bytes)
+    def _run(self, fetch: Future[Any]) -> None:
+        """Fetch the keys, and put them or the error into `fetch`."""
+        try:
+            fetch.set_result(json.loads(self._fetched()))
+        except Exception as error:
+            if isinstance(error, HTTPError):
+                error.close()  # it is the answer too
+            fetch.set_exception(error)
 
-        is_on_this_machine = urlsplit(self._location).hostname in ("localhost", "127.0.0.1", "::1")
+    def _fetched(self) -> bytes:
+        """Read the document of keys, from a file or over HTTP. Raises ValueError if it is longer
+        than MOST_BYTES, TimeoutError if it comes too slowly, and OSError if it does not come."""
+        if not self._location.startswith(("https://", "http://")):
+            return Path(self._location).expanduser().read_bytes()
+        deadline = time.monotonic() + 2 * FETCH_SECONDS
         content = bytearray()
-        async with (
-            httpx2.AsyncClient(
-                verify=httpx2.create_ssl_context(),
-                timeout=FETCH_SECONDS,
-                # A provider on this machine must not be asked through a proxy.
-                trust_env=not is_on_this_machine,
-            ) as client,
-            client.stream("GET", self._location) as answer,
-        ):
-            answer.raise_for_status()  # raises for a redirect too
-            async for piece in answer.aiter_bytes():
+        with self._opener().open(self._location, timeout=FETCH_SECONDS) as answer:
+            while True:
+                piece = answer.read1(_PIECE)
+                if not piece:
+                    return bytes(content)
                 content += piece
                 if len(content) > MOST_BYTES:
                     raise ValueError(f"its answer is longer than {MOST_BYTES:,} bytes")
+                if time.monotonic() > deadline:
+                    raise TimeoutError
 
-        return bytes(content)
+    def _opener(self) -> OpenerDirector:
+        """HTTP without redirects, and past HTTP_PROXY if the provider is on this machine."""
+        is_on_this_machine = urlsplit(self._location).hostname in ("localhost", "127.0.0.1", "::1")
+        proxies: dict[str, str] | None = None  # None for the proxies of the environment
+        if is_on_this_machine:
+            proxies = {}
+        return build_opener(_NoRedirects, ProxyHandler(proxies))
 
 
 def entrance(settings: HttpSettings) -> tuple[Enter, Sequence[Route], str]:
