@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from datetime import date
-from itertools import islice
+from itertools import groupby, islice
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
@@ -129,14 +129,11 @@ def spread(
     if query.own_word:  # what the asker said comes before what others said
         ordered.sort(key=lambda candidate: query.own_word not in memory_of(candidate).words)
 
-    groups = [ordered]
-    if query.overview == "time" and query.folder is not None:
-        groups = [[], []]
-        for candidate in ordered:
-            groups[memory_of(candidate).folder != query.folder].append(candidate)
+    def is_elsewhere(candidate: M) -> bool:
+        return query.overview == "time" and query.folder not in (None, memory_of(candidate).folder)
 
     chosen: list[M] = []
-    for group in groups:
+    for _elsewhere, group in groupby(sorted(ordered, key=is_elsewhere), is_elsewhere):
         belonging = (candidate for candidate in group if belongs(memory_of(candidate), query))
         chosen += _of_different_hours(
             belonging, memory_of, places - len(chosen), parameters.episode_pause_ms
@@ -151,18 +148,14 @@ def _of_different_hours(
     hour are mostly about one thing, and others if there is room."""
     candidates: list[M] = []
     apart: list[M] = []
-    times_apart: list[int] = []
 
-    if places <= 0:
-        return []
     for candidate in best_first:
-        candidates.append(candidate)
-        time_ms = memory_of(candidate).time_ms
-        if all(abs(time_ms - other_ms) >= pause_ms for other_ms in times_apart):
-            apart.append(candidate)
-            times_apart.append(time_ms)
         if len(apart) == places:
             break
+        candidates.append(candidate)
+        time_ms = memory_of(candidate).time_ms
+        if all(abs(time_ms - memory_of(other).time_ms) >= pause_ms for other in apart):
+            apart.append(candidate)
 
     of_same_hours = [candidate for candidate in candidates if candidate not in apart]
     chosen = [*apart, *of_same_hours[: places - len(apart)]]

@@ -321,10 +321,6 @@ class Stretch:
     """The share of the points for a named time that a memory of this stretch gets."""
 
 
-_NEARBY = 0.5
-"""The share of the points that a memory gets which was said near the named time."""
-
-
 def stretches(query: RecallQuery, parameters: RecallParameters) -> list[Stretch]:
     """Return the stretches of time that give points: for each time that the query names a wider one
     with half the points, and the exact one. Where two overlap, the later one of the list counts. Return none if
@@ -340,7 +336,7 @@ def stretches(query: RecallQuery, parameters: RecallParameters) -> list[Stretch]
             length_ms = end_ms - begin_ms
             wide_begin_ms = begin_ms - length_ms
             wide_end_ms = end_ms + length_ms
-        wide.append(Stretch(wide_begin_ms, wide_end_ms, _NEARBY))
+        wide.append(Stretch(wide_begin_ms, wide_end_ms, 0.5))
         exact.append(Stretch(begin_ms, end_ms, 1.0))
     return wide + exact
 
