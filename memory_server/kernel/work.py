@@ -264,10 +264,10 @@ _CLOSED = re.compile(r"""(?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^"'\\])*+""", re.DOTA
 """A text up to a quote that is not closed."""
 _COMMENTS = re.compile(r"^[ \t]{0,80}#.*", re.MULTILINE)
 _LABELS = re.compile(
-    r"""(?:\bcase(?:(?!\sin\s)[^;\n]){1,200}+\sin|;;&?|;&)\s{1,80}"""
+    r"""(?:\bcase(?:(?!\sin\s)[^;\n]){1,200}+\sin(?=\s)|;;&?|;&)\s{0,80}+(?:#[^\n]{0,400}\n\s{0,80}+){0,5}+\(?"""
     r"""(?:"[^"\n]{0,80}"|'[^'\n]{0,80}'|[^()\n;"']){1,200}+\)"""
 )
-"""What stands before the commands of a case: `case $1 in start)`, and `;; a | b)` of a later one."""
+"""What stands before the commands of a case: `case $1 in start)`, and `;; (a | b)` of a later one, also after a comment."""
 _AND = " && "
 """What stands between the heads of a line."""
 
@@ -289,7 +289,7 @@ def command_head(command: str) -> str:
         is_command = words and words[0] not in _BEFORE_COMMANDS and words[0][0] != "-"
         if is_command and not is_piped:
             words[0] = PurePosixPath(words[0].replace("\\", "/")).name
-            head = " ".join(_public_words(words)[:_MOST_HEAD_WORDS]).replace("`", "'")
+            head = " ".join(_public_words(words)).replace("`", "'")
             heads.append(" ".join(head.split()))
         if "<<" in match[0]:
             break
@@ -305,23 +305,33 @@ def heads_of(command: str) -> list[str]:
     return [head for head in command.split(_AND) if head.strip()]
 
 
-_LOGINS = frozenset(
-    words_between_commas(
-        "login, signin, auth, passwd, password, set-password, add_user, change_password, authenticate_user, chpasswd,"
-        "htpasswd, wpa_passphrase, ftp, lftp, ncftp, tnftp, telnet, cadaver, smbclient, rpcclient, winexe, mount.cifs, net,"
-        "sqlplus, xfreerdp, vncviewer, iwconfig, keytool, ssh-keygen, ldapsearch, ldapadd, ldapmodify, snmpget, snmpwalk"
-    )
+_LOGIN = re.compile(
+    r"(?i)(?:^|^(?:.{0,999} )?(?:ssh|sshpass|xargs|watch|su|doas|exec|run) (?:.{0,999}[ /])?)"
+    r"(?:login|passwd|chpasswd|htpasswd|wpa_passphrase|ftp|lftp|ncftp|tnftp|telnet|cadaver|smbclient|rpcclient|winexe"
+    r"|mount\.cifs|sqlplus|xfreerdp|vncviewer|iwconfig|keytool|ldapsearch|ldapadd|ldapmodify|snmpget|snmpwalk)$"
+    r"|(?:^|[ /])(?:(?:docker|podman|nerdctl|buildah|skopeo|helm registry|vault|bao|az|oc|cf|bw|heroku|npm|argocd)"
+    r" (?:-\S{1,99} (?:[^-\s]\S{0,99} )?){0,4}(?:login|signin)|net (?:use|user)|cf auth|openssl passwd"
+    r"|(?:redis|valkey)-cli (?:\S{1,99} ){0,8}auth|(?:mysqladmin|nmcli|ipmitool) (?:\S{1,99} ){0,8}password"
+    r"|rabbitmqctl (?:\S{1,99} ){0,8}(?:add_user|change_password|authenticate_user))$"
 )
-"""Programs and subcommands whose arguments are names and passwords."""
+"""Words before names and passwords: a program for logins, also where another one such as `ssh` runs it, or a program
+with a subcommand."""
 _SHORT_OPTIONS = re.compile(r"-[A-Za-z]{1,4}")
 _NAME_OF_VALUE = re.compile(r"[^\s=:-][^\s=:]{0,60}[=:]")
-_OPTION_WITH_PASSWORD = re.compile(
-    r"-[paukPHbU]|-[a-z]{0,10}pass[a-z]{0,6}"
+_BEFORE_PASSWORD = re.compile(
+    r"(?:^| )(?:-[paukPHb]|-[a-z]{0,10}pass[a-z]{0,6}"
     r"|--(?i:[a-z]+-){0,3}(?i:pass|password|passphrase|passwd|pwd|user|token|secret|key|auth|header|credentials?)"
-    r"|[\w./:-]{1,60}(?i:[._:]password|_pass|_pw|[._]token|_authtoken|_access_key|_api_key)"
+    r"|ssh-keygen (?:.{0,999} )?-N"
+    r"|(?:config|configure|set|put|write|add) (?:.{0,999} )?"
+    r"[\w./:-]{1,60}(?i:[._:]password|_pass|_pw|[._]token|_authtoken|_access_key|_api_key))$"
 )
-"""An option or a name that a password may follow: `mysql -p`, `keytool -storepass`, `git config user.password`."""
-_PASSWORD_OF_NAME = re.compile(r"(?i)((?:pass|password|passwd|pwd?|token|secret|key)[=:]).*")
+"""An option that a password may follow, or the name of a setting that is written: `mysql -p`, `keytool -storepass`,
+`git config user.password`."""
+_PASSWORD_OF_NAME = re.compile(
+    r"(?i)((?:pass|password|passwd|pwd?|token|secret|key)=|^(?:pass|x-[a-z-]{1,40}):(?!:)).*"
+)
+"""A password after its name, also `pass:` of openssl and a header. A part of a test or task, as in
+`npm run test:token:e2e`, is not a name."""
 
 
 def _public_words(words: list[str]) -> list[str]:
@@ -331,9 +341,12 @@ def _public_words(words: list[str]) -> list[str]:
     public: list[str] = []
     pending = words[::-1]
     former = ""
-    while pending:
+    while pending and len(public) < _MOST_HEAD_WORDS:
         word = pending.pop()
-        is_value = _OPTION_WITH_PASSWORD.fullmatch(former) is not None
+        is_value = _BEFORE_PASSWORD.search(" ".join([*public, former])) is not None
+        if former == "-U":
+            # `curl -U me:pass`, but not `pip install -U requests`
+            is_value = "%" in word or ":" in word
         if " " in word or "\t" in word:
             is_value = is_value or former.startswith("-") or bool(_NAME_OF_VALUE.match(word))
             if not is_value and not word.startswith("-"):
@@ -343,7 +356,7 @@ def _public_words(words: list[str]) -> list[str]:
         if not is_value:
             public.append(_option_in(word))
         former = word
-        if word.lower() in _LOGINS:
+        if _LOGIN.search(" ".join(public)):
             break
     return public
 
@@ -355,6 +368,8 @@ def _option_in(word: str) -> str:
         return re.split(r"[=\s]", word, maxsplit=1)[0]
     if word.startswith("-") and _SHORT_OPTIONS.fullmatch(word) is None:
         return word[:2]  # mysql -psecret1
+    if "::" in word.partition("=")[0]:
+        return word  # the name of a test
     return _PASSWORD_OF_NAME.sub(r"\1", word)
 
 

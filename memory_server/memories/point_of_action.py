@@ -71,11 +71,13 @@ _TELLS = re.compile(
 )
 """Words of rules, decisions, reasons and faults."""
 _FORBIDS = re.compile(
-    r"(?i)(?:\bnever|\bnot|n['’]t|\bavoid|\bplain|\binstead of|\brather than|不要|不能|不许|禁止|别)"
-    r"(?:[ `再直接用跑运行]|use |run |call |the |plain ){0,5}$"
+    r"(?i)(?:\b(?:(?:do|must|should) ?not|(?:do|must|should)n['’]?t|you (?:can(?:no|['’])t|may not)|never|avoid|no(?= plain)"
+    r"|instead of|rather than)|(?:^|[.:;!?。] ?|\b(?:use|run|call|try|start|install|always)\b[^.;!?]{0,60}[ ,(])not"
+    r"|不要|不能|不许|禁止|(?<![分区个特级类识判辨鉴离告性])别)"
+    r"(?:[ `再直接用跑运行]|(?:use|run|call|try|start|install|the|plain) ){0,5}$"
 )
-"""What stands before a program that is forbidden."""
-_FORBIDS_CHARS = 40
+"""What stands before a program that is forbidden. `not` alone forbids where something is to be used instead of it."""
+_FORBIDS_CHARS = 100
 _AFTER_PROGRAM = r"`?(?=$|[,.;:!)，。；！]| ?[一-鿿]| (?:in|for|here|because|since|but|and|or|directly|yourself)\b)"
 """What follows a program that is named without a subcommand: `never plain pytest`, not `never npm publish`."""
 _OF_THE_DAY = re.compile(
@@ -370,8 +372,8 @@ class _Program(_Subject):
 
     def is_in(self, sentence: str) -> bool:
         for match in self.pattern.finditer(sentence):
-            before = sentence[max(0, match.start() - _FORBIDS_CHARS) : match.start()]
-            if _FORBIDS.search(before):
+            first = max(0, match.start() - _FORBIDS_CHARS)
+            if _FORBIDS.search(sentence, first, match.start()):
                 return True
         return False
 

@@ -115,6 +115,53 @@ def test_nothing_comes_where_nothing_is_said(act: Act, user: str, answer: str) -
     assert said(act, memory(user, answer)) == ""
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Never plain pytest here, because the plugins differ.",
+        "Do not run pytest directly, because the plugins differ.",
+        "Don't use pytest, because the plugins differ.",
+        "You must not call `pytest` here, because it hangs.",
+        "You can't run pytest here, because it hangs.",
+        "Use make test, not pytest, because the plugins differ.",
+        "Always make test and not plain pytest, because it hangs.",
+        "Not pytest, because the plugins differ.",
+        "No plain pytest, because the plugins differ.",
+        "Use make test instead of pytest, because it hangs.",
+        "别直接跑 pytest，因为插件不同，会卡住。",
+        "这个项目不要用 pytest，因为插件不同。",
+    ],
+)
+def test_a_program_that_was_forbidden_is_known(rule: str) -> None:
+    assert said(Act(command="pytest -q"), memory(rule)) != ""
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        "The failure was not pytest, but the database, because it was down.",
+        "The failure was the database, not pytest, because it was down.",
+        "I didn't run pytest, because the database was down.",
+        "The reason isn't pytest, because it fails without it.",
+        "The bot could not find pytest, because the path was wrong.",
+        "It does not call pytest, because the hook is broken.",
+        "The runner should stay in plain pytest, because it is quick.",
+        "这两个项目分别用 pytest，因为插件不同，会卡住。",
+        "这两个项目个别用 pytest，因为插件不同，会卡住。",
+        "这两个项目识别 pytest，因为插件不同，会卡住。",
+        "这两个项目区别 pytest，因为插件不同，会卡住。",
+        "这两个项目特别 pytest，因为插件不同，会卡住。",
+        "这两个项目类别 pytest，因为插件不同，会卡住。",
+        "这两个项目级别 pytest，因为插件不同，会卡住。",
+        "这两个项目判别 pytest，因为插件不同，会卡住。",
+        "这两个项目辨别 pytest，因为插件不同，会卡住。",
+        "这两个项目鉴别 pytest，因为插件不同，会卡住。",
+    ],
+)
+def test_a_program_that_a_report_denies_is_not_forbidden(report: str) -> None:
+    assert said(Act(command="pytest -q"), memory(report)) == ""
+
+
 def test_a_file_that_was_only_changed_brings_nothing() -> None:
     assert said(CHANGE, memory("Fix the totals.", "Done.", work=Work((FILE,)))) == ""
 
