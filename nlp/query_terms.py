@@ -13,7 +13,6 @@ the dictionary, such as 曲唑酮, counts by its pairs of characters.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
@@ -210,10 +209,8 @@ def sought_grams(
         # The dictionary has 猫叫, the cry of a cat.
         words_said = segment(text.replace("叫", " 叫 "))
         single_words = set(words_said) - UNITS_OF_TIME
-        little = Counter("".join(filter(says_little, words_said)))
         for gram, count in grams.items():
-            # A character of a word that says little does not count: 里 of 哪里.
-            if count == little[gram] or says_little(gram):
+            if says_little(gram):
                 continue
 
             # 天 is mostly a part of 今天 and the like; in a question it may be what is asked.

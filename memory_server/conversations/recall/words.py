@@ -398,11 +398,9 @@ class KeywordOptions:
                 messages, self.enrichment, self.emphasis, role_weights, words=words
             )
             # A pair counts as a word too: 生日 of 过生日, which is one word in the question. It does not count twice,
-            # because a memory that has the pair as a word has no such pair. A word of an earlier message is no more
-            # than a pair of the last one.
+            # because a memory that has the pair as a word has no such pair.
             pairs = {gram: term for gram, term in grams.items() if len(gram) == 2}
-            last_words = {word: term for word, term in words.items() if term.last}
-            words = words | pairs | last_words
+            words = pairs | words
 
         asked: AskedDays | None = None
         if self.enrichment.dates and (is_asking or asks_in_short(last)):
