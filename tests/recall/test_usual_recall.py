@@ -607,10 +607,3 @@ def test_a_single_character_of_a_word_is_not_enough_and_two_are(
     assert ids(recall_of(memories, question)) == ["a"] * comes
     loose = recall_of(memories, question, parameters=ALL)
     assert ids(loose) == ["a"] * comes, "more points are no help"
-
-
-def test_a_pair_of_the_last_message_counts_as_such_though_an_earlier_one_has_it_as_a_word() -> None:
-    query = USUAL_WORDING.of_query(
-        [Message("user", text) for text in ("他的生日在六月", "谁在上半年过生日")], NOW
-    )
-    assert query.words["生日"].last
