@@ -592,3 +592,13 @@ def tense_of(clause: str) -> tuple[bool, bool]:
     is_future = _FUTURE().search(clause) is not None
     past = _PAST().search(_FUTURE().sub(" ", clause))
     return is_future, past is not None
+
+
+def later_month(day: date, months: int) -> date:
+    """Return the first day of the month so many months later."""
+    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+    return date(year, month + 1, 1)
+
+
+def end_of_month(first_of_month: date) -> date:
+    return later_month(first_of_month, 1) - timedelta(days=1)

@@ -92,7 +92,7 @@ def day_text(named: ExactDay, today: date, *, is_chinese: bool) -> str:
 
 
 _NOW: Final = ("now", "正在其中")
-"""The state of a stretch that has begun; it stands beside its days, because people write `[now]` themselves."""
+"""The state of a stretch that has begun; it has its days beside it, because people write `[now]` themselves."""
 
 
 def _state_of(named: ExactDay, today: date) -> tuple[str, str]:

@@ -20,6 +20,8 @@ from nlp.date_words import (
     DayRange,
     clause_around,
     date_spans,
+    end_of_month,
+    later_month,
     near_day,
     numeral,
     ranges_of_days,
@@ -235,9 +237,8 @@ def _overlaps(taken: list[tuple[int, int]], start: int, end: int) -> bool:
 
 
 def _days_of_holiday(holiday: NamedHoliday, sentence: str, saying: _Mention) -> Iterator[ExactDay]:
-    """Yield the day of a holiday such as 除夕 or Christmas Eve: the last one where something is told
-    as past, else the next one. Yield nothing if a year is named, or it is not said whether it is
-    past."""
+    """Yield the day of a holiday such as 除夕 or Christmas Eve: the last one where something is told as past, else the
+    next one. Yield nothing if a year is named, or it is not said whether it is past."""
     has_year = holiday.year is not None or holiday.year_from_now is not None
     distance = _distance_of(holiday, sentence, saying)
     if has_year or saying.is_doubtful or distance is None:
@@ -310,16 +311,6 @@ def _month_day(first_of_month: date, number: int) -> date | None:
     if not 1 <= number <= end_of_month(first_of_month).day:
         return None
     return first_of_month.replace(day=number)
-
-
-def later_month(day: date, months: int) -> date:
-    """Return the first day of the month so many months later."""
-    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
-    return date(year, month + 1, 1)
-
-
-def end_of_month(first_of_month: date) -> date:
-    return later_month(first_of_month, 1) - _DAY
 
 
 def _later(day: date, number: int, unit: str) -> date:
@@ -419,8 +410,7 @@ def _next_weekday(match: re.Match[str], saying: _Mention) -> ExactDay | None:
 
 
 def _weekend(match: re.Match[str], saying: _Mention) -> ExactDay | None:
-    """Return the days of 周末, 下周末, this weekend, the weekend after next, or None if it is not clear
-    which."""
+    """Return the days of 周末, 下周末, this weekend, the weekend after next, or None if it is not clear which."""
     which = _part(match, "which")
     weeks = WEEKS.get(which, 0)
     if not which:
@@ -497,8 +487,7 @@ def _distance(match: re.Match[str], saying: _Mention) -> ExactDay | None:
 
 
 def _from_day(match: re.Match[str], saying: _Mention) -> ExactDay | None:
-    """Return the day of three weeks from Saturday, a week tomorrow, Friday week, or None if it is not
-    clear which."""
+    """Return the day of three weeks from Saturday, a week tomorrow, Friday week, or None if it is not clear which."""
     name = match["day"].lower()
     day: date | None = saying.day
     if name == "tomorrow":

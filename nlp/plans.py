@@ -11,15 +11,8 @@ import re
 from datetime import date, datetime, timedelta
 from typing import Final, NamedTuple
 
-from nlp.exact_days import (
-    NEW_DAY,
-    NEW_ENGLISH_DAY,
-    ExactDay,
-    end_of_month,
-    later_month,
-    named_days,
-    only_day,
-)
+from nlp.date_words import end_of_month, later_month
+from nlp.exact_days import NEW_DAY, NEW_ENGLISH_DAY, ExactDay, named_days, only_day
 from nlp.once import Once
 from nlp.questions import last_sentence_and_clauses
 

@@ -267,7 +267,7 @@ _LABELS = re.compile(
     r"""(?:\bcase(?:(?!\sin\s)[^;\n]){1,200}+\sin(?=\s)|;;&?|;&)\s{0,80}+(?:#[^\n]{0,400}\n\s{0,80}+){0,5}+\(?"""
     r"""(?:"[^"\n]{0,80}"|'[^'\n]{0,80}'|[^()\n;"']){1,200}+\)"""
 )
-"""What stands before the commands of a case: `case $1 in start)`, and `;; (a | b)` of a later one, also after a comment."""
+"""What is before the commands of a case: `case $1 in start)`, and `;; (a | b)` of a later one, also after a comment."""
 _AND = " && "
 """What stands between the heads of a line."""
 

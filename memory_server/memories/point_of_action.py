@@ -76,7 +76,7 @@ _FORBIDS = re.compile(
     r"|不要|不能|不许|禁止|(?<![分区个特级类识判辨鉴离告性])别)"
     r"(?:[ `再直接用跑运行]|(?:use|run|call|try|start|install|the|plain) ){0,5}$"
 )
-"""What stands before a program that is forbidden. `not` alone forbids where something is to be used instead of it."""
+"""What is before a program that is forbidden. `not` alone forbids where something is to be used instead of it."""
 _FORBIDS_CHARS = 100
 _AFTER_PROGRAM = r"`?(?=$|[,.;:!)，。；！]| ?[一-鿿]| (?:in|for|here|because|since|but|and|or|directly|yourself)\b)"
 """What follows a program that is named without a subcommand: `never plain pytest`, not `never npm publish`."""

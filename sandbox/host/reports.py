@@ -78,7 +78,7 @@ def _problem_of_failure(text: str, failure: Failed) -> Problem:
 
 
 def _hint_about_mark(source: str, line: int, column: int) -> str:
-    """Return a hint where a Chinese punctuation mark or a word of Python stands for a mark of JavaScript; else ''."""
+    """Return a hint where a Chinese punctuation mark or a word of Python is used in place of a mark of JavaScript; else ''."""
     start = index_of(source, line, column)
     if start is None:
         return ""

@@ -45,11 +45,11 @@ _NIGHT_MS = 5 * 60 * MINUTE_MS
 """The night after a day belongs to it too: until five, people call the day before today."""
 
 _BEHIND_POINTS = 0.01
-"""How far a question that was asked before stands behind a statement."""
+"""How many points a question that was asked before has less than a statement."""
 
 _WORDS_BESIDE = 1
-"""Words that a question which was asked before may have beside those of the query and one for each of its messages: its
-day, and a word of the reply that nobody knows."""
+"""Words that a question which was asked before may have beside the words of the query and a word for each of its
+messages: its day, and a word of a reply without an answer."""
 
 M = TypeVar("M")
 
@@ -119,7 +119,7 @@ def spread(
     query: RecallQuery,
     parameters: RecallParameters,
 ) -> list[M]:
-    """Return the chosen memories of `best_first` that belong to the overview: those of the asker's folder first, if
+    """Return the chosen memories of `best_first` that belong to the overview: memories of the asker's folder first, if
     it asks what happened then. If plans are asked for, return them by their days."""
     places = parameters.places(question=True)
     if query.plans is not None:
@@ -410,9 +410,9 @@ def _cues(counted: SearchScores, rows: Rows) -> dict[int, float]:
 
 
 def _put_questions_behind(counted: SearchScores, rows: Rows, cues: dict[int, float]) -> None:
-    """Lower the points of the leading candidates that only ask what is asked, in their order, to just below those of
-    the first one that states something, in `cues` and in the relevance; do nothing if there is none. Such a candidate
-    shares more words with the question than its answer does, and says nothing."""
+    """Lower the points of the leading candidates that only ask what is asked, in their order, to just below the points
+    of the first candidate that states something, in `cues` and in the relevance; do nothing if there is none. A memory
+    that only asks shares more words with the question than its answer does, and says nothing."""
     relevance = counted.relevance
     questions: list[int] = []
     for row in islice(counted.best_first(rows, relevance), counted.parameters.reordered):
@@ -428,7 +428,7 @@ def _put_questions_behind(counted: SearchScores, rows: Rows, cues: dict[int, flo
 
 
 def _only_asks_again(memory: ShortTermMemory, query: RecallQuery) -> bool:
-    """Return whether a memory only asks what the query asks: nobody answers in it, and it has hardly a word that says
+    """Return whether a memory only asks what the query asks: no message of it answers, and it has hardly a word that says
     something and is not in the query."""
     texts = [message.content for message in memory.messages or said_in(memory.text)]
     if not (query.question and is_question(texts[0])):

@@ -74,7 +74,7 @@ _SEARCH_CHARS = 200_000
 _LEAST_CHARS = 100
 """What a message takes of them at least: a short one costs time too."""
 _PAUSE_MS = 60 * MINUTE_MS
-"""Milliseconds of a pause, as `episode_pause_ms`: what was said before one does not count."""
+"""Milliseconds of a pause, as `episode_pause_ms`: what was said before it does not count."""
 _NIGHT_HOURS = 4
 """Until this hour people call the day before today."""
 
