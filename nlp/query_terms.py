@@ -206,9 +206,11 @@ def sought_grams(
         timeless_grams, _timeless_pairs = grams_of(without_day_words(text))
 
         is_asking = is_last and is_question(text)
-        # The dictionary has 猫叫, the cry of a cat.
-        words_said = segment(text.replace("叫", " 叫 "))
-        single_words = set(words_said) - UNITS_OF_TIME
+        single_words: set[str] = set()
+        # Only the last message needs its words: a term of an earlier one is never enough to bring a memory.
+        if is_last:
+            # The dictionary has 猫叫, the cry of a cat.
+            single_words = set(segment(text.replace("叫", " 叫 "))) - UNITS_OF_TIME
         for gram, count in grams.items():
             if says_little(gram):
                 continue
@@ -221,7 +223,7 @@ def sought_grams(
                 telling=is_last and not is_time,
                 last=is_last,
                 alone=is_asking and gram in single_words and not is_time,
-                part=len(gram) == 1 and gram not in single_words,
+                part=is_last and len(gram) == 1 and gram not in single_words,
                 when=is_time,
             )
             _add(term, gram, terms)

@@ -344,7 +344,7 @@ def order_of(counted: SearchScores) -> Order:
     for row, points in cues.items():
         relevance[row] += points
 
-    if parameters.must_share:  # the Node original does not look at what a memory says
+    if query.question and parameters.must_share:  # the Node original looks at no memory's text
         _put_questions_behind(counted, rows, cues)
 
     gap = parameters.gap(question=query.question, with_other_words=bool(query.other_words))
@@ -431,7 +431,7 @@ def _only_asks_again(memory: ShortTermMemory, query: RecallQuery) -> bool:
     """Return whether a memory only asks what the query asks: no message of it answers, and it has hardly a word that says
     something and is not in the query."""
     texts = [message.content for message in memory.messages or said_in(memory.text)]
-    if not (query.question and is_question(texts[0])):
+    if not is_question(texts[0]):
         return False
 
     replies = (reply.replace("’", "'") for reply in texts[1:])
