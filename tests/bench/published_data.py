@@ -1,5 +1,5 @@
-"""Converts published data sets into the plain form of eval.py: LoCoMo, MemDaily, MemoryBank, MADial, BEAM, LifeBench, and
-those that were cut into units.
+"""Converts published data sets into the plain form of eval.py: LoCoMo, MemDaily, MemoryBank, MADial, BEAM, LifeBench, RHELM
+and ProactiveMemBench.
 
     python tests/bench/published_data.py locomo locomo10.json >locomo.jsonl
     python tests/bench/published_data.py memdaily messages_and_QAs/*.json >memdaily.jsonl
@@ -17,6 +17,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import chain
 from pathlib import Path
@@ -40,6 +41,8 @@ _MEMDAILY_FILE = re.compile(r"\d+_(\w+)_[a-z]+\.json")
 _WEEKDAY = re.compile(r"(?<=日)\D+")
 # Such as <Bart>: "I ate so many fries this morning!"
 _MADIAL_LINE = re.compile(r"\s*<(?!BOD|EOD)(\w+)>:?\s*\"?(.*?)\"?\s*", re.DOTALL)
+# Such as Entity-Associated Memory Recall: what the remark is about stands before it.
+_PROACTIVE_KIND = re.compile(r"-(?:related|associated|linked|based) ")
 _MADIAL_SPEAKERS = {1: "Bart", 2: "Lisa"}
 _LIFEBENCH_TEXTS = {
     "agent_chat": "",
@@ -402,38 +405,109 @@ def _lifebench_chat(conversation: Any) -> Iterator[tuple[str, str]]:
                 yield role, exchange[role]["content"]
 
 
-def units(_name: str, value: Any) -> Lines:
-    """A set that was cut into units, each of them one memory:
-
-        [{"id", "lang", "units": [{"t": milliseconds, "m": [[role, text, name]]}],
-          "questions": [{"q", "gold": [number of a unit], "asked", "before": [[role, text]], "kind"}]}]
-
-    RHELM (microsoft/RHELM) and ProactiveMemBench (FxyQwQ/ProactiveMemBench) were measured in this form.
+def rhelm(folder: Path) -> Lines:
+    """RHELM in English (microsoft/RHELM): the folder `data/conversations/NAME` of one person, a year of talk with an assistant.
+    An exchange is a moment. Questions about attached files, and mixed ones, are left out, and those whose evidence is no
+    exchange.
     """
-    for part in value:
-        person = part["id"]
-        for number, unit in enumerate(part["units"]):
-            for place, (role, text, *name) in enumerate(unit["m"]):
-                yield turn(
-                    f"{person}/{number}/{place}",
-                    person,
-                    role,
-                    text,
-                    unit["t"] + place * 1000,
-                    next(filter(None, name), None),
-                )
-        for number, row in enumerate(part["questions"]):
-            asked = [row["asked"], *(part["units"][unit]["t"] + MINUTE_MS for unit in row["gold"])]
-            yield {
-                "question": f"{person} q{number}",
-                "conversation": person,
-                "text": row["q"],
-                "gold": [f"{person}/{unit}/0" for unit in row["gold"]],
-                "asked": iso(max(asked)),
-                "language": part["lang"],
-                "kind": row["kind"],
-                "before": [{"role": role, "content": text} for role, text, *_ in row["before"]],
-            }
+    person = folder.name
+    exchanges: list[_Exchange] = []
+    number_by_evidence: dict[str, int] = {}
+    for file in sorted(folder.glob("conversation_*.json")):
+        day = _json_of(file)
+        for exchange in day["conversation"]:
+            number_by_evidence[f"{day['date']}:{exchange['turn']}"] = len(exchanges)
+            said = [(role, exchange[role]) for role in ("user", "assistant")]
+            exchanges.append(_Exchange(_utc_ms(exchange["timestamp"]), said))
+
+    questions: list[_Asked] = []
+    file = folder.parents[1] / "QA_final" / f"low_score_qa_{person}_all_validated.jsonl"
+    for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
+        if row["question_type"] in ("attachment", "mixed"):
+            continue
+        evidence = filter(number_by_evidence.__contains__, row["supporting_evidence"])
+        gold = [number_by_evidence[place] for place in evidence]
+        asked_ms = _utc_ms(f"{row['question_date']}T20:00:00")
+        questions.append(_Asked(row["question"], gold, asked_ms, row["question_type"]))
+    yield from _exchanges_and_questions(person, exchanges, questions)
+
+
+def proactive(folder: Path) -> Lines:
+    """ProactiveMemBench in English (FxyQwQ/ProactiveMemBench): the folder `data/NAME` of one person. A user's message begins an
+    exchange. A remark should bring the exchanges in which what it is about was planted; it is made five days after the
+    last one. Remarks without such an exchange are left out.
+    """
+    exchanges: list[_Exchange] = []
+    numbers_by_pair: dict[str, list[int]] = {}
+    for session in _json_of(folder / "step4_conversations.json"):
+        for place, row in enumerate(session["turns"]):
+            if row["role"] == "user" or not place:
+                exchanges.append(_Exchange(0, []))
+            exchange = exchanges[-1]
+            exchange.time_ms = _utc_ms(row["timestamp"])
+            exchange.said.append((row["role"], row["content"]))
+            for pair in row.get("planted_pairs") or ():
+                numbers_by_pair.setdefault(pair, []).append(len(exchanges) - 1)
+
+    asked_ms = max(exchange.time_ms for exchange in exchanges) + 5 * DAY_MS
+    remarks: list[_Asked] = []
+    for row in _json_of(folder / "step5_proactive_questions.json"):
+        planted = chain.from_iterable(
+            numbers_by_pair.get(pair, ()) for pair in row.get("source_pairs") or ()
+        )
+        kind = _PROACTIVE_KIND.split(row["trigger_type"].lower())[0]
+        remarks.append(_Asked(row["question"], sorted(set(planted)), asked_ms, kind))
+    yield from _exchanges_and_questions(folder.name, exchanges, remarks)
+
+
+@dataclass
+class _Exchange:
+    """What was said at one moment: role and text of each message."""
+
+    time_ms: int
+    said: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A question or remark, and the numbers of the exchanges that answer it."""
+
+    text: str
+    gold: list[int]
+    asked_ms: int
+    kind: str
+
+
+def _exchanges_and_questions(
+    person: str, exchanges: list[_Exchange], questions: list[_Asked]
+) -> Lines:
+    """Yield the exchanges of a person, and the questions that one of them answers. None is asked before its answer."""
+    for number, exchange in enumerate(exchanges):
+        for place, (role, text) in enumerate(exchange.said):
+            turn_id = f"{person}/{number}/{place}"
+            yield turn(turn_id, person, role, text, exchange.time_ms + place * 1000)
+
+    answered = [question for question in questions if question.gold]
+    for number, question in enumerate(answered):
+        answer_times = [exchanges[place].time_ms for place in question.gold]
+        yield {
+            "question": f"{person} q{number}",
+            "conversation": person,
+            "text": question.text,
+            "gold": [f"{person}/{place}/0" for place in question.gold],
+            "asked": iso(
+                max(question.asked_ms, *(time_ms + MINUTE_MS for time_ms in answer_times))
+            ),
+            "language": "en",
+            "kind": question.kind,
+            "before": [],
+        }
+
+
+def _utc_ms(text: str) -> int:
+    """Return a time in milliseconds; without a zone it is taken for UTC."""
+    moment = datetime.fromisoformat(text)
+    return milliseconds(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
 def _noon_ms(day: str) -> int:
@@ -444,8 +518,14 @@ def _time_ms(text: str, form: str) -> int:
     return milliseconds(datetime.strptime(text, form).replace(tzinfo=UTC))
 
 
-READERS = {"locomo": locomo, "memdaily": memdaily, "memorybank": memorybank, "units": units}
-FOLDERS = {"madial": madial, "beam": beam, "lifebench": lifebench}
+READERS = {"locomo": locomo, "memdaily": memdaily, "memorybank": memorybank}
+FOLDERS = {
+    "madial": madial,
+    "beam": beam,
+    "lifebench": lifebench,
+    "rhelm": rhelm,
+    "proactive": proactive,
+}
 """Readers of sets that are a folder of files."""
 
 

@@ -343,29 +343,64 @@ def test_lifebench_has_the_records_of_a_telephone(tmp_path: Path) -> None:
     assert (question.id, question.gold) == ("林 q0", {"林/note/1"})
 
 
-def test_units_are_memories_of_their_own(load: Callable[..., Dataset]) -> None:
-    value = [
-        {
-            "id": "Ada",
-            "lang": "en",
-            "units": [
-                {"t": 1_700_000_000_000, "m": [["user", "A boat", ""], ["assistant", "Which?"]]},
-                {"t": 1_700_100_000_000, "m": [["user", "The red one", "Ada"]]},
-            ],
-            "questions": [
-                {
-                    "q": "Which boat?",
-                    "gold": [1],
-                    "asked": 1_700_000_000_000,
-                    "before": [["user", "Hello"]],
-                    "kind": "fact",
-                }
-            ],
-        }
+def test_an_exchange_of_rhelm_is_a_memory_of_its_own(tmp_path: Path) -> None:
+    day = {
+        "date": "2024-01-02",
+        "conversation": [
+            {
+                "turn": 1,
+                "timestamp": "2024-01-02T07:49:00",
+                "user": "A boat",
+                "assistant": "Which?",
+            },
+            {"turn": 2, "timestamp": "2024-01-02T07:51:00", "user": "The red one", "assistant": ""},
+        ],
+    }
+    person = folder_of(tmp_path / "conversations" / "Ada", conversation_2024_01_02=day)
+    questions = [
+        {"question": "Which boat?", "question_type": "fact", "evidence": ["2024-01-02:2"]},
+        {"question": "Which file?", "question_type": "attachment", "evidence": ["2024-01-02:1"]},
+        {"question": "Which day?", "question_type": "fact", "evidence": ["2024-01-09:1"]},
     ]
-    dataset = load("units", value)
-    assert [len(unit.turns) for unit in units_of(dataset.turns)] == [2, 1]
+    lines = []
+    for row in questions:
+        row["supporting_evidence"] = row.pop("evidence")
+        lines.append(json.dumps({**row, "question_date": "2024-01-01"}))
+    (tmp_path / "QA_final").mkdir()
+    file = tmp_path / "QA_final" / "low_score_qa_Ada_all_validated.jsonl"
+    file.write_text("\n".join(lines), encoding="utf-8")
+
+    dataset = loaded(tmp_path, "rhelm", person)
+    assert [len(unit.turns) for unit in units_of(dataset.turns)] == [2, 2]
     (question,) = dataset.questions
     assert question.gold == {"Ada/1/0"}
     # It is dated before its answer, and asked a minute after it.
-    assert question.asked_ms == 1_700_100_060_000
+    assert iso(question.asked_ms) == "2024-01-02T07:52:00.000Z"
+
+
+def test_a_remark_of_proactive_brings_where_its_subject_was_planted(tmp_path: Path) -> None:
+    def message(role: str, minute: int, *pairs: str) -> dict[str, Any]:
+        timestamp = f"2024-03-05T07:{minute}:00+08:00"
+        return {"role": role, "content": role, "timestamp": timestamp, "planted_pairs": pairs}
+
+    turns = [
+        message("assistant", 10),
+        message("user", 20, "cat"),
+        message("assistant", 21),
+        message("user", 30, "cat", "rain"),
+    ]
+    kind = "Entity-Associated Memory Recall"
+    remarks = [
+        {"question": "It purrs.", "trigger_type": kind, "source_pairs": ["cat", "family"]},
+        {"question": "Hm.", "trigger_type": kind, "source_pairs": ["family"]},
+    ]
+    folder = folder_of(
+        tmp_path / "pet",
+        step4_conversations=[{"turns": turns}],
+        step5_proactive_questions=remarks,
+    )
+    dataset = loaded(tmp_path, "proactive", folder)
+    assert [len(unit.turns) for unit in units_of(dataset.turns)] == [1, 2, 1]
+    (remark,) = dataset.questions
+    assert (remark.kind, remark.gold) == ("entity", {"pet/1/0", "pet/2/0"})
+    assert iso(remark.asked_ms) == "2024-03-09T23:30:00.000Z"
