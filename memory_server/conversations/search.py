@@ -87,6 +87,19 @@ class Found:
     only_words: str = ""
     """Why it searched only by words, where a model of meaning is named."""
 
+    @property
+    def reinforced(self) -> bool:
+        """Whether every memory that should be reinforced was."""
+        return not self.unreinforced
+
+    @property
+    def change_id(self) -> str | None:
+        """The change id, if exactly one conversation was changed."""
+        if len(self.changes) != 1:
+            return None
+        [change_id] = self.changes.values()
+        return change_id
+
 
 def vectors_of(conversation_id: str) -> Scope:
     """Return the scope of the vectors of a conversation's texts. Each conversation has its own, so that no caller

@@ -161,7 +161,7 @@ async def test_a_search_reinforces_what_it_gives_and_the_next_sees_it(house: Hou
         *(Added(memory(f"m{number}", age=(number + 1) * DAY, words=words)) for number in range(6))
     )
     results = await house.chat.short_term.search([ASK])
-    assert not results.unreinforced
+    assert results.reinforced
     state = await house.store.read("chat")
     assert {name: stored.score for name, stored in state.short_term.items() if stored.score} == {
         "m0": 5,
@@ -212,10 +212,10 @@ async def test_a_search_that_cannot_get_the_lock_answers_without_reinforcing(
     assert lock is not None
     results = await on_disk.chat.short_term.search([ASK])
     assert [item.memory.id for item in results.recall.top] == ["a"]
-    assert results.unreinforced
+    assert not results.reinforced
     assert (await on_disk.store.read("chat")).short_term["a"].score == 0
     lock.release()
-    assert not (await on_disk.chat.short_term.search([ASK])).unreinforced
+    assert (await on_disk.chat.short_term.search([ASK])).reinforced
     assert (await on_disk.store.read("chat")).short_term["a"].score == 5
 
 
@@ -254,7 +254,7 @@ async def test_a_search_in_a_read_only_folder_answers_without_reinforcing(
     monkeypatch.setattr("memory_server.storage.json_store.store.try_lock", read_only)
     results = await on_disk.chat.short_term.search([ASK])
     assert [item.memory.id for item in results.recall.top] == ["a"]
-    assert results.unreinforced
+    assert not results.reinforced
     with pytest.raises(StorageUnwritable, match="cannot be written"):
         await on_disk.chat.short_term.add([PIZZA])
 
@@ -452,7 +452,7 @@ async def test_a_process_that_asks_once_finds_the_same_without_an_index(tmp_path
     brief = await opened(brief=True).search([ASK])
     assert len(brief.recall.top) == 2
     assert len(brief.recall.flashback) == 2
-    assert not brief.unreinforced
+    assert brief.reinforced
     for item in (*brief.recall.top, *brief.recall.next):
         await House(JsonFileStore(tmp_path, Clock())).commit(Reinforced(item.memory.id, 5.0, 0.0))
     indexed = await opened(brief=False).search([ASK])

@@ -149,6 +149,7 @@ async def test_what_came_is_reinforced_where_it_is_kept_and_each_change_can_be_u
     ]
     assert await house.scores() == {"of 小明": 5, "of 小红": 5, "of 小红-2": 2, "of 工作": 0}
     assert {*results.changes} == {"小明", "小红", "小红-2"}
+    assert results.change_id is None
     for name, change_id in results.changes.items():
         await house.conversations.get(name).archive.undo(change_id)
     assert {*(await house.scores()).values()} == {0}
@@ -161,6 +162,7 @@ async def test_where_the_lock_does_not_come_nothing_is_reinforced_and_that_is_sa
     results = await house.ask("小明", scope="all")
     assert len(memories_and_places(results)) == 3
     assert results.unreinforced == ("小红",)
+    assert results.reinforced is False
     assert await house.scores() == {"of 小明": 5, "of 小红": 0, "of 小红-2": 2, "of 工作": 0}
 
 
@@ -178,7 +180,7 @@ async def test_a_look_leaves_no_trace(house: House, scope: str | None) -> None:
     before = await house.scores()
     results = await house.ask("小明", scope=scope, reinforce=False)
     assert results.changes == {}
-    assert not results.unreinforced
+    assert results.reinforced
     assert house.store.writes == 0
     assert await house.scores() == before
 
