@@ -213,11 +213,11 @@ def read_file(path: Path, *, links: bool = True) -> bytes:
         return file.read()
 
 
-def read_if_there(path: Path) -> bytes | None:
-    """Read all of a file, or None if it does not exist. Raise FileRefused as `read_file` does."""
+def read_if_there(path: Path, *, links: bool = True) -> bytes | None:
+    """Read all of a file, or None if it or its folder does not exist. Raise FileRefused as `read_file` does."""
     try:
-        return read_file(path)
-    except FileNotFoundError:
+        return read_file(path, links=links)
+    except (FileNotFoundError, NotADirectoryError):  # HOME may be /dev/null
         return None
 
 

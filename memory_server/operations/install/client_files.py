@@ -288,6 +288,5 @@ def _folders_of_client(path: Path) -> Sequence[Path]:
 def bytes_of(path: Path, *, links: bool = True) -> bytes | None:
     """Return the content of a file, or None if it does not exist. With `links`, follow a link. Raises InvalidInput if
     it cannot be read."""
-    with folders.reading(path), suppress(FileNotFoundError):
-        return folders.read_file(path, links=links)
-    return None
+    with folders.reading(path):
+        return folders.read_if_there(path, links=links)
