@@ -172,17 +172,13 @@ class Backups:
 
 async def _holds_something(engines: Sequence[Lifecycle], conversation_id: str | None) -> bool:
     """Return whether the engines have any place, or the named conversation."""
-    places: list[str] = []
     for engine in engines:
-        places += await _places(engine)
-    if conversation_id is None:
-        return bool(places)
-    return conversation_id in places
-
-
-async def _places(engine: Lifecycle) -> list[str]:
-    """Return the places of an engine. An engine that cannot be read holds something, which `copy_to` then names."""
-    try:
-        return await engine.places()
-    except StorageError:
-        return [engine.keeps]
+        try:
+            places = await engine.places()
+        except (
+            StorageError
+        ):  # an engine that cannot be read holds something, which `copy_to` then names
+            places = [engine.keeps]
+        if places and conversation_id in (None, *places):
+            return True
+    return False

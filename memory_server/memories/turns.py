@@ -464,10 +464,7 @@ def left_off(
     `folder`, where the session works, because another folder may belong to another client, and None means any folder. A
     memory with a time after `now_ms` was made while a clock was wrong: it counts as the oldest, or it would be the
     last exchange for years."""
-    session_id = None
-    if session is not None:
-        session_id = session.id
-
+    session_id = session and session.id
     places = muting_places(conversation_id, folder)
     own_memories = (memory for memory in memories if memory.conversation_id == conversation_id)
     candidates = [memory for memory in own_memories if places.isdisjoint(memory.muted)]
