@@ -102,7 +102,6 @@ _PATHS = re.compile(
 _NOT_IN_WORD = r"(?<![^\W一-鿿]|[.-])(?!(?<=[一-鿿])[一-鿿])"
 _NOT_GOING_ON = r"(?![^\W一-鿿]|-|\.\w)"
 """Before and after a name in a sentence: no part of a longer name. Chinese may touch a name in Latin letters."""
-_FORCE_PUSH = re.compile(r"(?i)\bforce[- ]push")
 _OF_GIT_ONLY = (
     r"(?![\w(/-]|\.\w)(?!(?: \w+){0,3} (?:transactions?|offsets?|notifications?|queues?|stacks?|arrays?|lists?|dicts?|maps?"
     r"|sessions?|database|db|tables?|api|events?|buttons?|endpoints?|handlers?|functions?|methods?|forms?|items?)\b)"
@@ -113,7 +112,7 @@ _READ_CHARS = 1_000
 _RULES_OF_GIT = {
     f"git {verb}": re.compile(
         rf"(?i)git {verb}{_NOT_GOING_ON}|\b(?:before|after|when(?:ever)?|until|unless|without|every|each|any|never|always|avoid"
-        rf"|not|\w+n['’]t) (?:\w+ ){{0,2}}?(?:force[- ])?{verb}(?:t?ing|t?ed|e?s|d)?{_OF_GIT_ONLY}"
+        rf"|not|\w+n['’]t) (?:\w+ ){{0,2}}?{verb}(?:t?ing|t?ed|e?s|d)?{_OF_GIT_ONLY}"
         rf"|\b{verb}(?:s| messages?| titles?)\b(?=.{{0,40}}\b(?:must|should)|[.:]|$)"
         rf"|(?<!表单)(?<!订单)(?<!事务){chinese}(?:之?[前后]|以[前后]|时|代码|信息|说明)"
         rf"|(?:不要|不能|不许|禁止|别|必须|才能)[^，。；]{{0,12}}{chinese}(?!表单|订单|事务|请求|消息|通知|数组|列表)"
@@ -121,13 +120,6 @@ _RULES_OF_GIT = {
     for verb, chinese in _CHINESE.items()
 }
 """Sentences about a command of git, which people call by its verb: `run make lint before you commit`."""
-_ASKED_OF_GIT = {
-    f"git {verb}": re.compile(
-        rf"(?i)(?<!the )(?<!this )(?<!last )\b{verb}\b{_OF_GIT_ONLY}|{chinese}(?!表单|订单|事务|请求|消息|通知|数组|列表)"
-    )
-    for verb, chinese in _CHINESE.items()
-}
-"""Prompts that ask for it: `ok, commit and push`."""
 _QUOTED = re.compile(r"`([^`\n]{3,200})`")
 _RUN_MORE = ("run", "exec", "compose")
 """Subcommands that name the work in their first argument, as in `npm run build`."""
@@ -384,8 +376,7 @@ class _Subject:
         if self.flags is None:
             return True
         # A sentence about `git push --force` does not apply to `git push`.
-        flags = re.findall(r"(?<![\w-])--?[a-z][\w-]*", _FORCE_PUSH.sub("--force", sentence))
-        return self.flags.issuperset(flags)
+        return self.flags.issuperset(re.findall(r"(?<![\w-])--?[a-z][\w-]*", sentence))
 
 
 def _named(*names: str) -> re.Pattern[str]:
@@ -429,7 +420,15 @@ def _subjects(act: Act, memories: Sequence[ShortTermMemory]) -> Iterator[_Subjec
         if _is_rare(name, holders, memories):
             yield _Subject(act.files[0], _named(name), holders, rank=4)
 
-    asked_of_git = (name for name, asked in _ASKED_OF_GIT.items() if asked.search(act.said))
+    # A prompt asks for them: `ok, commit and push`.
+    asked_of_git = [
+        f"git {verb}"
+        for verb, chinese in _CHINESE.items()
+        if re.search(
+            rf"(?i)(?<!the )(?<!this )(?<!last )\b{verb}\b{_OF_GIT_ONLY}|{chinese}(?!表单|订单|事务|请求|消息|通知|数组|列表)",
+            act.said,
+        )
+    ]
     for line in (act.command, *_QUOTED.findall(act.said), *asked_of_git):
         flags = frozenset(word.partition("=")[0] for word in line.split() if word[0] == "-")
         for head in heads_of(command_head(line)):
@@ -445,22 +444,16 @@ def _subjects(act: Act, memories: Sequence[ShortTermMemory]) -> Iterator[_Subjec
             is_common = words[0] == "git" or not _is_rare(name, holders, memories)
             pattern = _RULES_OF_GIT.get(name) or _named(name)
             if name in _RULES_OF_GIT:  # rules may name only the verb, also as the first word
-                holders = _asking(pattern, _holders(words[1][1:], memories))
-                holders += _asking(pattern, _holders(_CHINESE[words[1]], memories))
+                holders = _asking(
+                    pattern,
+                    _holders(words[1][1:], memories) + _holders(_CHINESE[words[1]], memories),
+                )
             yield _Subject(name, pattern, holders, rank=0, flags=flags, is_common=is_common)
 
 
 def _asking(pattern: re.Pattern[str], memories: Iterable[ShortTermMemory]) -> list[ShortTermMemory]:
-    """Return the memories whose user wrote what a pattern finds. Of a long message only the beginning is read."""
-    return [
-        memory
-        for memory in memories
-        if any(
-            pattern.search(said.content[:_READ_CHARS])
-            for said in memory.messages
-            if said.role == "user"
-        )
-    ]
+    """Return the memories in whose beginning a pattern finds something: rules stand in short messages."""
+    return [memory for memory in memories if pattern.search(memory.text[:_READ_CHARS])]
 
 
 def _holders(name: str, memories: Iterable[ShortTermMemory]) -> list[ShortTermMemory]:
@@ -471,9 +464,8 @@ def _is_rare(
     name: str, holders: Sequence[ShortTermMemory], memories: Sequence[ShortTermMemory]
 ) -> bool:
     """Tell whether few memories hold a name, which is neither common nor short."""
-    if name in _COMMON_NAMES or len(name) < 4:
-        return False
-    return len(holders) <= max(_RARE_COUNT, len(memories) // _RARE_SHARE)
+    is_telling = name not in _COMMON_NAMES and len(name) >= 4
+    return is_telling and len(holders) <= max(_RARE_COUNT, len(memories) // _RARE_SHARE)
 
 
 def _statement_about(subject: _Subject, memory: ShortTermMemory) -> Message | None:

@@ -223,13 +223,11 @@ class WordGiver:
         if not self.tokens_per_day:
             return inf
         now_ms = self.services.clock()
-        used = await self.ledger.tokens(now_ms - DAY_MS, now_ms)
-        return self.tokens_per_day * SHARE_OF_TOKENS - used
+        allowed = self.tokens_per_day * SHARE_OF_TOKENS
+        return allowed - await self.ledger.tokens(now_ms - DAY_MS, now_ms)
 
     async def _conversation_ids(self, only: str | None) -> list[str]:
-        if only is not None:
-            return [only]
-        return await self.conversations.ids()
+        return await self.conversations.ids() if only is None else [only]
 
     async def _requests(self, conversation_id: str) -> list[WordRequest]:
         """Return the requests for the memories of a conversation that need words."""
