@@ -121,7 +121,7 @@ _NO_PLAN: Final = Once(
         r"[?？]|[吗嗎]|如果|要是|假如|万一|萬一|取消|[天早晚儿周週期][一二三四五六日天]?再?[见見]|再.{0,3}[聊谈談]|晚安|翻[译譯]|不[用去会會想再来來能]|不打算|没[有空法]|沒[有空法]|泡汤|泡湯|[开開]玩笑"
         r"|(?:[几幾][点點号號]|[哪谁誰啥怎]|[什甚][么麼]|多少)[^,，;；。!！]*[来來][着著]"
         r"|(?<![十点點])[几幾][点點][^都,，;；。!！]{0,3}(?=$|[,，;；。!！])"
-        rf"|推[迟遲](?![到至]{NEW_DAY})|postponed(?! to {NEW_ENGLISH_DAY})"
+        rf"|(?<!是)不是(?={NEW_DAY})|推[迟遲](?![到至]{NEW_DAY})|postponed(?! to {NEW_ENGLISH_DAY})"
         r"|\b(?:won|isn|aren|don|doesn|wouldn|couldn)'t\b|\bcan(?:'t|not) (?:make|come|go|do|join|attend)\b"
         r"|\b(?:not|never|if|unless|whether|would|could|might|wish|imagine|cancel\w*|called off|kidding|translate)\b"
         r"|(?:^\W*|[,;.!] ?|\byou \w+ )what time\b|\bwhat time(?:'s| (?:is|are|do|does|did|will|shall)\b|\W*$)"
@@ -132,8 +132,10 @@ _NO_PLAN: Final = Once(
 
 
 _CLAUSE: Final = re.compile(r"[^,，;；。!！]+[?？]?")
-_CLAUSE_OF_DAY: Final = re.compile(r"(?:(?!\band\b|\bthen\b)[^,，;；。!！])+[?？]?", re.IGNORECASE)
-"""The same where a sentence names several days: a day and a day are two plans."""
+_CLAUSE_OF_DAY: Final = re.compile(
+    r"(?:不是|not )?(?:(?!\b(?:and|then|not)\b|(?<!是)不是)[^,，;；。!！])+[?？]?", re.IGNORECASE
+)
+"""The same where a sentence names several days: a day and a day are two plans, and of a day and not a day one is."""
 _CONDITION: Final = re.compile(r"\s*(?:if\b|unless\b|如果|要是|假如|万一|萬一)", re.IGNORECASE)
 _EITHER: Final = re.compile(r"\b(?:or|either)\b|或|还是|還是", re.IGNORECASE)
 

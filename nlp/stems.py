@@ -205,12 +205,14 @@ def pairs_in(text: str) -> int:
 
 _DAY_WORD: Final = Once(
     lambda: re.compile(
-        "|".join(sorted(CHINESE_DAY_WORDS.split(), key=lambda word: (-len(word), word)))
+        r"[早午晚]安|[拜哈嘿]{2,}|在吗|(?<![^\W啊呀])早[啊呀]?(?=[\W早]|$)|(?<!\w)我?睡[了啦](?=\W|$)|"
+        + "|".join(sorted(CHINESE_DAY_WORDS.split(), key=lambda word: (-len(word), word)))
     )
 )
+"""早 and 睡了 are greetings as whole clauses."""
 
 
 def without_day_words(text: str) -> str:
-    """Return `text` with a blank in place of each Chinese day word, so that pairs of characters do
-    not reach over it."""
+    """Return `text` with a blank in place of each Chinese day word and greeting, so that pairs of characters do not
+    reach over it."""
     return _DAY_WORD().sub(" ", text)

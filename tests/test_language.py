@@ -45,12 +45,12 @@ from languages.command_line import Parser, language_of
 from memory_server import App, Message, TriggerRejected, language, open_memory
 from memory_server.cli.parser import main
 from memory_server.conversations.change_forms import change, commit_of
+from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel.errors import InvalidInput
 from memory_server.kernel.json_text import NotARecord
 from memory_server.kernel.text import visible
 from memory_server.storage.backups.files import ENDING
 from memory_server.storage.json_store.examination import _backups
-from memory_server.storage.token_file import named
 from sandbox import Failed, TriggerSandbox, Verdict
 from sandbox import cli as trigger_sandbox
 from sandbox.errors import ProtocolError
@@ -520,7 +520,7 @@ class TestTranslated:
 
     def test_what_is_made_of_a_message_stays_one(self, tmp_path: Path) -> None:
         with pytest.raises(InvalidInput) as refused:
-            named(" ", "tenant")
+            conversation_id_of(" ", "tenant")
         assert refused.value.sentence.english.startswith("The tenant is empty; give a name")
         assert str(refused.value).startswith("tenant 是空的")
         folder = tmp_path / ".memory-server" / "backups"

@@ -45,9 +45,16 @@ RULES = (
     ),
     Rule(
         "never-true",
-        "Bounds that exclude each other, a comparison with another type, more matches than there can be.",
+        "Bounds that exclude each other, a comparison with another type, more matches than there can be, `===` with a date, "
+        "which is an object and equals only itself.",
         "const hour = new Date().getHours()\nhour >= 23 && hour < 5",
         "const hour = new Date().getHours()\nhour >= 23 || hour < 5",
+    ),
+    Rule(
+        "assignment",
+        "`=` in a condition gives a value, which is then the condition; `===` compares.",
+        "context.messages.some((m) => m.role = 'user')",
+        "context.messages.some((m) => m.role === 'user')",
     ),
     Rule(
         "date-never-comes",

@@ -73,8 +73,8 @@ def _may_be_used(path: Path) -> bool:
     return True
 
 
-def in_folder(settings: Settings, folder: str | Path | None = None) -> Settings:
-    """Return `settings` with the conversation of the nearest project file in `folder` (by default
+def in_folder(settings: Settings, folder: str | Path | None) -> Settings:
+    """Return `settings` with the conversation of the nearest project file in `folder` (with None
     the working directory) or above it; unchanged if none exists. The file wins over the settings
     that a server or hook for all folders was installed with. Raises InvalidInput if it cannot be
     used."""

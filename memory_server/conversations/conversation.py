@@ -59,7 +59,7 @@ class Conversation:
         """The notes on days, for the readers of now."""
         return self._services.day_notes
 
-    async def correct(self, corrections: Corrections, *, by: str = "api") -> Corrected:
+    async def correct(self, corrections: Corrections, *, by: str) -> Corrected:
         """Change what is stored of earlier turns, as their client tells it now. Raises MemoryPaused."""
         self._services.refuse_while_paused()
         wording = self._services.parameters.wording.within(self.id)

@@ -204,25 +204,22 @@ class Search:
             )
 
     async def find_query(self) -> None:
-        """Find the query, and by meaning what is near to it. Raises InvalidInput as `query_of`."""
-        context = self._known()
-        now_ms = self._services.clock()
-        self.query = await asyncio.to_thread(query_of, self.request, self._wording, now_ms, context)
-
-    def _known(self) -> QueryContext:
-        """Return what the searched memories, or their indexes, tell the query."""
+        """Find the query, with what the searched memories or their indexes tell it. Raises InvalidInput as
+        `query_of`."""
         if self._is_plain:
-            return QueryContext.of(
-                list(chain.from_iterable(s.short_term.values() for s in self.states))
-            )
-        from memory_server.conversations.recall.index import index_of
+            [state] = self.states
+            known = QueryContext.of(list(state.short_term.values()))
+        else:
+            from memory_server.conversations.recall.index import index_of
 
-        indexes = [index_of(state, self._wording) for state in self.states]
-        return QueryContext(
-            speakers=tuple(chain.from_iterable(index.speakers for index in indexes)),
-            users=tuple(chain.from_iterable(index.users for index in indexes)),
-            keeps_words=any(index.keeps_words for index in indexes),
-        )
+            indexes = [index_of(state, self._wording) for state in self.states]
+            known = QueryContext(
+                speakers=tuple(chain.from_iterable(index.speakers for index in indexes)),
+                users=tuple(chain.from_iterable(index.users for index in indexes)),
+                keeps_words=any(index.keeps_words for index in indexes),
+            )
+        now_ms = self._services.clock()
+        self.query = await asyncio.to_thread(query_of, self.request, self._wording, now_ms, known)
 
     async def find_nearness(self) -> None:
         """Ask for the cosines of the memories to what was said last, and keep them, or why there

@@ -27,7 +27,7 @@ import sys
 import time
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
@@ -180,7 +180,7 @@ def open_descriptor(path: Path | str, flags: int) -> int:
         flags |= _NO_LINK
 
     try:
-        descriptor = patiently(lambda: os.open(path, flags | _AT_ONCE, 0o600))
+        descriptor = patiently(partial(os.open, path, flags | _AT_ONCE, 0o600))
     # Most files that are looked for do not exist.
     except FileNotFoundError:
         raise
@@ -225,7 +225,7 @@ def take_name(aside: Path, path: Path) -> None:
     """Rename `aside` over `path`, and wait on Windows for other programs, such as a virus scanner.
     Raises OSError: FileRefused if `path` is not a regular file."""
     try:
-        patiently(lambda: aside.replace(path))
+        patiently(partial(aside.replace, path))
     except OSError as error:
         refusal = refusal_of(path)
         if refusal is not None:
@@ -250,7 +250,7 @@ def _refusal_of_kind(path: Path | str, kind: int) -> FileRefused:
 
 
 def remove_file(path: Path) -> None:
-    patiently(lambda: path.unlink(missing_ok=True))
+    patiently(partial(path.unlink, missing_ok=True))
 
 
 def patiently(call: Callable[[], T]) -> T:

@@ -155,9 +155,7 @@ class IncomingEntries:
         committed = await store.commit(scope, decide, Operation("restore", by))
         return Taken(committed.result, committed.change_id)
 
-    async def take(
-        self, place: str, entries: Sequence[Entry], *, dry_run: bool, by: str = "import"
-    ) -> RestoredPlace:
+    async def take(self, place: str, entries: Sequence[Entry], *, dry_run: bool) -> RestoredPlace:
         """Store entries for a place as one change, as `restore` does, and return what became of
         them; with `dry_run` only return it. What cannot be of this place is left out, with the
         reason."""
@@ -173,11 +171,11 @@ class IncomingEntries:
             # Layers are folders of files, all other places are in the store.
             if owner in layers:
                 taken = await self._store(
-                    layers[owner], LAYER, addressed.entries, dry_run=dry_run, by=by
+                    layers[owner], LAYER, addressed.entries, dry_run=dry_run, by="import"
                 )
             else:
                 taken = await self._store(
-                    self.knowledge.store, scope, addressed.entries, dry_run=dry_run, by=by
+                    self.knowledge.store, scope, addressed.entries, dry_run=dry_run, by="import"
                 )
             self.knowledge.notes.changed()
         return RestoredPlace(

@@ -129,7 +129,7 @@ def with_names(text: str, names: Mapping[str, str], spelled: Callable[[str], str
     return MACRO.sub(name_or, _MARKER.sub(name_or, text))
 
 
-def filled_key(key: str, names: Mapping[str, str], spelled: Callable[[str], str] = str) -> str:
+def filled_key(key: str, names: Mapping[str, str], spelled: Callable[[str], str]) -> str:
     """Return a key with the macros filled that mean the same in each search: names, comments and white space."""
 
     def white_space_or_macro(macro: re.Match[str]) -> str:

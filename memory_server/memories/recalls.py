@@ -101,25 +101,20 @@ class Recalls:
             asyncio.get_running_loop().run_in_executor(None, self.write)
 
     def write(self) -> None:
-        """Write what was noted. A failure does no harm."""
+        """Make the pending lines and append them to the record. A record that cannot be written is passed over. An
+        error of a line comes out after the lines before it are written."""
         with self._writing:  # whoever reads after it finds what another thread is writing
-            self._write_pending()
-
-    def _write_pending(self) -> None:
-        """Make the pending lines and append them to the record. A record that cannot be written is
-        passed over. An error of a line comes out after the lines before it are written."""
-        lines: list[Line] = []
-        try:
-            with suppress(IndexError):  # the queue is empty
-                while True:
+            lines: list[Line] = []
+            try:
+                while self._pending:
                     make_line = self._pending.popleft()
                     line = make_line()
                     if line is not None:
                         lines.append(line)
-        finally:
-            if lines:
-                with suppress(OSError):
-                    self._log.append(*lines)
+            finally:
+                if lines:
+                    with suppress(OSError):
+                        self._log.append(*lines)
 
     def found(self, conversation_id: str | None = None) -> list[RecordedRecall]:
         """Write what is pending, and return the recalls of a conversation or of all, oldest first, each with what its

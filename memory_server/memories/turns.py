@@ -374,7 +374,7 @@ async def beginning_block(
     with_last: bool,
     max_chars: int = MAX_CHARS,
     here: str | None = None,
-    plans: tuple[Plan, ...] = (),
+    plans: tuple[Plan, ...],
 ) -> BeginningBlock:
     """Return what `session` gets as it begins: `plans` for today, pinned memories and, `with_last`, the last
     exchanges of another session of this conversation in the folder `here`; empty if there is nothing of these, or no

@@ -63,7 +63,7 @@ async def back_up(
 
 
 async def back_up_all(
-    view: OpenMemory, tenants: Tenants, name: str | None, progress: Progress = no_progress
+    view: OpenMemory, tenants: Tenants, name: str | None, progress: Progress
 ) -> Sequence[BackupPart]:
     """Back up the memories of the owner, if there are any, and of every tenant, all under one name, each next to its
     memories. Raises InvalidInput if nothing is stored at all."""

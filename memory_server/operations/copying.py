@@ -26,7 +26,7 @@ from memory_server.kernel.values import dataclass, frozen
 from memory_server.knowledge import erasing
 from memory_server.knowledge.entry import EVERYTHING, Entry, Operation
 from memory_server.knowledge.ports import EntryStore
-from memory_server.operations.ports import HomeOfMemories, Progress, no_progress
+from memory_server.operations.ports import HomeOfMemories, Progress
 
 
 class Homes(Protocol):
@@ -75,7 +75,7 @@ class CopyReport:
         self.steps.append(CopyStep(sentence, is_fault))
 
 
-async def copy_store(request: CopyRequest, progress: Progress = no_progress) -> CopyReport:
+async def copy_store(request: CopyRequest, progress: Progress) -> CopyReport:
     """Copy conversations and, unless conversations are named, also the knowledge, the record of recalls, the questions
     of `examine`, the tombstones and every tenant. What cannot be copied is in the report. Raises InvalidInput if both
     stores are the same, or if a conversation or tenant does not exist."""

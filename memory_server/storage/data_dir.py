@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import tzinfo
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from languages import N_, Sentence
+from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel import files as folders
 from memory_server.kernel.errors import InvalidInput, StorageUnwritable
 from memory_server.kernel.files import find_folder, subfolders
@@ -22,7 +22,7 @@ from memory_server.kernel.text import Finding
 from memory_server.storage import conflict_copies
 from memory_server.storage.json_store.store import JsonFileStore
 from memory_server.storage.options import StoreParameters
-from memory_server.storage.token_file import TokenFile, named
+from memory_server.storage.token_file import TokenFile
 
 if TYPE_CHECKING:
     from memory_server.conversations.ports import ConversationStore, RecallLog, RepairPlan
@@ -42,8 +42,6 @@ from memory_server.storage.small_files import (
     QuestionFiles,
     RecallFiles,
 )
-
-log = logging.getLogger(__name__)
 
 TENANT_NAME = "tenant-name.txt"
 LEAST_FREE_BYTES = 1_000_000
@@ -254,7 +252,7 @@ class Home:
 
     def tenant(self, name: str) -> Path:
         """Return the home of a tenant. Raises InvalidInput: a tenant cannot be called that."""
-        return find_folder(self._tenants, named(name, "tenant"))
+        return find_folder(self._tenants, conversation_id_of(name, "tenant"))
 
     def settings_of(self, tenant: str) -> Mapping[str, Any]:
         """Return the settings with which a tenant's home is opened. Raises InvalidInput: a tenant cannot be called

@@ -183,7 +183,7 @@ class TokenFile:
         """Add a token, which counts for `days` (None: until it is removed), and return it: it is stored nowhere.
         Raises InvalidInput: the name is taken or not usable, the token would never count or have no date, the time
         zone is unknown, or others may replace the file."""
-        name = named(name, "name")
+        name = conversation_id_of(name, "name")
         if days is not None and not 0 < days <= MOST_DAYS:  # NaN is not between them either
             raise InvalidInput(
                 "A token cannot last {days:g} days; give more than 0 and at most {days2:,}.",
@@ -198,7 +198,7 @@ class TokenFile:
 
         stored = StoredToken(
             name,
-            tenant=None if tenant is None else named(tenant, "tenant"),
+            tenant=None if tenant is None else conversation_id_of(tenant, "tenant"),
             sha256=sha256(token.encode()).hexdigest(),
             scopes=tuple(scopes),
             created=now.isoformat(),
@@ -253,12 +253,6 @@ class TokenFile:
                 yield
             finally:
                 lock.release()
-
-
-def named(text: str, kind: str) -> str:
-    """Return `text` as the name of a `kind`, under the rules for conversations. Raises InvalidInput
-    if it is not usable."""
-    return conversation_id_of(text, kind)
 
 
 def _token(values: Any) -> StoredToken:

@@ -276,11 +276,6 @@ def removal(conversation_id: str, archived: ArchivedMemory) -> Removal:
     return Removal.of(archived, changeId=change_id(conversation_id, archived.version))
 
 
-def _shown(text: str) -> str:
-    """Return the scores of a reinforcement, or what a user wrote, which may be a message with the roles."""
-    return one_line(text)
-
-
 class StepRow(Result):
     what: str = Field(description="What happened, such as `forgotten`")
     id: str | None = Field(None, description="Id or name of the memory")
@@ -291,7 +286,7 @@ class StepRow(Result):
         if self.id:
             parts.append(one_line(self.id))
         if self.text:
-            parts.append("- " + _shown(self.text))
+            parts.append("- " + one_line(self.text))
         return " ".join(parts)
 
 

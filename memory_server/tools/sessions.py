@@ -37,7 +37,6 @@ from memory_server.tools.base.shapes import (
     Text,
     between,
 )
-from memory_server.tools.base.tool import Tool
 from memory_server.tools.base.tool import tool as any_tool
 from memory_server.tools.refs import RefDone
 
@@ -289,7 +288,7 @@ async def _sessions(
     try:
         caller = sessions.caller(named(**ids), call.wire, changes=changes)
     except InvalidInput as error:
-        await _note_refusal(call, tool_name, {**ids}, sentence=str(error))
+        await _note_refusal(call, tool_name, {**ids}, str(error))
         raise
     meter = call.memories.services.meter
     for name, source in caller.sources.items():
@@ -299,13 +298,7 @@ async def _sessions(
     return sessions, caller
 
 
-async def _note_arguments(call: Call, refused: Tool, arguments: JsonObject, sentence: str) -> None:
-    await _note_refusal(call, refused.name, arguments, sentence=sentence)
-
-
-async def _note_refusal(
-    call: Call, tool_name: str, arguments: JsonObject, *, sentence: str
-) -> None:
+async def _note_refusal(call: Call, tool_name: str, arguments: JsonObject, sentence: str) -> None:
     """Note a refusal in the history of the user that is meant, if the user is known."""
     sessions = call.memories.knowledge.sessions
     given_ids = {name: value for name, value in arguments.items() if name in FIELDS}
@@ -326,7 +319,7 @@ def _is_usable(name: str, value: Any) -> bool:
         return False
 
 
-tool = partial(any_tool, note_refusal=_note_arguments)
+tool = partial(any_tool, note_refusal=_note_refusal)
 """Makes a tool whose calls have a history, including refused calls."""
 
 

@@ -3,7 +3,8 @@ are the Node original's, so that its users can switch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 from pydantic import Field, PrivateAttr
@@ -405,17 +406,7 @@ def search_result(
     recalled = (*recall.top, *recall.next, *recall.flashback)
     language = call.memories.language([memory.memory.text for memory in recalled])
 
-    def items(memories: Iterable[Recalled], tier: str) -> list[Item]:
-        return [
-            _item(
-                memory,
-                tier,
-                conversation_id=conversation_id,
-                folder=call.folder,
-                language=language,
-            )
-            for memory in memories
-        ]
+    item = partial(_item, conversation_id=conversation_id, folder=call.folder, language=language)
 
     lines = None
     if line_bytes is not None:
@@ -428,7 +419,7 @@ def search_result(
     change_id = None
     changes = None
     if found.changes.keys() <= {conversation_id}:
-        change_id = found.change_id
+        change_id = found.changes.get(conversation_id)
     # Memories of several conversations were reinforced, and each has its own undo.
     else:
         changes = [
@@ -438,9 +429,9 @@ def search_result(
 
     notes = _notes(found, conversation_id, call.memories.services.parameters.recall)
     result = SearchResult(
-        topRelevant=items(recall.top, "top"),
-        nextRelevant=items(recall.next, "next"),
-        randomFlashback=items(recall.flashback, "flashback"),
+        topRelevant=[item(memory, "top") for memory in recall.top],
+        nextRelevant=[item(memory, "next") for memory in recall.next],
+        randomFlashback=[item(memory, "flashback") for memory in recall.flashback],
         heldBack=HeldBackCounts.of(recall.held_back),
         totalSearched=recall.searched,
         note=" ".join(notes) or None,
@@ -473,17 +464,8 @@ def _item(
 
 
 def _notes(result: Found, own: str, parameters: RecallParameters) -> list[str]:
-    """Return what went wrong in a search of the conversation `own`, and why nothing came."""
-    notes = _troubles(result, own)
-    if not result.recall.came_unasked:
-        notes += _reasons_for_nothing(result.recall, parameters)
-    return notes
-
-
-def _troubles(result: Found, own: str) -> list[str]:
-    """Return a sentence for each thing that went wrong in a search: private words, memories that
-    could not be read or reinforced, a search by words only, and outdated words. `own`: its
-    conversation."""
+    """Return a sentence for each thing that went wrong in a search of the conversation `own`: private words, memories
+    that could not be read or reinforced, a search by words only, and outdated words; and why nothing came."""
     notes: list[str] = []
 
     private = private_words_note(result.recall.query.private_words)
@@ -520,6 +502,8 @@ def _troubles(result: Found, own: str) -> list[str]:
             )
         )
 
+    if not result.recall.came_unasked:
+        notes += _reasons_for_nothing(result.recall, parameters)
     return notes
 
 

@@ -400,8 +400,8 @@ async def would_fire(
     view: View,
     messages: Sequence[Message],
     *,
-    max_chars: int = MAX_CHARS,
-    message_count: int | None = None,
+    max_chars: int,
+    message_count: int | None,
 ) -> WouldFire:
     """Return what the messages would bring with so much room, in a chat of so many messages, or in a session that
     says nothing of it."""

@@ -23,6 +23,8 @@ _MOST_COVERED = 0.6
 """The share of the memories of a subject that an earlier subject may have."""
 _MOST_HOLDERS = 40
 """Memories with a word that are read for its spelling and its sentences."""
+_MOST_QUOTES = 2
+"""Sentences that show a word."""
 _SENTENCE = re.compile(
     r"(?<=[。！？…\n])(?![”’」』）])|(?<=[!?])(?=\s|[^\x00-\x7f])(?![”’」』）])|(?<=[。！？][”’」』）])|(?<=[a-z]{2}\.)\s"
 )
@@ -167,12 +169,12 @@ def holding(memories: Sequence[ShortTermMemory], word: str) -> list[ShortTermMem
     )
 
 
-def best_sentences(memories: Sequence[ShortTermMemory], word: str, most: int = 2) -> list[Quote]:
+def best_sentences(memories: Sequence[ShortTermMemory], word: str) -> list[Quote]:
     """Return the sentences with the word that say most, each from another memory, in the order of time."""
     ranked = [_best_quote(memory, word) for memory in holding(memories, word)[:_MOST_HOLDERS]]
     ranked.sort(key=lambda ranked_quote: -ranked_quote.worth)
     different = {quote.text: quote for _worth, quote in ranked if quote is not None}
-    best = list(different.values())[:most]
+    best = list(different.values())[:_MOST_QUOTES]
     return sorted(best, key=lambda quote: quote.memory.time_ms)
 
 

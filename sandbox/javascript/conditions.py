@@ -6,13 +6,21 @@ Sources: ECMA-262 section 21.4 (values of the getters of Date), docs/reference/t
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
 from languages import Sentence
 from sandbox.javascript import syntax
-from sandbox.javascript.dates import CALENDAR_FUNCTIONS, FLIPPED, MONTH_DAYS, decided, no_such_day
+from sandbox.javascript.dates import (
+    CALENDAR_FUNCTIONS,
+    FLIPPED,
+    MONTH_DAYS,
+    decided,
+    makes_date,
+    no_such_day,
+)
 from sandbox.javascript.literals import USUAL_DEPTH
 from sandbox.javascript.syntax import (
     LintFinding,
@@ -57,7 +65,7 @@ _TRUE = {
     "new_expression": Sentence("a new object is always true"),
     "string": Sentence("a text alone is always true; give it to match_keys"),
 }
-_CHOICES = ("if_statement", "ternary_expression")
+_CHOICES = ("if_statement", "ternary_expression", "while_statement", "do_statement")
 _LITERAL_TYPES = {
     "number": "number",
     "string": "string",
@@ -66,6 +74,9 @@ _LITERAL_TYPES = {
     "null": "null",
 }
 """The types of literals, by their nodes."""
+_TIMES = ("Date.now()", ".getTime()", ".valueOf()")
+_TEXT_OF_DATE = re.compile("GMT|Invalid")
+"""What is in the text that `==` makes of a date."""
 _MOST_SUMS = 8
 """How many sums are followed; `getMonth() + 1` is one."""
 
@@ -173,8 +184,16 @@ def conditions(subject: Subject) -> Iterator[LintFinding]:
         elif operator in ("&&", "||") and not is_in_chain(node, operator):
             yield from _together(subject, operator, syntax.chain(node, operator))
         else:
+            assignment = _assignment_of(subject, node, verdicts)
             reason = _always(source, node)
-            if reason and _decides(node, verdicts):
+            if assignment is not None:
+                yield at(
+                    "assignment",
+                    assignment,
+                    "`=` gives {name} a value, which is then the condition; compare with `===`",
+                    source.of(assignment.children[0])[:60],
+                )
+            elif reason and _decides(node, verdicts):
                 yield at("always-true", node, reason)
 
 
@@ -205,6 +224,48 @@ def _always(source: Source, node: Node) -> Sentence | None:
         return Sentence("{text} is not called: a function is always true", text)
     is_empty_text = node.type == "string" and len(text) == 2
     return None if is_empty_text else _TRUE.get(node.type)
+
+
+def _assignment_of(subject: Subject, literal: Node, verdicts: Collection[int]) -> Node | None:
+    """Return the assignment `m.role = 'user'` that is a condition and gets this literal, also as the first operand
+    of `m.role = 'user' && hit`. Return None for `list && (hit = true)`, which people write on purpose."""
+    if literal.type not in _LITERAL_TYPES:
+        return None
+    value = _chain_from(literal)
+    assignment = value.parent
+    if (
+        assignment is None
+        or assignment.type != "assignment_expression"
+        or assignment.child_by_field_name("right") != value
+    ):
+        return None
+
+    condition = _chain_from(assignment)
+    parent = condition.parent
+    if parent is None:
+        return None
+    # A last value of true or false may be meant: `hit = true`. So may one in an `if`.
+    if condition.id in verdicts and literal.type in ("string", "number"):
+        return assignment if subject.source.root in (parent, parent.parent) else None
+    if parent.type in _CHOICES and parent.child_by_field_name("condition") == condition:
+        return assignment
+
+    function = parent
+    if parent.type == "return_statement" and parent.parent is not None:
+        function = parent.parent.parent or parent
+    call = syntax.call_with(function)
+    is_test = call is not None and syntax.member(subject.source, call)[1] in syntax.TESTS
+    return assignment if is_test else None
+
+
+def _chain_from(node: Node) -> Node:
+    """Return the longest chain of `&&`, `||` and `!` that begins with this expression, or the expression itself."""
+    first = syntax.with_parentheses(node)
+    while first.parent is not None and operator_of(first.parent) in ("&&", "||", "!"):
+        if first.parent.child_by_field_name("left") not in (None, first):
+            break
+        first = syntax.with_parentheses(first.parent)
+    return first
 
 
 def _decides(node: Node, verdicts: Collection[int]) -> bool:
@@ -238,13 +299,16 @@ def _finding_of_comparison(subject: Subject, comparison: Node) -> LintFinding | 
         return None
 
     first, right = map(bare, operands)
+    finding = _finding_of_dates(subject, comparison, operands)
+    if finding is not None:
+        return finding
+
     # Only strict comparisons look at types: `==` converts.
     if operator_of(comparison) in ("===", "!=="):
-        finding = _finding_of_types(subject, comparison, quantity_node=first, literal=right)
-        if finding is None:
-            finding = _finding_of_types(subject, comparison, quantity_node=right, literal=first)
-        if finding is not None:
-            return finding
+        for side, other in ((first, right), (right, first)):
+            finding = _finding_of_types(subject, comparison, quantity_node=side, literal=other)
+            if finding is not None:
+                return finding
 
     numeric = numeric_comparison(subject, comparison)
     if numeric is None:
@@ -285,6 +349,34 @@ def _finding_of_types(
     is_always_true = operator_of(comparison) == "!=="
     rule = "always-true" if is_always_true else "never-true"
     return at(rule, comparison, decided(always=is_always_true, why=reason))
+
+
+def _finding_of_dates(
+    subject: Subject, comparison: Node, operands: tuple[Node, Node]
+) -> LintFinding | None:
+    """Find `===` and `==` between a date and anything that is not this very object. Return None if it may be the same
+    object, and for `==` also if it may be the text of the date."""
+    operator = operator_of(comparison)
+    if operator in syntax.ORDER:
+        return None
+    for side, other in (operands, reversed(operands)):
+        date = subject.value(side)
+        value = subject.value(other)
+        if not makes_date(subject, date) or date == value:
+            continue
+        is_new = bare(side) == date and len(operator) == 3
+        is_text = value.type == "string" and (
+            len(operator) == 3 or not _TEXT_OF_DATE.search(subject.source.of(value))
+        )
+        is_number = value.type == "number" or subject.text(value).endswith(_TIMES)
+        if is_new or is_text or is_number or makes_date(subject, value):
+            reason = Sentence(
+                "a date is an object and equals only itself; compare getTime(), or ask on_day(month, day)"
+            )
+            always = "!" in operator
+            rule = "always-true" if always else "never-true"
+            return at(rule, comparison, decided(always=always, why=reason))
+    return None
 
 
 def _nature(quantity: Quantity) -> Sentence:

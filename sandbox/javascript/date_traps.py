@@ -33,7 +33,6 @@ _LOCAL_READERS = frozenset(
         *("toDateString", "toLocaleDateString", "toLocaleString", "toString"),
     )
 )
-_ARITHMETIC = frozenset(("-", "*", "/", "%"))
 _EQUALITIES = frozenset(("===", "=="))
 _LEAP_DAY_TEXT = re.compile(r"(?:0?2[-/.]29|0?2月29日?)")
 _DAY_BESIDE_TEXT = re.compile(r"0?2[-/.]28|0?3[-/.]0?1|% ?4\b|leap", re.IGNORECASE)
@@ -248,7 +247,7 @@ def _use_of(subject: Subject, timestamp: Node) -> _TimestampUse:
         parent = (
             parent.parent.parent or parent.parent
         )  # new Date(m.timestamp) is as good as the number
-        if operator_of(parent) in _ARITHMETIC:
+        if operator_of(parent) in syntax.ARITHMETIC:
             return _TimestampUse(arithmetic=parent)
         return _TimestampUse()
 
@@ -258,15 +257,12 @@ def _use_of(subject: Subject, timestamp: Node) -> _TimestampUse:
         return _TimestampUse(is_test=not is_alias)
 
     operator = operator_of(parent)
-    if operator in _ARITHMETIC:
+    if operator in syntax.ARITHMETIC:
         return _TimestampUse(arithmetic=parent)
 
-    if operator in ("<", "<=", ">", ">="):
-        both = sides(parent)
-        others = [side for side in both or () if side != node]
-        return _TimestampUse(
-            is_test=any(number_of(subject.source, side) is not None for side in others)
-        )
+    if operator in syntax.ORDER:
+        is_test = any(number_of(subject.source, side) is not None for side in sides(parent) or ())
+        return _TimestampUse(is_test=is_test)
 
     return _TimestampUse(is_test=True)
 

@@ -141,7 +141,7 @@ def _parts(subject: Subject, node: Node) -> Iterator[LintFinding]:
     """Find a month 12, or a day that its month does not have, in `new Date(2026, 12, 25)`: months
     count from 0."""
     arguments = syntax.arguments(node)
-    if not _makes_date(subject, node) or len(arguments) < 2:
+    if not makes_date(subject, node) or len(arguments) < 2:
         return
     month = number_of(subject.source, arguments[1])
     if month == 12:
@@ -156,7 +156,8 @@ def _parts(subject: Subject, node: Node) -> Iterator[LintFinding]:
             yield no_such_day(arguments[2], int(month))
 
 
-def _makes_date(subject: Subject, node: Node) -> bool:
+def makes_date(subject: Subject, node: Node) -> bool:
+    """Tell whether it is `new Date(...)`."""
     constructor = node.child_by_field_name("constructor")
     return constructor is not None and subject.source.of(constructor) == "Date"
 
@@ -191,12 +192,15 @@ def _moment(subject: Subject, node: Node, left: Node, right: Node) -> Iterator[L
     if not is_now(subject, present):
         return
 
-    is_equality = operator[:2] in ("==", "!=")
-    if is_equality and subject.value(present).type == "new_expression":
+    # conditions.py reports that a date equals only itself.
+    value = subject.value(constant)
+    if operator[:2] in ("==", "!=") and "new_expression" in (
+        value.type,
+        subject.value(present).type,
+    ):
         return
 
     # A time in the future, or just now, may be meant.
-    value = subject.value(constant)
     moment = _moment_of(subject, value)
     if moment is None or moment >= subject.now - _SLACK:
         return
@@ -253,7 +257,7 @@ def _moment_of_parts(subject: Subject, node: Node) -> datetime | None:
     """Return the moment of `new Date(2024, 0, 1)`, or None for anything else. Raises ValueError,
     OverflowError: the day does not exist."""
     arguments = syntax.arguments(node)
-    if not _makes_date(subject, node) or len(arguments) < 3:
+    if not makes_date(subject, node) or len(arguments) < 3:
         return None
     year, month, day = (number_of(subject.source, argument) for argument in arguments[:3])
     if year is None or month is None or day is None:

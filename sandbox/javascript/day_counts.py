@@ -11,8 +11,6 @@ from sandbox.javascript.dates import is_now, moment_text
 from sandbox.javascript.syntax import LintFinding, Node, Subject, at, number_of, operator_of, sides
 
 _DAY_MS = 86_400_000
-_ARITHMETIC = frozenset(("-", "*", "/", "%", "**"))
-_INEQUALITIES = frozenset(("<", "<=", ">", ">="))
 _EQUALITIES = frozenset(("==", "===", "!=", "!=="))
 _NAN = ("NaN", "Number.NaN")
 _TO_ONE_SIDE = frozenset(("floor", "ceil", "trunc"))
@@ -144,14 +142,14 @@ def _not_a_number(subject: Subject, node: Node) -> Iterator[LintFinding]:
     is_nan = any(value in _NAN for value in values)
     nothing = is_nan or "undefined" in values
     shown = "NaN" if is_nan else "undefined"
-    if operator in _ARITHMETIC and nothing:
+    if operator in syntax.ARITHMETIC and nothing:
         yield at(
             "not-a-number",
             node,
             "arithmetic with {nothing} gives NaN, and every comparison with NaN is false",
             shown,
         )
-    elif operator in _INEQUALITIES and nothing:
+    elif operator in syntax.ORDER and nothing:
         yield at(
             "not-a-number",
             node,

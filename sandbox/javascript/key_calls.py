@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator
 
@@ -10,12 +9,19 @@ from languages import Sentence
 from sandbox.javascript import syntax
 from sandbox.javascript.literals import HOOK_MESSAGES, SCOPES
 from sandbox.javascript.message_fields import OTHER_ROLES
-from sandbox.javascript.syntax import LintFinding, Node, Source, Subject, at, bare, number_of
+from sandbox.javascript.syntax import (
+    LintFinding,
+    Node,
+    Source,
+    Subject,
+    at,
+    bare,
+    meant_name,
+    number_of,
+)
 
 _OTHER_SCOPES = {**OTHER_ROLES, "all": "any", "everyone": "any", "both sides": "both"}
 """Names of the scopes in other programs."""
-_NEAR = 0.75
-"""The least likeness of two names, from 0 to 1, at which a name is taken for a slip of the other."""
 _BETWEEN_KEYS = re.compile(r"\s*[,，、;；|/]\s*|\s+")
 _NO_LISTS = ("string", "regex", "template_string", "number", "true", "false", "object")
 _NO_KEYS = ("number", "true", "false", "null", "object", "array")
@@ -150,20 +156,12 @@ def _scope(source: Source, node: Node, value: Node) -> Iterator[LintFinding]:
         )
     if value.type != "string" or text[1:-1] in SCOPES:
         return
-    meant = _meant_scope(text[1:-1].strip().casefold())
+    meant = meant_name(text[1:-1].strip().casefold(), _OTHER_SCOPES, SCOPES)
     if meant is None:
         hint = Sentence("the scopes are {scopes}", scopes)
     else:
         hint = Sentence("did you mean '{meant}'?", meant)
     yield at("unknown-scope", node, "no scope {text}; {hint}", text, hint)
-
-
-def _meant_scope(name: str) -> str | None:
-    """Return the scope that a wrong name probably means, or None if it is like none."""
-    if name in _OTHER_SCOPES:
-        return _OTHER_SCOPES[name]
-    similar_scopes = difflib.get_close_matches(name, SCOPES, n=1, cutoff=_NEAR)
-    return similar_scopes[0] if similar_scopes else None
 
 
 def _depth(source: Source, node: Node) -> Iterator[LintFinding]:

@@ -6,7 +6,6 @@ and day_counts.py; this one has those about `context.last_fired`.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
@@ -25,6 +24,7 @@ from sandbox.javascript.syntax import (
     Subject,
     at,
     bare,
+    meant_name,
     operator_of,
     sides,
 )
@@ -36,28 +36,11 @@ _NAMES = ("context.last_fired", "args.last_fired")
 _FIELDS = ("messages", "ms")
 _OTHER_FIELDS: Mapping[str, str] = by_name(
     {
-        "messages": (
-            "message",
-            "count",
-            "turns",
-            "turn",
-            "message_count",
-        ),
-        "ms": (
-            "time",
-            "date",
-            "at",
-            "ago",
-            "seconds",
-            "minutes",
-            "hours",
-            "days",
-            "timestamp",
-        ),
+        "messages": ["message", "count", "turns", "turn", "message_count"],
+        "ms": ["time", "date", "at", "ago", "seconds", "minutes", "hours", "days", "timestamp"],
     }
 )
 """What people may write for a field."""
-_NEAR = 0.7
 
 
 def firing_times(subject: Subject) -> Iterator[LintFinding]:
@@ -142,8 +125,7 @@ def _wants_large_number(read: Node) -> bool:
 
 
 def _hint(field: str) -> Sentence:
-    near = [_OTHER_FIELDS.get(field, ""), *difflib.get_close_matches(field, _FIELDS, 1, _NEAR)]
-    meant = next(filter(None, near), None)
+    meant = meant_name(field, _OTHER_FIELDS, _FIELDS)
     if meant is None:
         return Sentence("there are {fields}", ", ".join(_FIELDS))
     return Sentence("did you mean {meant}?", meant)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterator, Mapping
 
 from languages import Sentence
@@ -14,20 +13,16 @@ from sandbox.javascript.syntax import (
     Subject,
     at,
     bare,
+    meant_name,
     operator_of,
     sides,
 )
 from sandbox.values import by_name
 
 _LISTS = ("context.messages", "args.messages")
-_SAME_MESSAGES = frozenset(("slice", "filter", "toReversed", "toSorted", "reverse", "sort"))
+_SAME_MESSAGES = frozenset(["slice", "filter", "toReversed", "toSorted", "reverse", "sort"])
 _ONE_MESSAGE = frozenset(("at", "find", "findLast", "pop", "shift"))
-_CALLBACKS = frozenset(
-    (
-        *("some", "every", "find", "findLast", "findIndex", "findLastIndex", "filter"),
-        *("map", "flatMap", "forEach"),
-    )
-)
+_CALLBACKS = syntax.TESTS | {"map", "flatMap", "forEach"}
 """Methods that call a function for each element."""
 
 
@@ -101,21 +96,8 @@ def _is_called_for_messages(subject: Subject, function: Node) -> bool:
 ROLES = ("user", "assistant", "system")
 OTHER_ROLES: Mapping[str, str] = by_name(
     {
-        "user": (
-            "human",
-            "me",
-            "用户",
-        ),
-        "assistant": (
-            "ai",
-            "bot",
-            "char",
-            "character",
-            "model",
-            "gpt",
-            "llm",
-            "助手",
-        ),
+        "user": ["human", "me", "用户"],
+        "assistant": ["ai", "bot", "char", "character", "model", "gpt", "llm", "助手"],
     }
 )
 """Names of the roles in other programs."""
@@ -123,14 +105,8 @@ CONTEXT = ("messages", "conversation_id", "participants", "last_fired")
 MESSAGE = ("role", "content", "timestamp", "name")
 OTHER_NAMES: Mapping[str, str] = by_name(
     {
-        "content": (
-            "text",
-            "mes",
-            "msg",
-            "message",
-            "body",
-        ),
-        "timestamp": (
+        "content": ["text", "mes", "msg", "message", "body"],
+        "timestamp": [
             "time",
             "date",
             "time_stamp",
@@ -138,42 +114,17 @@ OTHER_NAMES: Mapping[str, str] = by_name(
             "send_date",
             "createdAt",
             "created_at",
-        ),
-        "role": (
-            "sender",
-            "author",
-            "from",
-            "is_user",
-            "isUser",
-        ),
-        "messages": (
-            "chat_log",
-            "chatLog",
-            "chat",
-            "history",
-            "log",
-        ),
-        "last_fired": (
-            "lastFired",
-            "lastActivated",
-            "last_activated",
-            "last",
-        ),
-        "conversation_id": (
-            "conversationId",
-            "conversation",
-            "chat_id",
-            "chatId",
-            "id",
-        ),
+        ],
+        "role": ["sender", "author", "from", "is_user", "isUser"],
+        "messages": ["chat_log", "chatLog", "chat", "history", "log"],
+        "last_fired": ["lastFired", "lastActivated", "last_activated", "last"],
+        "conversation_id": ["conversationId", "conversation", "chat_id", "chatId", "id"],
     }
 )
 """Names of the fields in other programs."""
-_LEAST_LIKENESS = 0.75
-"""The least likeness of two names, from 0 to 1, at which a name is taken for a slip of the other."""
 _ROOTS = ("context", "args")
 _OF_EVERY_OBJECT = frozenset(
-    ("hasOwnProperty", "isPrototypeOf", "toString", "toLocaleString", "valueOf", "constructor")
+    ["hasOwnProperty", "isPrototypeOf", "toString", "toLocaleString", "valueOf", "constructor"]
 )
 
 
@@ -200,7 +151,7 @@ def _role(subject: Subject, comparison: Node) -> Iterator[LintFinding]:
     role = _compared_role(subject, comparison)
     if role is None or role in ROLES or "\\" in role:
         return
-    meant = _meant_role(role.casefold())
+    meant = meant_name(role.casefold(), OTHER_ROLES, ROLES)
     if meant is None:
         hint = Sentence("the roles are {roles}", ", ".join(ROLES))
     else:
@@ -224,36 +175,14 @@ def _compared_role(subject: Subject, comparison: Node) -> str | None:
     if operands is None:
         return None
 
-    # The text may be on either side.
-    first, right = map(bare, operands)
-    if right.type == "string":
-        field = first
-        text = right
-    else:
-        field = right
-        text = first
+    for side, other in (operands, reversed(operands)):
+        owner, name = syntax.member(subject.source, bare(side))
+        text = bare(other)
+        if owner is None or name != "role" or text.type != "string":
+            continue
+        return subject.source.of(text)[1:-1] if is_message(subject, owner) else None
 
-    if text.type != "string" or field.type != "member_expression":
-        return None
-
-    name = field.child_by_field_name("property")
-    owner = field.child_by_field_name("object")
-    if (
-        name is None
-        or owner is None
-        or subject.source.of(name) != "role"
-        or not is_message(subject, owner)
-    ):
-        return None
-
-    return subject.source.of(text)[1:-1]
-
-
-def _meant_role(folded_role: str) -> str | None:
-    """Return the role that was perhaps meant: by its name in other programs, or in another spelling."""
-    if folded_role in ROLES:
-        return folded_role
-    return OTHER_ROLES.get(folded_role)
+    return None
 
 
 def _field(subject: Subject, node: Node, declared: Collection[str]) -> Iterator[LintFinding]:
@@ -274,7 +203,7 @@ def _field(subject: Subject, node: Node, declared: Collection[str]) -> Iterator[
         return
 
     # Only a likely slip is reported: a program may put fields of its own into messages.
-    meant = _meant_field(field, MESSAGE)
+    meant = meant_name(field, OTHER_NAMES, MESSAGE)
     if field not in MESSAGE and meant is not None and is_message(subject, owner):
         yield at(
             "unknown-field",
@@ -286,24 +215,12 @@ def _field(subject: Subject, node: Node, declared: Collection[str]) -> Iterator[
 
 
 def _no_field_of_context(context: str, field: str) -> Sentence:
-    meant = _meant_field(field, CONTEXT)
+    meant = meant_name(field, OTHER_NAMES, CONTEXT)
     if meant is None:
         hint = Sentence("there are {fields}", ", ".join(CONTEXT))
     else:
         hint = Sentence("did you mean {value}.{meant}?", context, meant)
     return Sentence("{value} has no {field}; {hint}", context, field, hint)
-
-
-def _meant_field(field: str, fields: tuple[str, ...]) -> str | None:
-    """Return the field that was perhaps meant: by its name in other programs, or by its spelling.
-    Return None if none is near."""
-    name = OTHER_NAMES.get(field)
-    if name in fields:
-        return name
-    similar_fields = difflib.get_close_matches(field, fields, n=1, cutoff=_LEAST_LIKENESS)
-    if not similar_fields:
-        return None
-    return similar_fields[0]
 
 
 def _declared_names(source: Source, node: Node) -> list[str]:

@@ -6,9 +6,10 @@ author's own file in its own process.
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, cached_property
@@ -40,7 +41,9 @@ FUNCTIONS = frozenset(
     )
 )
 LOGICAL = frozenset(("&&", "||", "??"))
-COMPARISONS = frozenset(("===", "!==", "==", "!=", "<", "<=", ">", ">="))
+ARITHMETIC = frozenset(("-", "*", "/", "%", "**"))
+ORDER = frozenset(("<", "<=", ">", ">="))
+COMPARISONS = ORDER | {"===", "!==", "==", "!="}
 KEY_FUNCTIONS = frozenset(("match_keys", "match_keys_all"))
 _MOST_NAMES = 8
 """How many aliases, as in `const a = b`, are followed."""
@@ -240,6 +243,23 @@ def call_with(function: Node) -> Node | None:
     call_arguments = arguments(call)
     is_first_argument = bool(call_arguments) and call_arguments[0].id == function.id
     return call if is_first_argument else None
+
+
+_LEAST_LIKENESS = 0.75
+"""The least likeness of two names, from 0 to 1, at which a name is taken for a slip of the other."""
+
+
+def meant_name(name: str, other_names: Mapping[str, str], names: Collection[str]) -> str | None:
+    """Return the one of `names` that was perhaps meant: by its name in other programs, or by its spelling. Return None
+    if none is near."""
+    meant = other_names.get(name)
+    if meant in names:
+        return meant
+    return next(iter(difflib.get_close_matches(name, names, 1, _LEAST_LIKENESS)), None)
+
+
+TESTS = frozenset(("some", "every", "find", "findLast", "findIndex", "findLastIndex", "filter"))
+"""Methods that ask a function about each element."""
 
 
 _NO_VALUE = frozenset(

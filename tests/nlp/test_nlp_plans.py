@@ -171,6 +171,12 @@ def test_a_plan_stays_one_beside_a_denial_of_something_else(sentence: str) -> No
         (SAID, "下周三（6月24号）去看牙", [date(2026, 6, 24)]),
         (SAID, "The dentist is next Friday (26 June)", [date(2026, 6, 26)]),
         (SAID, "6月19号端午节要回家", [date(2026, 6, 19)]),
+        # a day that is denied beside another one
+        (SAID, "出差改了，不是下周三去上海，是6月25号", [date(2026, 6, 25)]),
+        (SAID, "我爸生日是6月21号不是20号", [date(2026, 6, 21)]),
+        (SAID, "The trip is on 21 June, not on 20 June", [date(2026, 6, 21)]),
+        (SAID, "The trip is on 21 June not on 20 June", [date(2026, 6, 21)]),
+        (SAID, "6月21号是不是要开会，20号也要去", [date(2026, 6, 21), date(2026, 6, 20)]),
         # a weekday beside a date is that date, and not the next one of its name
         (SAID, "The wedding is on Saturday, 27 June", [date(2026, 6, 27)]),
         (SAID, "The wedding is on 27 June (Saturday)", [date(2026, 6, 27)]),

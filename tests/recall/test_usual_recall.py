@@ -227,6 +227,17 @@ def test_small_talk_brings_nothing(talk: str) -> None:
     assert ids(recall_of(memories, talk)) == []
 
 
+@pytest.mark.parametrize("greeting", ["早", "早啊早啊", "早～", "晚安啦", "睡了 晚安", "早安"])
+def test_a_greeting_brings_no_older_greeting(greeting: str) -> None:
+    memories = [
+        memory_of("a", "早啊", "早，今天有什么安排？", age=2 * DAY),
+        memory_of("b", "晚安", "晚安，好梦。", age=3 * DAY),
+        memory_of("c", "我早起跑步，睡前看书", "真自律。", age=4 * DAY),
+    ]
+    assert ids(recall_of(memories, greeting)) == []
+    assert "c" in ids(recall_of(memories, "我早起"))
+
+
 @pytest.mark.parametrize(
     ("question", "grows_beyond"),
     [(False, (0, 12, 300, 900, 900)), (True, (0, 12, 300, 300, 300))],

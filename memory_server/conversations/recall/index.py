@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from itertools import chain, count, islice
 from math import inf
-from typing import Any, NamedTuple, TypeAlias, TypeVar, assert_never
+from typing import Any, NamedTuple, TypeAlias, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -287,7 +287,6 @@ def _kinds() -> npt.NDArray[np.uint8]:
 Floats: TypeAlias = npt.NDArray[np.float64]
 Integers: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
-Number = TypeVar("Number", bound=np.generic)
 
 LEAST_STORED = 1_000
 """With fewer memories, pairs of characters are found as soon as a file of them is read."""

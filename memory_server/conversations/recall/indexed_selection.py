@@ -638,7 +638,14 @@ def _draw_weights(
 ) -> Floats:
     """Compute the weight of each row in the draw of flashbacks: 0 for what cannot come, for what came, and for what
     is of the same time as that."""
-    weights = flashback_weights(ages, columns.scores, parameters)
+    # The formula of `flashback_weight`, for all rows at once.
+    recency = (1.0 - ages / parameters.flashback_horizon_ms).clip(0.0)
+    score_share = (
+        columns.scores.clip(0.0, parameters.flashback_score_full) / parameters.flashback_score_full
+    )
+    weights: Floats = 1.0 + parameters.flashback_recency_weight * recency
+    weights += parameters.flashback_score_weight * score_share
+
     weights[~eligible] = 0.0
     if not order.chosen:
         return weights
@@ -672,17 +679,6 @@ def exclusions_of_rows(columns: Columns, context: RecallContext) -> tuple[Mask, 
 
     is_in_context = is_same_session & (columns.times >= session.context_since_ms)
     return is_in_context, is_young & is_unknown_session
-
-
-def flashback_weights(ages: Integers, scores: Floats, parameters: RecallParameters) -> Floats:
-    """Compute the weights of all rows at once, by the formula of `flashback_weight`; `ages` in milliseconds."""
-    recency = (1.0 - ages / parameters.flashback_horizon_ms).clip(0.0)
-    score_share = (
-        scores.clip(0.0, parameters.flashback_score_full) / parameters.flashback_score_full
-    )
-    weights: Floats = 1.0 + parameters.flashback_recency_weight * recency
-    weights += parameters.flashback_score_weight * score_share
-    return weights
 
 
 def drawn_rows(

@@ -72,10 +72,6 @@ class MatchedWord:
         """Whether people tell by it of a change in what is asked for: moved, where a question asks where one lives."""
         return self.beside and not self.asks
 
-    def counts(self, *, question: bool) -> bool:
-        """Return whether it counts for the threshold: after a statement it must say something."""
-        return not self.incidental if question else self.telling
-
     @property
     def points(self) -> float:
         return self.factor * (self.query_weight + self.memory_weight)
@@ -187,8 +183,10 @@ class ThresholdRule:
         return says_enough and not word.other(question=self.question)
 
     def is_evidence(self, word: MatchedWord) -> bool:
-        """Return whether all points of a shared word count: it is a word of both that counts."""
-        return word.counts(question=self.question) and not word.other(question=self.question)
+        """Return whether all points of a shared word count: it is a word of both, and after a statement it says
+        something."""
+        counts = not word.incidental if self.question else word.telling
+        return counts and not word.other(question=self.question)
 
     def share_of_others(self, count: Any) -> Any:
         """Return the share of their points that so many different other words give; `count` is a number, or a column

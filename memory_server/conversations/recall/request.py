@@ -11,7 +11,7 @@ from typing import Any, Literal
 from memory_server.conversations.recall.parameters import RecallParameters
 from memory_server.conversations.recall.words import KeywordOptions
 from memory_server.kernel.errors import InvalidInput
-from memory_server.kernel.messages import NOTHING, GivenMessage, Message, Session, messages_of
+from memory_server.kernel.messages import GivenMessage, Message, Session, messages_of
 from memory_server.kernel.recalled_block import as_said
 from memory_server.kernel.values import dataclass, frozen
 from memory_server.lore import user_name
@@ -33,14 +33,14 @@ class RecallRequest:
     role_weights: Mapping[str, float] = field(default_factory=lambda: ROLE_WEIGHTS)
     earlier: Sequence[Message] = ()
     """The messages before these, which only triggers get."""
-    participants: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    participants: Mapping[str, Any] = field(default_factory=dict)
     """The people in the chat. Triggers see them, and their names are never cut."""
     scope: str | None = None
     """The conversations to search: `conversation` (its own), `all`, or a group of the settings. With None it is the
     scope of the settings."""
     also: Sequence[str] = ()
     """Ids of conversations that are searched too."""
-    also_turns: Mapping[str, Collection[str]] = field(default_factory=lambda: NOTHING)
+    also_turns: Mapping[str, Collection[str]] = field(default_factory=dict)
     """Of these conversations of `also`, only such turns: the turns of a trunk before its branch."""
     session: Session | None = None
     """The session that asks, or None for the session of the services."""

@@ -262,7 +262,7 @@ def _reason(
     return _("{words} is in both.", named)
 
 
-def words_text(words: Mapping[str, float], spelt: Callable[[str], str] = str) -> str:
+def words_text(words: Mapping[str, float], spelt: Callable[[str], str]) -> str:
     """Return shared words, `spelt`, with their points, such as `mango 25.4, cake 20.7`."""
     return ", ".join(f"{spelt(word)} {points:.1f}" for word, points in words.items())
 

@@ -239,7 +239,7 @@ async def _arguments(request: Request) -> JsonObject:
     return arguments
 
 
-def openapi_document(tools: Mapping[str, Tool], *, exchanges: bool = True) -> JsonObject:
+def openapi_document(tools: Mapping[str, Tool], *, exchanges: bool) -> JsonObject:
     """Describe the tools as OpenAPI 3.1."""
     refused = {
         "description": "Refused, or failed: one sentence says why; see Retry-After",

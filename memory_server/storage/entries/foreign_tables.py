@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from memory_server.kernel.errors import InvalidInput
 from memory_server.storage.entries import schema
 
-SIGNATURE = b"SQLite format 3\0"
 MOST_ROWS = 1_000_000
 """The most rows of a table."""
 MOST_BYTES = 1024**3

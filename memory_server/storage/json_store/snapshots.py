@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import logging
 import re
 import time
 import zlib
@@ -98,8 +97,6 @@ def _next_offset(text: str, offset: int) -> int:
         return offset
     return between.end()
 
-
-log = logging.getLogger(__name__)
 
 # --- snapshots ---------------------------------------------------------------------------------------------------
 
@@ -274,7 +271,7 @@ def _edited_short_term(
 class Snapshots:
     """The snapshots of `conversation_id` in `folder`, and the copies of them."""
 
-    def __init__(self, folder: Path, conversation_id: str, *, at_once: bool = False) -> None:
+    def __init__(self, folder: Path, conversation_id: str, *, at_once: bool) -> None:
         self.paths = {name: folder / name for name in SNAPSHOTS}
         self._private = folder / folders.PRIVATE
         self._conversation_id = conversation_id

@@ -170,7 +170,7 @@ class OpenConversation:
 
     async def look(self, read: Callable[[ConversationFiles], T]) -> T:
         """Return the result of `read`, which does not change the files."""
-        return await self._in_thread(lambda: read(self._files))
+        return await self._in_thread(partial(read, self._files))
 
     async def compact(
         self,
@@ -301,13 +301,13 @@ class OpenConversation:
         need a thread that cannot be ended, and could give the lock to a process whose event loop is
         busy. Raises LockTimeout at the deadline."""
         path = self._files.lock_path
-        lock = translated(self.folder, lambda: try_lock(path))
+        lock = translated(self.folder, partial(try_lock, path))
         if lock is not None:
             return lock
         self._meter.count("storage", "lock_waits")
         while time.monotonic() < deadline:
             await asyncio.sleep(_TRY_AGAIN_SECONDS)
-            lock = translated(self.folder, lambda: try_lock(path))
+            lock = translated(self.folder, partial(try_lock, path))
             if lock is not None:
                 return lock
         raise self._too_long(wait_seconds)
@@ -329,7 +329,7 @@ class OpenConversation:
         if self._state is not None and self._position is not None:
             state = self._state
             position = self._position
-            unread_bytes = translated(self.folder, lambda: self._files.unread(position))
+            unread_bytes = translated(self.folder, partial(self._files.unread, position))
             read = partial(self._files.read_since, position)
             # A short read takes less time than a change of threads.
             if unread_bytes < _READ_AT_ONCE:

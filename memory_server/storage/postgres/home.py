@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from languages import N_, _, counted
+from memory_server.conversations.model import conversation_id_of
 from memory_server.kernel.erasure import Traces
 from memory_server.kernel.errors import InvalidInput, StorageError
 from memory_server.kernel.meter import Meter
@@ -23,7 +24,6 @@ from memory_server.storage.postgres.conversations import PostgresStore, unusable
 from memory_server.storage.postgres.entry_rows import ERASE_OWN
 from memory_server.storage.postgres.log import COUNT, ERASE, PARTITIONS_WITHOUT_A_COMMIT, TENANTS
 from memory_server.storage.postgres.recall_rows import ErasedRows, Lease, PauseRow, RecallRows
-from memory_server.storage.token_file import named
 
 if TYPE_CHECKING:
     from memory_server.conversations.ports import RecallLog, RepairPlan
@@ -56,7 +56,7 @@ class PostgresHome(Home):
         parameters: StoreParameters | None,
         meter: Meter | None,
         database: Database,
-        tenant: str = "",
+        tenant: str,
         *,
         owns: bool = True,
     ) -> None:
@@ -145,7 +145,7 @@ class PostgresHome(Home):
         return bool(self.tenant_name)
 
     def has_tenant(self, name: str) -> bool:
-        return named(name, "tenant") in self.tenant_names()
+        return conversation_id_of(name, "tenant") in self.tenant_names()
 
     def erase_tenant(self, name: str) -> None:
         """Delete all that the database and the folder keep for a tenant. Raises StorageError: something may be left."""
@@ -153,7 +153,9 @@ class PostgresHome(Home):
         def erase(attempt: Attempt) -> None:
             with attempt.connection.transaction():
                 for statement in (*ERASE, *ERASE_OWN):
-                    attempt.connection.execute(statement, {"tenant": named(name, "tenant")})
+                    attempt.connection.execute(
+                        statement, {"tenant": conversation_id_of(name, "tenant")}
+                    )
 
         self.database.work(erase)
         super().erase_tenant(name)
@@ -303,7 +305,7 @@ def open_database(
 
     url = _without_last_slash(url)
     if tenant:
-        named(tenant, "tenant")
+        conversation_id_of(tenant, "tenant")
 
     if isinstance(beside, PostgresHome) and beside.database.url == url:
         return PostgresHome(

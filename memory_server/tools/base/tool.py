@@ -62,9 +62,9 @@ FOR_PROGRAMS = Field(json_schema_extra={_OF_PROGRAMS: True})
 """Marks an argument that a model is not told of: it would pay for it in every conversation."""
 
 Function = Callable[..., Awaitable[Result]]
-NoteRefusal = Callable[[Call, "Tool", JsonObject, str], Awaitable[None]]
-"""Gets the call, the tool, its arguments as they came, and a sentence that names the refused argument, without what a
-user wrote."""
+NoteRefusal = Callable[[Call, str, JsonObject, str], Awaitable[None]]
+"""Gets the call, the name of the tool, its arguments as they came, and a sentence that names the refused argument,
+without what a user wrote."""
 
 
 _TYPE_NAMES = {
@@ -307,7 +307,7 @@ async def _note_refusal(
     """Log a refusal, and note it in the history of the tool if it has one."""
     log.debug("%s was refused: %s", tool.name, sentence)
     if tool.note_refusal is not None:
-        await tool.note_refusal(caller, tool, arguments, sentence.english)
+        await tool.note_refusal(caller, tool.name, arguments, sentence.english)
 
 
 def _refused(tool: Tool, error: ValidationError) -> str:
