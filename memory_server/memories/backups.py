@@ -60,15 +60,12 @@ class Backups:
             conversation_id = conversation_id_of(only)
 
         now_ms = self._clock()
-        if name is None:
-            chosen_name = f"{times.moment_of(now_ms):%Y%m%d-%H%M%S}"
-        else:
+        chosen_name = f"{times.moment_of(now_ms):%Y%m%d-%H%M%S}"
+        if name is not None:
             chosen_name = backup_name(name)
 
         if not await _holds_something(engines, conversation_id):
-            where = ""
-            if only is not None:
-                where = _(" in the conversation {only}", only)
+            where = "" if only is None else _(" in the conversation {only}", only)
             raise InvalidInput("There is nothing to back up: nothing is stored{where} yet.", where)
         # Two backups may begin in the same second: then the second name gets a number.
         begin = partial(self._store.begin, chosen_name, now_ms, numbered=name is None)
@@ -104,9 +101,7 @@ class Backups:
         restored_places: list[RestoredPlace] = []
 
         # A dry run only reads, so it need not wait for another process.
-        release = None
-        if not dry_run:
-            release = await self._hold(name)
+        release = None if dry_run else await self._hold(name)
         try:
             for engine in self._engines[
                 1:
@@ -172,17 +167,13 @@ class Backups:
 
 async def _holds_something(engines: Sequence[Lifecycle], conversation_id: str | None) -> bool:
     """Return whether the engines have any place, or the named conversation."""
-    places: list[str] = []
     for engine in engines:
-        places += await _places(engine)
-    if conversation_id is None:
-        return bool(places)
-    return conversation_id in places
-
-
-async def _places(engine: Lifecycle) -> list[str]:
-    """Return the places of an engine. An engine that cannot be read holds something, which `copy_to` then names."""
-    try:
-        return await engine.places()
-    except StorageError:
-        return [engine.keeps]
+        try:
+            places = await engine.places()
+        except (
+            StorageError
+        ):  # an engine that cannot be read holds something, which `copy_to` then names
+            places = [engine.keeps]
+        if places and conversation_id in (None, *places):
+            return True
+    return False

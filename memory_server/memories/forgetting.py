@@ -130,9 +130,7 @@ async def forget(engines: Engines, items: Collection[Item]) -> str | None:
     moved_count = 0
     for engine in engines:
         moved_count += await engine.forget(items, by=forgetting_of(change_id))
-    if moved_count == 0:
-        return None
-    return change_id
+    return change_id if moved_count else None
 
 
 async def erasure_of(

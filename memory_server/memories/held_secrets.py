@@ -28,12 +28,15 @@ class HeldSecrets:
         """The finding of `doctor`."""
         if not self.items and not self.backups:
             return Finding("ok", _("secrets"), _("no memory and no backup holds a known kind"))
-        summary = _(
-            "{memories} and {backups} hold keys or passwords; `memory-server secrets erase --dry-run` shows them",
-            counted(len(self.items), "memory"),
-            counted(len(self.backups), "backup"),
+        return Finding(
+            "warning",
+            _("secrets"),
+            _(
+                "{memories} and {backups} hold keys or passwords; `memory-server secrets erase --dry-run` shows them",
+                counted(len(self.items), "memory"),
+                counted(len(self.backups), "backup"),
+            ),
         )
-        return Finding("warning", _("secrets"), summary)
 
     async def erasure(self, memories: Memories) -> Erasure:
         """Return what erasing all of them means."""
@@ -67,8 +70,7 @@ async def held_secrets(memories: Memories) -> HeldSecrets:
 
 
 def _holds_secret(item: Item) -> bool:
-    texts = (item.text, item.title, *item.also, *item.said, *item.other_words)
-    return bool(_with_secret(texts))
+    return bool(_with_secret((item.text, item.title, *item.also, *item.said, *item.other_words)))
 
 
 def _with_secret(texts: Iterable[str]) -> set[str]:

@@ -278,17 +278,15 @@ async def _addition(memory: HookMemory, act: Act, seen: Collection[str]) -> Hook
         return HookAnswer("", ())
 
     text = block_of(chosen)
-    items: list[Line] = []
-    for remark in chosen:
-        words = {remark.about: 1.0}
-        items.append(
-            {
-                "id": remark.memory.id,
-                "tier": N_("action"),
-                "words": words,
-                "chars": len(remark.line),
-            }
-        )
+    items: list[Line] = [
+        {
+            "id": remark.memory.id,
+            "tier": N_("action"),
+            "words": {remark.about: 1.0},
+            "chars": len(remark.line),
+        }
+        for remark in chosen
+    ]
 
     call = memory.noted_call
     use = context.event.use

@@ -160,9 +160,7 @@ class Call:
     @property
     def session_id(self) -> str | None:
         session = self.session or self.memories.services.session
-        if session is None:
-            return None
-        return session.id
+        return None if session is None else session.id
 
     def note(self, given: RecallOutput) -> None:
         """Put what this call was given into the record of recalls, without secrets; the line is

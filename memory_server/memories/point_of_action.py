@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from operator import itemgetter
+from pathlib import PurePosixPath
 from typing import Any
 
 from memory_server.conversations.model import ShortTermMemory
@@ -50,15 +50,16 @@ _COMMON_NAMES = frozenset(
         "tsconfig.json, docker-compose.yml, requirements.txt"
     )
 )
-_LEAST_WORDS, _LEAST_IDEOGRAPHS = 4, 8
-"""Words or characters of a sentence below which it says nothing."""
+_LEAST_WORDS = 4
+"""Words of a sentence below which it says nothing."""
 _QUOTED_WORDS = 8
 """Words of an error that are quoted."""
 _ABOUT_CHARS, _SAID_CHARS = 60, 150
 _RULES = (
     r"(?i)\b(?:must|never|(?<!as )always|do(?: no|n['’])t|should(?: no|n['’])t|not allowed|forbidden|careful|beware|on purpose"
-    r"|decided|agreed|chose|deprecated|generated|vendored|frozen)\b"
-    r"|必须|不要|不能|不可|不许|别[改动删用碰]|千万|只能|一定要|决定|约定|自动生成|注意|小心|保持|故意|不再"
+    r"|decided|agreed|chose|deprecated|generated(?!/|[` ]{1,2}(?:folder|directory|目录|文件夹))|vendored|frozen"
+    r"|(?:before|after|on) (?:each|every|any)|before (?:you )?commit(?:ting)?)\b"
+    r"|每次|前[要先]|必须|不要|不能|不可|不许|别[改动删用碰]|千万|只能|一定要|决定|约定|自动生成|注意|小心|保持|故意|不再"
 )
 _RULE = re.compile(_RULES)
 """Words of rules and decisions."""
@@ -70,14 +71,13 @@ _TELLS = re.compile(
     r"|因为|所以|否则|导致|失败|报错|出错|崩溃|已经|改成|换成"
 )
 """Words of rules, decisions, reasons and faults."""
-_FORBIDS = re.compile(
-    r"(?i)(?:\b(?:(?:do|must|should) ?not|(?:do|must|should)n['’]?t|you (?:can(?:no|['’])t|may not)|never|avoid|no(?= plain)"
+_FORBIDS = (
+    r"(?i:(?:\b(?:(?:do|must|should) ?not|(?:do|must|should)n['’]?t|you (?:can(?:no|['’])t|may not)|never|avoid|no(?= plain)"
     r"|instead of|rather than)|(?:^|[.:;!?。] ?|\b(?:use|run|call|try|start|install|always)\b[^.;!?]{0,60}[ ,(])not"
     r"|不要|不能|不许|禁止|(?<![分区个特级类识判辨鉴离告性])别)"
-    r"(?:[ `再直接用跑运行]|(?:use|run|call|try|start|install|the|plain) ){0,5}$"
+    r"(?:[ `再直接用跑运行]|(?:use|run|call|try|start|install|the|plain) ){0,5})(?<![A-Za-z0-9_.-])"
 )
 """What is before a program that is forbidden. `not` alone forbids where something is to be used instead of it."""
-_FORBIDS_CHARS = 100
 _AFTER_PROGRAM = r"`?(?=$|[,.;:!)，。；！]| ?[一-鿿]| (?:in|for|here|because|since|but|and|or|directly|yourself)\b)"
 """What follows a program that is named without a subcommand: `never plain pytest`, not `never npm publish`."""
 _OF_THE_DAY = re.compile(
@@ -95,9 +95,31 @@ _POINTS_BACK = re.compile(
     r"(?i)(?:it|this|that|they|these|those|so|and|because|otherwise)\b|[它这那因否]"
 )
 _PATHS = re.compile(
-    r"(?<![\w/.@-])@?((?:[\w.@-]{1,80}/){0,20}[\w@-][\w.@-]{0,80}\.[A-Za-z]\w{0,7})(?![\w/-])"
+    r"(?<![^\W一-鿿]|[/.@-])(?!(?<=[一-鿿])[一-鿿])(?:[一-鿿]{1,40}(?=[\w.@-])(?![一-鿿]))?"
+    r"@?((?:[\w.@-]{1,80}/){0,20}\.?[\w@-][\w.@-]{0,80}\.[A-Za-z][A-Za-z0-9_]{0,11})(?![A-Za-z0-9_/-])"
 )
-"""Names of files in a text, with their folders."""
+"""Names of files in a text, with their folders. Chinese has no blank before or after a name: `请改src/pay.py里的舍入`."""
+_NOT_IN_WORD = r"(?<![^\W一-鿿]|[.-])(?!(?<=[一-鿿])[一-鿿])"
+_NOT_GOING_ON = r"(?![^\W一-鿿]|-|\.\w)"
+"""Before and after a name in a sentence: no part of a longer name. Chinese may touch a name in Latin letters."""
+_OF_GIT_ONLY = (
+    r"(?![\w(/-]|\.\w)(?!(?: \w+){0,3} (?:transactions?|offsets?|notifications?|queues?|stacks?|arrays?|lists?|dicts?|maps?"
+    r"|sessions?|database|db|tables?|api|events?|buttons?|endpoints?|handlers?|functions?|methods?|forms?|items?)\b)"
+)
+"""What does not follow a verb of git: one can also commit a transaction or push a notification."""
+_CHINESE = {"commit": "提交", "push": "推送", "merge": "合并"}
+_READ_CHARS = 1_000
+_RULES_OF_GIT = {
+    f"git {verb}": re.compile(
+        rf"(?i)git {verb}{_NOT_GOING_ON}|\b(?:before|after|when(?:ever)?|until|unless|without|every|each|any|never|always|avoid"
+        rf"|not|\w+n['’]t) (?:\w+ ){{0,2}}?{verb}(?:t?ing|t?ed|e?s|d)?{_OF_GIT_ONLY}"
+        rf"|\b{verb}(?:s| messages?| titles?)\b(?=.{{0,40}}\b(?:must|should)|[.:]|$)"
+        rf"|(?<!表单)(?<!订单)(?<!事务){chinese}(?:之?[前后]|以[前后]|时|代码|信息|说明)"
+        rf"|(?:不要|不能|不许|禁止|别|必须|才能)[^，。；]{{0,12}}{chinese}(?!表单|订单|事务|请求|消息|通知|数组|列表)"
+    )
+    for verb, chinese in _CHINESE.items()
+}
+"""Sentences about a command of git, which people call by its verb: `run make lint before you commit`."""
 _QUOTED = re.compile(r"`([^`\n]{3,200})`")
 _RUN_MORE = ("run", "exec", "compose")
 """Subcommands that name the work in their first argument, as in `npm run build`."""
@@ -182,7 +204,7 @@ def remarks(act: Act, memories: Sequence[ShortTermMemory], scene: Scene) -> list
         return []
 
     of_project = [memory for memory in memories if memory.folder == scene.folder]
-    if not of_project or scene.folder is None:
+    if scene.folder is None:
         return []
 
     if act.failure is not None:
@@ -337,20 +359,15 @@ def _remarks_of_statements(
 
 @dataclass(frozen=True)
 class _Subject:
-    """A subject of sentences: a file, or a command with its flags. `candidates` are the memories that have any of its
-    `terms`. A smaller `rank` comes first. Of a subject that `is_common` only rules count."""
+    """A subject of sentences: a file, a folder, or a command with its flags. The `pattern` finds its names, of which
+    `candidates` have some. A smaller `rank` comes first. Of a subject that `is_common` only rules count."""
 
     name: str
-    terms: tuple[str, ...]
+    pattern: re.Pattern[str]
     candidates: Sequence[ShortTermMemory]
     rank: int
     flags: frozenset[str] | None = None
     is_common: bool = False
-
-    @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        names = "|".join(map(re.escape, self.terms))
-        return re.compile(rf"(?<![\w.-])(?:{names})(?![\w-]|\.\w)")
 
     def is_in(self, sentence: str) -> bool:
         """Tell whether a sentence speaks of this subject; of a command, only with flags that the act has too."""
@@ -362,56 +379,81 @@ class _Subject:
         return self.flags.issuperset(re.findall(r"(?<![\w-])--?[a-z][\w-]*", sentence))
 
 
-@dataclass(frozen=True)
-class _Program(_Subject):
-    """A program, whatever it is told to do. Only what forbids it says something about it."""
+def _named(*names: str) -> re.Pattern[str]:
+    """Return the pattern of any of these names."""
+    return re.compile(f"{_NOT_IN_WORD}(?:{'|'.join(map(re.escape, names))}){_NOT_GOING_ON}")
 
-    @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        return re.compile(rf"(?<![A-Za-z0-9_.-]){re.escape(self.name)}{_AFTER_PROGRAM}")
 
-    def is_in(self, sentence: str) -> bool:
-        for match in self.pattern.finditer(sentence):
-            first = max(0, match.start() - _FORBIDS_CHARS)
-            if _FORBIDS.search(sentence, first, match.start()):
-                return True
-        return False
+def _folder_named(names: Sequence[str], ending: str) -> re.Pattern[str]:
+    """Return the pattern of a folder and its files with an `ending` such as `.ts`: `generated/`, `generated/*.ts`,
+    `src/generated` or `the folder generated`. The last name is the shortest one."""
+    either = "|".join(map(re.escape, names))
+    return re.compile(
+        rf"{_NOT_IN_WORD}(?<!\w/)(?:{either})(?:/(?:\*{{1,2}}/?)*(?:{re.escape(ending)})?(?![\w.*-]*[A-Za-z0-9_/])"
+        rf"|(?<=/{re.escape(names[-1])})(?![^\W一-鿿]|[/*.-]+\w|/)|[` ]{{0,2}}(?:folder|directory|目录|文件夹))"
+        rf"|(?:folder|directory|目录|文件夹) `?(?:{either}){_NOT_GOING_ON}"
+    )
 
 
 def _subjects(act: Act, memories: Sequence[ShortTermMemory]) -> Iterator[_Subject]:
     """Yield what an act is about, with the memories that name it: each file by its path and its
-    rare name, rare names that it defines, and commands, also those quoted in what is said."""
+    rare name, its folders, rare names that it defines, and commands, also those that a prompt
+    quotes or asks for."""
     for path in act.named_files:
         parts = path.split("/")
         holders = _holders(parts[-1], memories)
 
-        with_folder = tuple("/".join(parts[number:]) for number in range(len(parts) - 1))
+        with_folder = ["/".join(parts[number:]) for number in range(len(parts) - 1)]
         if with_folder:
-            yield _Subject(path, with_folder, holders, rank=0)
+            yield _Subject(path, _named(*with_folder), holders, rank=0)
         if _is_rare(parts[-1], holders, memories):
-            yield _Subject(path, (parts[-1],), holders, rank=2)
+            yield _Subject(path, _named(parts[-1]), holders, rank=2)
+
+        for depth in range(1, len(parts)):
+            folders = ["/".join(parts[start:depth]) for start in range(depth)]
+            named = _folder_named(folders, PurePosixPath(path).suffix)
+            holders = _asking(named, _holders(folders[-1], memories))
+            yield _Subject(f"{folders[0]}/", named, holders, rank=2, is_common=True)
 
     for name in act.defined[:_MOST_DEFINED] if act.files else ():
         holders = _holders(name, memories)
         if _is_rare(name, holders, memories):
-            yield _Subject(act.files[0], (name,), holders, rank=4)
+            yield _Subject(act.files[0], _named(name), holders, rank=4)
 
-    for line in (act.command, *_QUOTED.findall(act.said)):
+    # A prompt asks for them: `ok, commit and push`.
+    asked_of_git = [
+        f"git {verb}"
+        for verb, chinese in _CHINESE.items()
+        if re.search(
+            rf"(?i)(?<!the )(?<!this )(?<!last )\b{verb}\b{_OF_GIT_ONLY}|{chinese}(?!表单|订单|事务|请求|消息|通知|数组|列表)",
+            act.said,
+        )
+    ]
+    for line in (act.command, *_QUOTED.findall(act.said), *asked_of_git):
         flags = frozenset(word.partition("=")[0] for word in line.split() if word[0] == "-")
         for head in heads_of(command_head(line)):
             words = head.split()
-            program = _Program(words[0], (), (), rank=1)
-            forbidding = [
-                memory for memory in _holders(words[0], memories) if program.is_in(memory.text)
-            ]
-            yield replace(program, candidates=forbidding)
+            forbidden = re.compile(f"{_FORBIDS}{re.escape(words[0])}{_AFTER_PROGRAM}")
+            holders = _asking(forbidden, _holders(words[0], memories))
+            yield _Subject(words[0], forbidden, holders, rank=1)
             if len(words) < 2 or words[1].startswith("-"):
                 continue
 
             name = " ".join(words[: 3 if words[1] in _RUN_MORE else 2])
             holders = _holders(name, memories)
             is_common = words[0] == "git" or not _is_rare(name, holders, memories)
-            yield _Subject(name, (name,), holders, rank=0, flags=flags, is_common=is_common)
+            pattern = _RULES_OF_GIT.get(name) or _named(name)
+            if name in _RULES_OF_GIT:  # rules may name only the verb, also as the first word
+                holders = _asking(
+                    pattern,
+                    _holders(words[1][1:], memories) + _holders(_CHINESE[words[1]], memories),
+                )
+            yield _Subject(name, pattern, holders, rank=0, flags=flags, is_common=is_common)
+
+
+def _asking(pattern: re.Pattern[str], memories: Iterable[ShortTermMemory]) -> list[ShortTermMemory]:
+    """Return the memories in whose beginning a pattern finds something: rules stand in short messages."""
+    return [memory for memory in memories if pattern.search(memory.text[:_READ_CHARS])]
 
 
 def _holders(name: str, memories: Iterable[ShortTermMemory]) -> list[ShortTermMemory]:
@@ -422,9 +464,8 @@ def _is_rare(
     name: str, holders: Sequence[ShortTermMemory], memories: Sequence[ShortTermMemory]
 ) -> bool:
     """Tell whether few memories hold a name, which is neither common nor short."""
-    if name in _COMMON_NAMES or len(name) < 4:
-        return False
-    return len(holders) <= max(_RARE_COUNT, len(memories) // _RARE_SHARE)
+    is_telling = name not in _COMMON_NAMES and len(name) >= 4
+    return is_telling and len(holders) <= max(_RARE_COUNT, len(memories) // _RARE_SHARE)
 
 
 def _statement_about(subject: _Subject, memory: ShortTermMemory) -> Message | None:
@@ -481,8 +522,8 @@ def _tells(sentence: str) -> bool:
 
 
 def _is_long_enough(sentence: str) -> bool:
-    ideographs = sum("一" <= char <= "鿿" for char in sentence)
-    return len(sentence.split()) >= _LEAST_WORDS or ideographs >= _LEAST_IDEOGRAPHS
+    # A Chinese word has some two characters.
+    return len(re.findall(r"[一-鿿]{1,2}|[^\s一-鿿，。；：、]+", sentence)) >= _LEAST_WORDS
 
 
 def _is_question(text: str) -> bool:

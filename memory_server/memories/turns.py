@@ -136,9 +136,7 @@ def _unbounded_chars(memories: Memories, short_term: Found, reader: Reader) -> i
     if reader.given is not None:
         reader = replace(reader, given=set(reader.given))  # a copy, because `lines` adds to it
     lines = memories.lines(short_term.recall, reader=reader, max_chars=_UNBOUNDED)
-    if not lines.text:
-        return 0
-    return len(lines.text) + len("\n")
+    return len(lines.text) + len("\n") if lines.text else 0
 
 
 def _language(memories: Memories, short_term: Found, activation: Activation) -> Language:
@@ -444,9 +442,7 @@ async def other_words_asked(
         ),
     )
     sentence = OTHER_WORDS_ASKED[memories.language([newest.text])]
-    if len(sentence) > max_chars:
-        return ""
-    return sentence
+    return sentence if len(sentence) <= max_chars else ""
 
 
 def left_off(
@@ -464,10 +460,7 @@ def left_off(
     `folder`, where the session works, because another folder may belong to another client, and None means any folder. A
     memory with a time after `now_ms` was made while a clock was wrong: it counts as the oldest, or it would be the
     last exchange for years."""
-    session_id = None
-    if session is not None:
-        session_id = session.id
-
+    session_id = session and session.id
     places = muting_places(conversation_id, folder)
     own_memories = (memory for memory in memories if memory.conversation_id == conversation_id)
     candidates = [memory for memory in own_memories if places.isdisjoint(memory.muted)]
@@ -480,9 +473,7 @@ def left_off(
         is_of_folder = folder is None or memory.folder == folder
         if memory.pinned:
             pinned.append(memory)
-        elif is_of_folder and not is_own:
+        elif with_last and is_of_folder and not is_own:
             last.append(memory)
 
-    if not with_last:
-        last = []
     return pinned[-MOST_PINNED:], last[-LAST_EXCHANGES:]

@@ -55,7 +55,8 @@ class PendingRequests:
 @frozen
 class RequestResult:
     """A request of a conversation: how many memories were `sent`, and what was kept of the answer. `problem` says why
-    the answer could not be used, or why nothing more is sent; it is empty if all went well."""
+    the answer could not be used, or why nothing more is sent; it is empty if all went well. `is_last` means that no
+    request may follow."""
 
     place: str
     model: str = ""
@@ -63,14 +64,7 @@ class RequestResult:
     kept: KeptWords = _NOTHING_KEPT
     tokens: int = 0
     problem: str = ""
-
-
-@frozen
-class _SendResult:
-    """A request that was tried: its result, and whether the next one may be sent."""
-
-    asked: RequestResult
-    next_may_be_sent: bool
+    is_last: bool = False
 
 
 @dataclass(eq=False)
@@ -115,14 +109,11 @@ class WordGiver:
                     return
 
                 assert affordable is not None
-                sending = await self._send(conversation_id, affordable)
-                yield sending.asked
-                if sending.asked.problem:
-                    failures += 1
-                else:
-                    failures = 0
+                asked = await self._send(conversation_id, affordable)
+                yield asked
+                failures = failures + 1 if asked.problem else 0
 
-                if not sending.next_may_be_sent or failures == MOST_FAILURES:
+                if asked.is_last or failures == MOST_FAILURES:
                     return
 
     async def keep_up(self) -> None:
@@ -161,10 +152,9 @@ class WordGiver:
             )
         return ""
 
-    async def _send(self, conversation_id: str, request: WordRequest) -> _SendResult:
-        """Send one request, keep its answer, and return what became of it and whether the next one may be sent: not
-        if no model answered, or the words of an answer could not be kept. After a useless answer the memories count
-        as asked about."""
+    async def _send(self, conversation_id: str, request: WordRequest) -> RequestResult:
+        """Send one request, keep its answer, and return what became of it. It is the last one if no model answered, or
+        if the words of an answer could not be kept. After a useless answer the memories count as asked about."""
         assert self.models is not None
         sent = len(request.memories)
         read = partial(words_of, request=request)
@@ -175,9 +165,7 @@ class WordGiver:
             )
         except ModelsFailed as failure:
             if not failure.received:
-                return _SendResult(
-                    RequestResult(conversation_id, problem=str(failure)), next_may_be_sent=False
-                )
+                return RequestResult(conversation_id, problem=str(failure), is_last=True)
 
             # The answer was useless, so these memories are not asked about again.
             problem = str(failure)
@@ -186,9 +174,7 @@ class WordGiver:
                 await self._keep(conversation_id, request.memories, tried_memories)
             except StorageError as error:
                 problem = str(error)
-            return _SendResult(
-                RequestResult(conversation_id, sent=sent, problem=problem), next_may_be_sent=True
-            )
+            return RequestResult(conversation_id, sent=sent, problem=problem)
 
         worded_memories = await asyncio.to_thread(
             self._worded, conversation_id, request.memories, answer.value
@@ -198,8 +184,8 @@ class WordGiver:
         try:
             words_kept = await self._keep(conversation_id, request.memories, worded_memories)
         except StorageError as error:
-            return _SendResult(replace(asked, problem=str(error)), next_may_be_sent=False)
-        return _SendResult(replace(asked, kept=words_kept), next_may_be_sent=True)
+            return replace(asked, problem=str(error), is_last=True)
+        return replace(asked, kept=words_kept)
 
     def _worded(
         self,
@@ -237,13 +223,11 @@ class WordGiver:
         if not self.tokens_per_day:
             return inf
         now_ms = self.services.clock()
-        used = await self.ledger.tokens(now_ms - DAY_MS, now_ms)
-        return self.tokens_per_day * SHARE_OF_TOKENS - used
+        allowed = self.tokens_per_day * SHARE_OF_TOKENS
+        return allowed - await self.ledger.tokens(now_ms - DAY_MS, now_ms)
 
     async def _conversation_ids(self, only: str | None) -> list[str]:
-        if only is not None:
-            return [only]
-        return await self.conversations.ids()
+        return await self.conversations.ids() if only is None else [only]
 
     async def _requests(self, conversation_id: str) -> list[WordRequest]:
         """Return the requests for the memories of a conversation that need words."""
