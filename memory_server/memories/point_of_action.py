@@ -412,7 +412,7 @@ def _subjects(act: Act, memories: Sequence[ShortTermMemory]) -> Iterator[_Subjec
         for depth in range(1, len(parts)):
             folders = ["/".join(parts[start:depth]) for start in range(depth)]
             named = _folder_named(folders, PurePosixPath(path).suffix)
-            holders = _asking(named, _holders(folders[-1], memories))
+            holders = _asking(named, folders[-1], memories)
             yield _Subject(f"{folders[0]}/", named, holders, rank=2, is_common=True)
 
     for name in act.defined[:_MOST_DEFINED] if act.files else ():
@@ -434,7 +434,7 @@ def _subjects(act: Act, memories: Sequence[ShortTermMemory]) -> Iterator[_Subjec
         for head in heads_of(command_head(line)):
             words = head.split()
             forbidden = re.compile(f"{_FORBIDS}{re.escape(words[0])}{_AFTER_PROGRAM}")
-            holders = _asking(forbidden, _holders(words[0], memories))
+            holders = _asking(forbidden, words[0], memories)
             yield _Subject(words[0], forbidden, holders, rank=1)
             if len(words) < 2 or words[1].startswith("-"):
                 continue
@@ -444,16 +444,26 @@ def _subjects(act: Act, memories: Sequence[ShortTermMemory]) -> Iterator[_Subjec
             is_common = words[0] == "git" or not _is_rare(name, holders, memories)
             pattern = _RULES_OF_GIT.get(name) or _named(name)
             if name in _RULES_OF_GIT:  # rules may name only the verb, also as the first word
-                holders = _asking(
-                    pattern,
-                    _holders(words[1][1:], memories) + _holders(_CHINESE[words[1]], memories),
-                )
+                holders = _asking(pattern, words[1][1:], memories)
+                holders += _asking(pattern, _CHINESE[words[1]], memories)
             yield _Subject(name, pattern, holders, rank=0, flags=flags, is_common=is_common)
 
 
-def _asking(pattern: re.Pattern[str], memories: Iterable[ShortTermMemory]) -> list[ShortTermMemory]:
-    """Return the memories in whose beginning a pattern finds something: rules stand in short messages."""
-    return [memory for memory in memories if pattern.search(memory.text[:_READ_CHARS])]
+def _asking(
+    pattern: re.Pattern[str], name: str, memories: Iterable[ShortTermMemory]
+) -> list[ShortTermMemory]:
+    """Return the memories in which a user's message has a name, and a pattern finds something in its beginning: rules
+    stand in short messages of users."""
+    return [
+        memory
+        for memory in memories
+        if any(
+            message.role == "user"
+            and name in message.content
+            and pattern.search(message.content, 0, _READ_CHARS)
+            for message in memory.messages
+        )
+    ]
 
 
 def _holders(name: str, memories: Iterable[ShortTermMemory]) -> list[ShortTermMemory]:
