@@ -211,7 +211,8 @@ _ENDED: Final = Once(
         rf"(?P<topic>[^，,。；！\s]{{1,12}})[，,](?:{_CHINESE_ENDS})"
         r"|(?P<chinese>[^，,。；！\s]{1,12}?)"
         rf"(?:{_CHINESE_ENDS}|(?:(?:改|(?<![切转轉变變兑兌])[换換])[成叫为為]|[转轉]到)了?(?![么麼什怎])(?P<to_chinese>.{{0,10}}))"
-        r"|(?P<moved_chinese>[^，,。；！\s]{1,12}?)(?:[改换換挪]|推[迟遲]|提前|[调調])[成到至](?P<to_later>[^，,。；！]{0,10})"
+        r"|(?P<moved_chinese>[^，,。；！\s]{1,12}?)(?:[改换換挪]|推[迟遲]|提前|[调調])[成到至]"
+        r"(?P<to_later>(?:[^，,。；！]{0,4}[周週月][，,])?[^，,。；！]{0,10}(?:[，,](?:[早晚]上|[上下中]午|凌晨|[0-9一二三四五六七八九十]{1,3}[点點:：])[^，,。；！]{0,8})?)"
         r"|(?:不再|(?:已[经經]|[现現]在|早就?|再也)[^，,。]{0,3}不)(?P<no_more>[学學吃喝用练練弹彈住玩干幹抽做教][^，。！了]{1,6})"
         r"|(?:戒|辞|辭|退)[了掉](?P<gone>[^，,。！]{2,8})"
         r"|\bno longer (?!than\b)(?P<no_longer>(?:\w+ ?){1,4})"
@@ -224,7 +225,8 @@ _ENDED: Final = Once(
         r"|\bI(?:'ve| have)? ?(?:just |finally )?(?:quit|gave up|given up|stopped|dropped) (?P<quit>(?:\w+ ?){1,3}?)"
         rf"(?=\W*$|[.,;!]|(?:last|this|for|in|on|at|when|after|because|since|and|so|but|{_HOURS})\b)"
         r"|\b(?P<moved>(?:[\w']+ ){1,5}?)(?:(?:has|have|got|was|been) ){0,2}"
-        r"(?:moved|changed|rescheduled|shifted|postponed|pushed(?: back)?|brought forward)(?P<to_time> to [^,;]{1,24})",
+        r"(?:moved|changed|rescheduled|shifted|postponed|pushed(?: back)?|brought forward)"
+        r"(?P<to_time> to (?:next (?:week|month),)?[^,;]{1,24}(?:, (?:at|in the) [^,;]{1,12})?)",
         re.IGNORECASE,
     )
 )

@@ -119,9 +119,9 @@ _NOT_FORGOTTEN: Final = Once(
 _NO_PLAN: Final = Once(
     lambda: re.compile(
         r"[?？]|[吗嗎]|如果|要是|假如|万一|萬一|取消|[天早晚儿周週期][一二三四五六日天]?再?[见見]|再.{0,3}[聊谈談]|晚安|翻[译譯]|不[用去会會想再来來能]|不打算|没[有空法]|沒[有空法]|泡汤|泡湯|[开開]玩笑"
-        r"|(?:[几幾][点點号號]|[哪谁誰啥怎]|[什甚][么麼]|多少)[^,，;；。!！]*[来來][着著]"
+        r"|(?:[几幾][点點号號]|[哪谁誰啥怎]|[什甚][么麼]|多少)[^,，;；。!！]{0,60}[来來][着著]"
         r"|(?<![十点點])[几幾][点點][^都,，;；。!！]{0,3}(?=$|[,，;；。!！])"
-        rf"|(?<!是)不是(?={NEW_DAY})|推[迟遲](?![到至]{NEW_DAY})|postponed(?! to {NEW_ENGLISH_DAY})"
+        rf"|(?<!是)不是(?={NEW_DAY})(?![^,，;；。!！]*就是)|推[迟遲](?![到至]{NEW_DAY})|postponed(?! to {NEW_ENGLISH_DAY})"
         r"|\b(?:won|isn|aren|don|doesn|wouldn|couldn)'t\b|\bcan(?:'t|not) (?:make|come|go|do|join|attend)\b"
         r"|\b(?:not|never|if|unless|whether|would|could|might|wish|imagine|cancel\w*|called off|kidding|translate)\b"
         r"|(?:^\W*|[,;.!] ?|\byou \w+ )what time\b|\bwhat time(?:'s| (?:is|are|do|does|did|will|shall)\b|\W*$)"
@@ -133,7 +133,9 @@ _NO_PLAN: Final = Once(
 
 _CLAUSE: Final = re.compile(r"[^,，;；。!！]+[?？]?")
 _CLAUSE_OF_DAY: Final = re.compile(
-    r"(?:不是|not )?(?:(?!\b(?:and|then|not)\b|(?<!是)不是)[^,，;；。!！])+[?？]?", re.IGNORECASE
+    r"(?:不是|not )?(?:(?!\b(?:and|then)\b"
+    rf"|\bnot (?:on |this |next )*{NEW_ENGLISH_DAY}|(?<!是)不是{NEW_DAY})[^,，;；。!！])+[?？]?",
+    re.IGNORECASE,
 )
 """The same where a sentence names several days: a day and a day are two plans, and of a day and not a day one is."""
 _CONDITION: Final = re.compile(r"\s*(?:if\b|unless\b|如果|要是|假如|万一|萬一)", re.IGNORECASE)

@@ -205,7 +205,7 @@ def pairs_in(text: str) -> int:
 
 _DAY_WORD: Final = Once(
     lambda: re.compile(
-        r"[早午晚]安|[拜哈嘿]{2,}|在吗|(?<![^\W啊呀])早[啊呀]?(?=[\W早]|$)|(?<!\w)我?睡[了啦](?=\W|$)|"
+        r"(?<!正)[早午晚]安(?![排装裝全静靜心慰置])|[拜哈嘿]{2,}(?!神)|在吗(?!啡)|(?<![^\W啊呀])早[啊呀]?(?=[\W早]|$)|(?<!\w)我?睡[了啦](?=\W|$)|"
         + "|".join(sorted(CHINESE_DAY_WORDS.split(), key=lambda word: (-len(word), word)))
     )
 )

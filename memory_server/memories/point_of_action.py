@@ -102,20 +102,33 @@ _PATHS = re.compile(
 _NOT_IN_WORD = r"(?<![^\W一-鿿]|[.-])(?!(?<=[一-鿿])[一-鿿])"
 _NOT_GOING_ON = r"(?![^\W一-鿿]|-|\.\w)"
 """Before and after a name in a sentence: no part of a longer name. Chinese may touch a name in Latin letters."""
-_OF_GIT_ONLY = (
-    r"(?![\w(/-]|\.\w)(?!(?: \w+){0,3} (?:transactions?|offsets?|notifications?|queues?|stacks?|arrays?|lists?|dicts?|maps?"
-    r"|sessions?|database|db|tables?|api|events?|buttons?|endpoints?|handlers?|functions?|methods?|forms?|items?)\b)"
+_GIT_GOES_ON = (
+    r"(?![\w(/-]|\.\w)(?= (?:to (?!an? |th|it)|into|in|on|from|without|before|until|with|after|when|unless|if|and|or"
+    r"|directly|straight|anything|everything|code|main|master|branch\w*|force|tags?|(?:an? |the )?(?:PRs?|pull|branch\w*"
+    r"|changes?)|remote|origin|now|please|your|my|all|unreviewed|broken|messages?|titles?|must|should|needs?)\b"
+    r"|[^\w ]| ?$| [^\w ]"
+    r"| (?:it|them|that|this|these|those)(?=[^\w ]|$| (?:now|please|and|then|to (?!an? |th))))"
 )
-"""What does not follow a verb of git: one can also commit a transaction or push a notification."""
+_COMMIT_GOES_ON = (
+    r"(?![\w(/-]|\.\w)(?! (?:to (?:an? |th|it)|(?:\w+ ){0,2}(?:transactions?|offsets?)\b))"
+)
+"""What follows a verb of git: one can also push a limit, merge cells, or commit to a plan or a transaction."""
+_GOES_ON = {"commit": _COMMIT_GOES_ON, "push": _GIT_GOES_ON, "merge": _GIT_GOES_ON}
+_CHINESE_GIT_GOES_ON = r"(?=$|[^\w]|[A-Za-z到进前后时吧了并和]|[之以]|代码|分支|主干|改动|一下|信息|说明|未|没|含|密钥)"
+_CHANGES = (
+    r"\b(?i:edit|chang|modif|touch|writ|delet|remov|renam|add|put|format|(?:is|are|auto-?) ?generated|frozen|vendored|hand)"
+    r"|[改动删碰写放加]|生成|冻结"
+)
+"""What a rule about a folder forbids or explains: not each sentence with its name is about its files."""
 _CHINESE = {"commit": "提交", "push": "推送", "merge": "合并"}
 _READ_CHARS = 1_000
 _RULES_OF_GIT = {
     f"git {verb}": re.compile(
         rf"(?i)git {verb}{_NOT_GOING_ON}|\b(?:before|after|when(?:ever)?|until|unless|without|every|each|any|never|always|avoid"
-        rf"|not|\w+n['’]t) (?:\w+ ){{0,2}}?{verb}(?:t?ing|t?ed|e?s|d)?{_OF_GIT_ONLY}"
+        rf"|not|\w+n['’]t) (?:\w+ ){{0,2}}?{verb}(?:t?ing|t?ed|e?s|d)?{_GOES_ON[verb]}"
         rf"|\b{verb}(?:s| messages?| titles?)\b(?=.{{0,40}}\b(?:must|should)|[.:]|$)"
         rf"|(?<!表单)(?<!订单)(?<!事务){chinese}(?:之?[前后]|以[前后]|时|代码|信息|说明)"
-        rf"|(?:不要|不能|不许|禁止|别|必须|才能)[^，。；]{{0,12}}{chinese}(?!表单|订单|事务|请求|消息|通知|数组|列表)"
+        rf"|(?:不要|不能|不许|禁止|别|必须|才能)[^，。；]{{0,12}}{chinese}{_CHINESE_GIT_GOES_ON}"
     )
     for verb, chinese in _CHINESE.items()
 }
@@ -389,9 +402,9 @@ def _folder_named(names: Sequence[str], ending: str) -> re.Pattern[str]:
     `src/generated` or `the folder generated`. The last name is the shortest one."""
     either = "|".join(map(re.escape, names))
     return re.compile(
-        rf"{_NOT_IN_WORD}(?<!\w/)(?:{either})(?:/(?:\*{{1,2}}/?)*(?:{re.escape(ending)})?(?![\w.*-]*[A-Za-z0-9_/])"
+        rf"(?m)^(?=.*(?:{_CHANGES})).*?(?:{_NOT_IN_WORD}(?<!\w/)(?:{either})(?:/(?:\*{{1,2}}/?)*(?:{re.escape(ending)})?(?![\w.*-]*[A-Za-z0-9_/])"
         rf"|(?<=/{re.escape(names[-1])})(?![^\W一-鿿]|[/*.-]+\w|/)|[` ]{{0,2}}(?:folder|directory|目录|文件夹))"
-        rf"|(?:folder|directory|目录|文件夹) `?(?:{either}){_NOT_GOING_ON}"
+        rf"|(?:folder|directory|目录|文件夹) `?(?:{either}){_NOT_GOING_ON})"
     )
 
 
@@ -425,7 +438,8 @@ def _subjects(act: Act, memories: Sequence[ShortTermMemory]) -> Iterator[_Subjec
         f"git {verb}"
         for verb, chinese in _CHINESE.items()
         if re.search(
-            rf"(?i)(?<!the )(?<!this )(?<!last )\b{verb}\b{_OF_GIT_ONLY}|{chinese}(?!表单|订单|事务|请求|消息|通知|数组|列表)",
+            rf"(?i)(?<!the )(?<!this )(?<!last )\b{verb}\b{_GOES_ON[verb]}"
+            rf"|(?<!表单)(?<!订单)(?<!事务){chinese}{_CHINESE_GIT_GOES_ON}",
             act.said,
         )
     ]

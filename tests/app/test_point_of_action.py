@@ -160,6 +160,7 @@ def test_a_rule_about_a_folder_comes_for_a_file_in_it(rule: str) -> None:
         "src/generated.ts must never be edited by hand.",
         "I looked into generated/ and all was fine there.",
         "The report is generated, never edit it by hand.",
+        "Tests must never import from src/generated/ directly, use the package.",
         "不要改 generated/v2/ 里的文件，要改就改模板。",
     ],
 )
@@ -198,6 +199,19 @@ def test_a_rule_names_a_command_of_git_by_its_verb(command: str, prompt: str, ru
         (Act(command="git merge x"), "We decided to merge both modules into one file."),
         (Act(said="what does the last commit do"), "Run make lint before every commit, always."),
         (Act(said="commit the transaction"), "Run make lint before every commit, always."),
+        (
+            Act(command="git push"),
+            "Please don't push the limit of the API too hard, we were blocked.",
+        ),
+        (
+            Act(command="git merge x"),
+            "You should never merge cells in the sheet, it breaks sorting.",
+        ),
+        (Act(command="git merge x"), "不要合并单元格，导出会出错，因为格式不同。"),
+        (Act(command="git commit -m x"), "报销时必须提交发票，不要漏掉任何一张。"),
+        (Act(said="push the date back by a day"), "Never push to main on a Friday."),
+        (Act(said="merge these paragraphs"), "Always squash when you merge a pull request."),
+        (Act(said="I will commit to this"), "Run make lint before every commit, always."),
     ],
 )
 def test_a_verb_of_git_that_means_something_else_stays_silent(act: Act, text: str) -> None:

@@ -177,6 +177,11 @@ def test_a_plan_stays_one_beside_a_denial_of_something_else(sentence: str) -> No
         (SAID, "The trip is on 21 June, not on 20 June", [date(2026, 6, 21)]),
         (SAID, "The trip is on 21 June not on 20 June", [date(2026, 6, 21)]),
         (SAID, "6月21号是不是要开会，20号也要去", [date(2026, 6, 21), date(2026, 6, 20)]),
+        (SAID, "On Friday I'm not going to Paris, on Saturday I fly to Rome", [date(2026, 6, 20)]),
+        (SAID, "Friday I will not come to the office, Saturday I will", [date(2026, 6, 20)]),
+        (SAID, "On Friday we will not meet, on Saturday we fly to Rome", [date(2026, 6, 20)]),
+        (SAID, "On Friday I do not work, on Saturday I visit my mother", [date(2026, 6, 20)]),
+        (SAID, "不是周五就是周六去上海开会", [date(2026, 6, 19), date(2026, 6, 20)]),
         # a weekday beside a date is that date, and not the next one of its name
         (SAID, "The wedding is on Saturday, 27 June", [date(2026, 6, 27)]),
         (SAID, "The wedding is on 27 June (Saturday)", [date(2026, 6, 27)]),
