@@ -237,8 +237,8 @@ def _overlaps(taken: list[tuple[int, int]], start: int, end: int) -> bool:
 
 
 def _days_of_holiday(holiday: NamedHoliday, sentence: str, saying: _Mention) -> Iterator[ExactDay]:
-    """Yield the day of a holiday such as 除夕 or Christmas Eve: the last one where something is told as past, else the
-    next one. Yield nothing if a year is named, or it is not said whether it is past."""
+    """Yield the day of a holiday such as 除夕 or Christmas Eve: the last one if the sentence tells of something past, and
+    the next one otherwise. Yield nothing if the sentence names a year, or does not say whether it tells of the past."""
     has_year = holiday.year is not None or holiday.year_from_now is not None
     distance = _distance_of(holiday, sentence, saying)
     if has_year or saying.is_doubtful or distance is None:

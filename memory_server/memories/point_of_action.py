@@ -133,6 +133,14 @@ _RULES_OF_GIT = {
     for verb, chinese in _CHINESE.items()
 }
 """Sentences about a command of git, which people call by its verb: `run make lint before you commit`."""
+_ASKED_OF_GIT = {
+    f"git {verb}": re.compile(
+        rf"(?i)(?<!the )(?<!this )(?<!last )\b{verb}\b{_GOES_ON[verb]}"
+        rf"|(?<!表单)(?<!订单)(?<!事务){chinese}{_CHINESE_GIT_GOES_ON}"
+    )
+    for verb, chinese in _CHINESE.items()
+}
+"""Prompts that ask for a command of git: `ok, commit and push`."""
 _QUOTED = re.compile(r"`([^`\n]{3,200})`")
 _RUN_MORE = ("run", "exec", "compose")
 """Subcommands that name the work in their first argument, as in `npm run build`."""
@@ -433,16 +441,7 @@ def _subjects(act: Act, memories: Sequence[ShortTermMemory]) -> Iterator[_Subjec
         if _is_rare(name, holders, memories):
             yield _Subject(act.files[0], _named(name), holders, rank=4)
 
-    # A prompt asks for them: `ok, commit and push`.
-    asked_of_git = [
-        f"git {verb}"
-        for verb, chinese in _CHINESE.items()
-        if re.search(
-            rf"(?i)(?<!the )(?<!this )(?<!last )\b{verb}\b{_GOES_ON[verb]}"
-            rf"|(?<!表单)(?<!订单)(?<!事务){chinese}{_CHINESE_GIT_GOES_ON}",
-            act.said,
-        )
-    ]
+    asked_of_git = [name for name, asked in _ASKED_OF_GIT.items() if asked.search(act.said)]
     for line in (act.command, *_QUOTED.findall(act.said), *asked_of_git):
         flags = frozenset(word.partition("=")[0] for word in line.split() if word[0] == "-")
         for head in heads_of(command_head(line)):

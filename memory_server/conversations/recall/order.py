@@ -410,8 +410,8 @@ def _cues(counted: SearchScores, rows: Rows) -> dict[int, float]:
 
 
 def _put_questions_behind(counted: SearchScores, rows: Rows, cues: dict[int, float]) -> None:
-    """Lower the points of the leading candidates that only ask what is asked, in their order, to just below the points
-    of the first candidate that states something, in `cues` and in the relevance; do nothing if there is none. A memory
+    """Put the leading candidates that only ask what is asked just behind the first candidate that states something, in
+    their order: lower their points in `cues` and in the relevance. Without such a candidate, change nothing. A memory
     that only asks shares more words with the question than its answer does, and says nothing."""
     relevance = counted.relevance
     questions: list[int] = []
